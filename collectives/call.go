@@ -43,8 +43,8 @@ func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
 
-// Gather fills root's x with the blocks of all members. The root passes a vector for all blocks, which
-// already holds its own block. Other members pass only their own block.
+// Gather fills root's x with the blocks of all members. The root passes a vector for all blocks, in which
+// its own block is in place already. Other members pass only their own block.
 func Gather[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Gather, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }

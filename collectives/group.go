@@ -271,8 +271,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes *mem at least n bytes long. The contents may be lost. If it allocates, the length at least
-// doubles, because old memory is never freed.
+// grow makes *mem at least n bytes long. The contents may be lost. An allocation at least doubles the length,
+// because old memory is never freed.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

@@ -36,8 +36,8 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// minLong is a length in bytes. In an allreduce of a vector of at least this length, every member of a node communicates
-// with the other nodes. With a shorter vector, only the node's head communicates.
+// minLong is the length, in bytes, of a long vector. In an allreduce of a long vector, every member of a node
+// communicates with the other nodes. With a shorter vector, only the node's head communicates.
 const minLong = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {

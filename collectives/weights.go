@@ -154,7 +154,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 }
 
 // Publish publishes the current State of the sources as the newest version. Every source calls it, with
-// increasing versions. After Publish returns, State may change, unless readers use it in place. Publish
+// increasing versions. After Publish returns, State may change, unless readers use State in place. Publish
 // waits for readers only if all slots are in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
@@ -294,8 +294,8 @@ func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 }
 
 // Adopt waits until a version >= atLeast has arrived. It returns the newest version and its state, which does not
-// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call it
-// between two of its steps.
+// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call Adopt
+// between two steps.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -310,7 +310,7 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the buffer, so
+// Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the buffer, so
 // that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
 	err error) {

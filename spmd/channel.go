@@ -56,7 +56,7 @@ const maxKeyName = 255
 // members of another group. A queue lives in its consumer's process. A shared queue lives in the process of one of the
 // consumers. Each consumer gets the items of one producer in the order in which they were put.
 //
-// All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
+// All Senders and Receivers of one member belong to one goroutine at a time.
 type Channel struct {
 	w    *World
 	spec ChannelSpec

@@ -65,7 +65,7 @@ type Collective struct {
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. If it is nil, AllToAll works in place on Data, and all blocks of
+	// Send is the input of AllToAll and SendReceive. If Send is nil, AllToAll works in place on Data, and all blocks of
 	// all members have the same length.
 	Send []byte
 	// Counts[m] is the number of elements in member m's block of Data. If Counts is nil, the n elements are split
@@ -203,12 +203,12 @@ type Shared interface {
 	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
 	// node. The bool is false if b is not in that memory.
 	Locate(b []byte) (offset int64, ok bool)
-	// View returns n bytes, from the offset on, of the memory of a rank on this node. It does not copy. The view is
-	// valid as long as the memory itself.
+	// View returns n bytes of the memory of a rank on this node, from an offset on. It does not copy. The view is valid
+	// as long as the memory itself.
 	View(rank int, offset int64, n int) ([]byte, error)
-	// Await waits while s.Value equals value. If ctx ends first, it returns context.Cause(ctx). It spins only if the
-	// node has a core for every rank, and only briefly. The rank is the one that is expected to change s, or -1 if any
-	// rank may change s; it is for error messages.
+	// Await waits while s.Value equals value. If ctx ends first, it returns context.Cause(ctx). If the node has a core
+	// for every rank, Await first spins briefly. The rank is for error messages: the one that is expected to change s,
+	// or -1 if any rank may change s.
 	Await(ctx context.Context, s *Signal, value uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)

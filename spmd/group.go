@@ -39,7 +39,7 @@ type localMember[W any] struct {
 	impl   W
 }
 
-// Launch makes the group that spec describes. It is collective: every rank calls it, in the same order. It
+// Launch makes the group that spec describes. It is collective: every rank calls it, in the same order. Launch
 // calls newWorker for each member on this rank, on the member's goroutine. The calls for all members run
 // concurrently, so newWorker may use the communicators. An error of newWorker on any rank ends the job.
 func Launch[W any](w *World, spec GroupSpec, newWorker func(m *Member) (W, error)) (*Group[W], error) {

@@ -148,7 +148,7 @@ func (b *inbox) markChanged(q *queue) bool {
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
 // leave records that a producer has closed the channel. Queues that the producer never joined no longer
-// wait for it. The caller holds mu.
+// wait for this producer. The caller holds mu.
 func (b *inbox) leave(member int, owner bool) error {
 	b.left = append(b.left, member)
 	for _, q := range b.order {

@@ -8,7 +8,7 @@ import (
 )
 
 // This file holds the code of an inbox's owner, which waits for messages and handles them. Callers of its
-// functions hold inbox.mu. While the owner sleeps, wait unlocks it.
+// functions hold inbox.mu. The method wait unlocks mu while the owner sleeps.
 
 // An event is a pending request of the owner.
 type event struct {
@@ -96,7 +96,7 @@ func (b *inbox) poll(q *queue) error {
 	}
 	for {
 		b.gather(q)
-		i, err := b.done()
+		i, err := b.findDone()
 		if i < 0 || err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func (b *inbox) poll(q *queue) error {
 	}
 }
 
-// done returns the index of a completed event, or -1 if there is none.
-func (b *inbox) done() (int, error) {
+// findDone returns the index of a completed event, or -1 if there is none.
+func (b *inbox) findDone() (int, error) {
 	for i, e := range b.events {
 		if ok, err := b.port.comm.Test(e.req); ok || err != nil {
 			return i, err

@@ -25,8 +25,8 @@ type Receiver struct {
 	batch  []*Item
 }
 
-// A keyAccess is a consumer's access to a key: an ownKey is the consumer's own key, a sharedKey is a shared
-// key that this process owns, and a remoteKey is a shared key that another process owns.
+// A keyAccess is a consumer's access to a key. There are three kinds: ownKey for a key of this consumer,
+// sharedKey for a shared key that this process owns, and remoteKey for a shared key of another process.
 type keyAccess interface {
 	// take takes the oldest item. It returns ErrClosed if no more items will come, and ErrEmpty if block is
 	// false and there is no item. If limit >= 0 and the oldest item weighs more, it returns errHeavy.

@@ -8,7 +8,7 @@ type Recorder interface {
 	// Begin begins a span at a site. The span is nested in the current span.
 	Begin(site int)
 	// End ends the current span. The meaning of arg depends on the operation of the site: see SiteOp. For an OpGet, n
-	// is the item's number at its producer, from 0. For other operations n is 0.
+	// is the number of the item among the items of its producer, from 0. For other operations n is 0.
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
@@ -86,8 +86,9 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls it for
-// each member on this rank. The world also counts its messages from now on: see Traffic. Call Record before Launch.
+// Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls
+// newRecorder for each member on this rank. From now on the world also counts its messages: see Traffic. Call Record
+// before Launch.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
 	if w.sent == nil {

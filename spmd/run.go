@@ -12,7 +12,7 @@ import (
 
 // Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout limits waits. If main waits longer for a group call, one line on Log reports the call, which
+	// StallTimeout limits waits. If main waits longer for a group call, one line on Log reports the call, and the call
 	// continues. Waiting for a rank whose main returned more than StallTimeout ago is an error. 0 disables the report
 	// and the error. The transport detects hanging processes by itself.
 	StallTimeout time.Duration
@@ -27,7 +27,7 @@ type Options struct {
 	// errors. It also writes each group and its ranks to Log.
 	Debug bool
 	// VirtualNodes divides the ranks into this many nodes, in contiguous blocks; 0 means the real
-	// nodes. Shared memory still uses real nodes, so a test must not use it between virtual nodes.
+	// nodes. Shared memory still uses real nodes, so a test must not share memory between virtual nodes.
 	VirtualNodes int
 }
 

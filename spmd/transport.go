@@ -15,8 +15,8 @@ type Transport interface {
 	Describe() Description
 	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if
 	// several workers share it. The call is collective over these ranks only, and returns the ends of this
-	// rank's members, in order. All ranks pass the same label. The transport uses it to match the calls of the
-	// ranks, and in messages about stalls and leaks.
+	// rank's members, in order. All ranks pass the same label. The transport uses the label to match the calls
+	// of the ranks, and in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
 	// NewGroup makes a component's communicators, one for each purpose. Each is like a communicator of NewComm with the
 	// label name/purpose. The group has a message space of its own. If the library below supports names, debuggers and

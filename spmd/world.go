@@ -161,8 +161,8 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call
-// is collective over these ranks only, and returns the ends of this rank's members, in order. The world
-// closes them when it ends.
+// is collective over these ranks only, and returns the ends of this rank's members, in order. They are
+// closed when the world ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return w.newComm(ranks, label, false)
 }

@@ -28,7 +28,7 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	counts, errs := make([]int, len(ends)), make(chan error, len(ends))
 	for i, end := range ends {
 		w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
-			err := one(ctx, w, end, wrap, opts, &counts[i])
+			err := runMember(ctx, w, end, wrap, opts, &counts[i])
 			errs <- err
 			return err
 		})
@@ -41,9 +41,9 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// one runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
+// runMember runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
 // operation leaves behind disturbs the next operation.
-func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
+func runMember(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options, made *int) error {
 	var host collectives.Host = w
 	if wrap != nil {
@@ -75,7 +75,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 				if !g.Supports(name, kind) {
 					continue
 				}
-				if err := b.kind(kind); err != nil {
+				if err := b.runKind(kind); err != nil {
 					return fmt.Errorf("algorithm %s, %d members, private memory %v: %w", name, b.size, private, err)
 				}
 			}
@@ -134,8 +134,8 @@ func (b *tester) allocate(w *spmd.World, private bool) (err error) {
 	return err
 }
 
-// kind runs the operations of one kind.
-func (b *tester) kind(kind spmd.Kind) error {
+// runKind runs the operations of one kind.
+func (b *tester) runKind(kind spmd.Kind) error {
 	for _, t := range b.types {
 		for i, n := range sizes {
 			for _, op := range ops(kind, n) {

@@ -248,8 +248,8 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, open bool, err error) {
 	return -1, open, nil
 }
 
-// park waits until a request of c is done, news is closed or ctx ends. It returns an error if the request
-// can never be done, because a rank has left: see leftError.
+// park waits until a request of c is done, news is closed or ctx ends. It returns an error if the wait for
+// reqs can never end, because a rank has left: see leftError.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, waitAny bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.leftError(reqs, waitAny); err != nil {

@@ -133,8 +133,8 @@ func (h *heap[T]) pop() task[T] {
 	}
 }
 
-// A Timer wakes goroutines at given times. It is late by at most some tens of microseconds if cores are
-// free, while a timer of package time may be late by a millisecond. Any number of goroutines may use a
+// A Timer wakes goroutines at given times. If cores are free, it is late by at most some tens of
+// microseconds. A timer of package time may be late by a millisecond. Any number of goroutines may use a
 // Timer at the same time.
 type Timer struct {
 	waits *schedule[chan struct{}]

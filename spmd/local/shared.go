@@ -21,7 +21,7 @@ var (
 type shared struct{ *transport }
 
 // Shared gives access to the memory of the world; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off disables it, to test programs without shared memory.
+// RLINF_SHM=off disables shared memory, for tests.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.unshared() != "" {
 		return nil, false

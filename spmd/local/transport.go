@@ -181,7 +181,7 @@ func (t *transport) check(ranks []int) error {
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
 // Abort makes every wait of the world fail with ErrAborted. It then returns, because goroutines
-// cannot be killed. The caller exits with the code.
+// cannot be killed. The caller must end the process.
 func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()

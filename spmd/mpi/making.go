@@ -72,8 +72,8 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 }
 
 // agree returns the maximum of t.next over all processes of l. All blocks of tags from there on are free on all these
-// processes. It exchanges messages like a dissemination barrier: in round k process i receives from process i-2^k. agree
-// returns an error if a process makes another communicator.
+// processes. It exchanges messages like a dissemination barrier: in round k process i receives from process i-2^k.
+// agree returns an error if a process makes another communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]

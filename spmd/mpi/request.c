@@ -146,8 +146,8 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	return handle;
 }
 
-// match probes for a message for s, the first receive in its queue, and starts to receive the message. It returns 0 if
-// there is no message yet.
+// match probes for a message for s, and starts to receive the message. s must be the first receive in its queue. If
+// there is no message yet, match returns 0.
 static int match(rl_end *e, rl_slot *s) {
 	int found = 0, n = 0;
 	MPI_Message message;

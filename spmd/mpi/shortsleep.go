@@ -60,15 +60,15 @@ type event struct {
 
 func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
 
-// sleep makes a short sleep until e comes. Its argument and its result are the time that the wait has taken before and
-// after the sleep. The result is at least shortSleepTime if the caller must not sleep here again. If expectLong is
+// sleep makes a short sleep until e comes. elapsed is the time that the wait has taken so far, and the result also
+// includes this sleep. The result is at least shortSleepTime if the caller must not sleep here again. If expectLong is
 // true, the wait is expected to be long, and the sleep does not yield.
-func (s *shortSleeps) sleep(e event, waited time.Duration, expectLong bool) time.Duration {
+func (s *shortSleeps) sleep(e event, elapsed time.Duration, expectLong bool) time.Duration {
 	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.running.Add(-1)
 		return shortSleepTime
 	}
-	start := clock() - waited
+	start := clock() - elapsed
 	for done := e.came() || !expectLong && s.yield(&e, start); !done; done = e.came() {
 		left := start + shortSleepTime - clock()
 		if left <= 0 {
@@ -84,7 +84,7 @@ func (s *shortSleeps) sleep(e event, waited time.Duration, expectLong bool) time
 // long. start is the time at which the wait began.
 func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 	began := clock()
-	most, mostOwn := start+shortSleepTime-began, wasteMost-s.wasted(began)
+	most, mostOwn := start+shortSleepTime-began, wasteMost-s.usedBudget(began)
 	if mostOwn < wasteLeast {
 		return false
 	}
@@ -114,15 +114,15 @@ func (s *shortSleeps) recordSlow(now, d time.Duration) {
 	}
 }
 
-// wasted returns how much of the budget is used up now.
-func (s *shortSleeps) wasted(now time.Duration) time.Duration {
+// usedBudget returns how much of the budget is used up now.
+func (s *shortSleeps) usedBudget(now time.Duration) time.Duration {
 	return max(0, time.Duration(s.lost.Load())-(now-time.Duration(s.counted.Load()))/wasteShare)
 }
 
 // waste adds d to the wasted time. The total is bounded, because a yield may take any time if the process
 // is stopped.
 func (s *shortSleeps) waste(now, d time.Duration) {
-	s.lost.Store(int64(min(s.wasted(now)+d, 2*wasteMost)))
+	s.lost.Store(int64(min(s.usedBudget(now)+d, 2*wasteMost)))
 	s.counted.Store(int64(now))
 }
 

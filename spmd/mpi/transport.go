@@ -80,7 +80,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 		return nil, errors.New("MPI was started in this process before, and it starts once")
 	}
 	launched, launcher := Launched()
-	if err := start(); err != nil {
+	if err := startMPI(); err != nil {
 		return nil, err
 	}
 	if launched > 1 && gompi.WorldSize() == 1 {
@@ -133,9 +133,9 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	return t, err
 }
 
-// start starts MPI with gompi. If MPI grants too low a thread level, gompi calls log.Fatalf. start prevents the exit and
-// returns an error instead.
-func start() (err error) {
+// startMPI starts MPI with gompi. If MPI grants too low a thread level, gompi calls log.Fatalf. startMPI prevents the
+// exit and returns an error instead.
+func startMPI() (err error) {
 	was := log.Writer()
 	defer func() {
 		log.SetOutput(was)
@@ -236,9 +236,10 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock: the short sleeps
-// that yielded, the sleeps between two tests of MPI that a message through shared memory ended, and the sleeps that
-// ended by their time limit although a request was done. The last count should be 0.
+// Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. The first is the
+// number of short sleeps that yielded. The second is the number of sleeps between two tests of MPI that a message
+// through shared memory ended. The third is the number of sleeps that ended by their time limit although a request was
+// done. It should be 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)

@@ -78,7 +78,7 @@ func apart(ctx context.Context, w *spmd.World) error {
 		}
 		comms[i] = ends[0]
 	}
-	next, prev := around(comms[0])
+	next, prev := neighbours(comms[0])
 	var sends [3]spmd.Request
 	var err error
 	for i, c := range comms {
@@ -160,7 +160,8 @@ func placements(w *spmd.World, prefix string) []spmd.GroupSpec {
 		{Name: prefix + " rollout", Ranks: world(w)},
 		{Name: prefix + " critic", Ranks: reversed, Comms: []string{"gradients"}},
 		{Name: prefix + " half", Ranks: world(w)[w.Size()/2:], Comms: []string{"gradients"}},
-		{Name: prefix + " one", Ranks: []int{last, last}, Comms: []string{"gradients"}, Direct: []string{prefix + " one"}},
+		{Name: prefix + " one", Ranks: []int{last, last}, Comms: []string{"gradients"},
+			Direct: []string{prefix + " one"}},
 		{Name: prefix + " env", Ranks: []int{last, 0, last, last / 2}, Comms: []string{"gradients", "statistics"}},
 	}
 }

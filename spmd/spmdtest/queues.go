@@ -99,7 +99,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				}
 				return seesThree(ctx, rcv, key)
 			}
-			if err := both(ctx, sc, back, fillsTheKey, consume, key); err != nil {
+			if err := playPair(ctx, sc, back, fillsTheKey, consume, key); err != nil {
 				return fmt.Errorf("key %v: %w", key, err)
 			}
 		}
@@ -410,7 +410,7 @@ func stalled(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		return both(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
+		return playPair(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
 			if _, _, err := get(ctx, word); err != nil {
 				return err
 			}

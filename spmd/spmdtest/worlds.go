@@ -127,7 +127,7 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, ended *atomic.Int6
 	if err != nil {
 		return err
 	}
-	if err := together(ctx, w, world); err != nil {
+	if err := useWorld(ctx, w, world); err != nil {
 		return err
 	}
 	w.SetStep(int64(world))
@@ -139,9 +139,9 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, ended *atomic.Int6
 	return nil
 }
 
-// together uses the features of a world that need no group: shared memory, a collective of the library, and message
+// useWorld uses the features of a world that need no group: shared memory, a collective of the library, and message
 // spaces.
-func together(ctx context.Context, w *spmd.World, world int) error {
+func useWorld(ctx context.Context, w *spmd.World, world int) error {
 	if sh, ok := w.Shared(); ok {
 		sig, err := signals(ctx, w, sh, w.Size())
 		if err != nil {
