@@ -38,7 +38,8 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is the number of bytes to collect before a message with whole tensors is sent. Tensors are not split.
 	Bucket int
-	// Patch, if not nil, makes a publication send only the changed elements of a tensor if this takes fewer bytes.
+	// Patch makes a publication send only the changed elements of a tensor, if this takes fewer bytes. nil means that
+	// a publication sends whole tensors.
 	Patch *PatchSpec
 }
 
@@ -294,8 +295,8 @@ func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 }
 
 // Adopt waits until a version >= atLeast has arrived. It returns the newest version and its state, which does not
-// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call Adopt
-// between two steps.
+// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call
+// Adopt between two steps.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -310,8 +311,9 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the buffer, so
-// that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies nothing.
+// Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the
+// buffer, so that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies
+// nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
 	err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)

@@ -87,7 +87,7 @@ func sameWeights(a, b []byte) error {
 	return nil
 }
 
-// The kinds in the head of a publication: how it sends each tensor.
+// The kinds of tensors. The head of a publication has the kind of each tensor, which says how the tensor is sent.
 const (
 	notSent    = iota // unchanged
 	sentSparse        // changed elements, in the patch
@@ -260,7 +260,7 @@ func (c *channel) collect(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// credit sends the sender this receiver's credit for the last publication.
+// credit sends this receiver's credit for the last publication.
 func (c *channel) credit(ctx context.Context) error {
 	r, err := c.credits.Isend(nil, 0, 0)
 	if err != nil {

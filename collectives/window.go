@@ -30,7 +30,7 @@ type syncWords struct {
 	arrived  line        // number of arrivals, summed over all phases
 	next     line        // next chunk to take
 	left     line        // number of chunks not reduced yet
-	chunks   line        // number of chunks; 0 if the last member to arrive has reduced all
+	chunks   line        // number of chunks; 0 if the last member to arrive has reduced the whole vector
 }
 
 type line struct {

@@ -28,7 +28,7 @@ type ChannelSpec struct {
 	// Pairs reports whether a producer sends to keys of a consumer. nil means all pairs. A consumer posts
 	// receives only for its own producers, so large jobs should set Pairs.
 	Pairs func(producer, consumer int) bool
-	// Shared allows keys with To: AnyMember. A goroutine on each process of To serves them.
+	// Shared allows keys with To: AnyMember. Each process with consumers has a goroutine that serves such keys.
 	Shared bool
 }
 

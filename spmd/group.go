@@ -55,7 +55,7 @@ func Launch[W any](w *World, spec GroupSpec, newWorker func(m *Member) (W, error
 			impl, err := newWorker(m)
 			if err != nil {
 				err = fmt.Errorf("new: %w", err)
-				g.here[i].worker.report(err) // before a waiting goroutine reports the same error
+				g.here[i].worker.report(err) // reported here, before a waiting goroutine reports the same error
 			}
 			g.here[i].impl = impl
 			made.set(i, Result[struct{}]{Member: m.index}, err)
@@ -135,7 +135,7 @@ func Call[W, R any](g *Group[W], ctx context.Context, name string,
 			span.End(0, 0)
 			if err != nil {
 				err = fmt.Errorf("%s: %w", name, err)
-				l.worker.report(err) // before a waiting goroutine reports the same error
+				l.worker.report(err) // reported here, before a waiting goroutine reports the same error
 			}
 			f.set(at, Result[R]{Member: l.member.index, Value: v, Duration: time.Since(start)}, err)
 			return err

@@ -3,7 +3,7 @@ package spmd
 // A Recorder records how one goroutine spends its time. The goroutine runs a worker or the main function of a rank. No
 // other goroutine may use the recorder.
 type Recorder interface {
-	// Site returns the number of a site.
+	// Site returns the number that stands for a site in the other methods.
 	Site(Site) int
 	// Begin begins a span at a site. The span is nested in the current span.
 	Begin(site int)
@@ -12,7 +12,7 @@ type Recorder interface {
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
-	// Pass records a wait of zero duration at a site. The meaning of arg and n is that of End.
+	// Pass records a wait of zero duration at a site. The arguments arg and n are those of End.
 	Pass(site int, arg, n int64)
 }
 

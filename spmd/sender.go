@@ -25,14 +25,14 @@ type Sender struct {
 	number int64 // number of the next Put
 	room   Span
 	puts   Span
-	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
-	// mode
+	// slabs holds slabs for the producer to fill. If the consumer is in this process, items use slabs of the
+	// consumer's queue instead, except in debug mode.
 	slabs []*slab
 
-	// if the owner is in this process
+	// The next two fields are used if the owner of the key is in this process.
 	box *inbox
 	src *source
-	// if the owner is remote
+	// The fields below are used if the owner is remote.
 	to      int
 	tag     int
 	credit  [1]Request // receive of the next credit

@@ -29,7 +29,7 @@ type slab struct {
 	req    Request // receive or send of the slab, in progress
 	phase  phase
 	sender *Sender // the last Sender that took the slab
-	src    *source // producer of its item
+	src    *source // producer of the item
 	queue  *queue  // queue whose pool owns the slab; nil in a Sender or a remote Receiver
 
 	layout *tensor.Layout // layout of the item
@@ -55,7 +55,7 @@ const (
 const (
 	headerBytes = tensor.Align
 	schemaRoom  = 4096
-	maxBindings = 8 // layouts remembered per slab
+	maxBindings = 8 // number of layouts whose bindings a slab caches
 )
 
 // slabBytes returns the size of a slab for tensors of n bytes.
@@ -90,7 +90,7 @@ func (p *pool) get(c *Channel) (*slab, error) {
 	return sl, nil
 }
 
-// put frees a slab.
+// put adds a slab to the pool.
 func (p *pool) put(c *Channel, sl *slab) {
 	if c.w.job.opts.Debug {
 		sl.spoil()

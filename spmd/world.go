@@ -78,7 +78,7 @@ func (w *World) Size() int { return w.t.Size() }
 // Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
-// ascending returns n consecutive numbers, the smallest of which is lowest.
+// ascending returns n numbers: lowest, lowest+1, …, lowest+n-1.
 func ascending(lowest, n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {
@@ -157,7 +157,7 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	return m.NewNative(ranks, label)
 }
 
-// SetStep sets the step of this rank. A failure's line includes it.
+// SetStep sets the step of this rank, which the line of a failure includes.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by ring. (A Go
-// timer may be a millisecond late.)
+// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by calling
+// ring. (A Go timer may be a millisecond late.)
 type alarm struct {
 	fd   int
 	poll [1]unix.PollFd

@@ -4,7 +4,7 @@ package local
 
 import "time"
 
-// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by ring.
+// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by calling ring.
 type alarm struct{ bell chan struct{} }
 
 func newAlarm() *alarm { return &alarm{make(chan struct{}, 1)} }

@@ -53,7 +53,7 @@ type comm struct {
 	shared *communicator
 	rank   int
 	wake   chan struct{} // holds a token when a request of this end is done
-	served bool          // stays in use after the members' programs have ended: see Outlast
+	served bool          // the end stays in use after the members' programs have ended: see Outlast
 
 	// Guarded by shared.mu.
 	waiting bool

@@ -39,7 +39,7 @@ func (s *schedule[T]) hold(argument T, due int64) bool {
 	}
 	s.order++
 	if s.tasks.push(task[T]{due, s.order, argument}) {
-		s.alarm.ring() // the thread sleeps until a later task
+		s.alarm.ring() // the thread sleeps until the time of a later task
 	}
 	return true
 }

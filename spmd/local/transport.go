@@ -127,7 +127,7 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// NewGroup makes a communicator for each purpose by NewComm. Every communicator is isolated from all others.
+// NewGroup makes a communicator for each purpose with NewComm. Every communicator is isolated from all others.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("group %q of ranks %v: %w", name, ranks, err)

@@ -51,7 +51,7 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // stays in use after the members' programs have ended: see Outlast
+	served bool // the end stays in use after the members' programs have ended: see Outlast
 	long   bool // the last wait was longer than shortSleepTime, so the next wait is expected to be long too
 
 	pinned []pinned // requests under way whose buffers are Go memory

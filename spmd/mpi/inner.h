@@ -151,7 +151,7 @@ struct rl_end {
 	int process, inbox;
 	int fresh;     // 1 if receives were posted since the last match
 	uint32_t seen; // the generation of the unexpected messages at the last match
-	rl_message *message[MESSAGE_SIZES]; // one ring of messages per size: the message used last
+	rl_message *message[MESSAGE_SIZES]; // one ring of messages per size; each entry is the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];

@@ -28,7 +28,7 @@ import (
 // A short sleep first yields its core, because waking a thread on another core takes 2 to 50 µs and keeps the waking
 // thread busy. If the event still has not come, the sleep blocks.
 type shortSleeps struct {
-	running atomic.Int32 // number of short sleeps now
+	running atomic.Int32 // number of short sleeps in progress
 	lost    atomic.Int64 // time that yields had wasted at the last update
 	counted atomic.Int64 // time of that update
 	slow    atomic.Int64 // time of the last slow yield

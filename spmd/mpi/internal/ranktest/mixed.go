@@ -125,7 +125,7 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return errors.Join(yieldsOnce(ctx, c, waits), wakesForMessages(ctx, c, waits))
 }
 
-// answer answers the questions of rank 0 until the message stop arrives.
+// answer answers the questions of rank 0 until the stop message arrives.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for {
 		word := []byte{0}
