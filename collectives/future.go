@@ -131,8 +131,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation, or the context passed to Start, has ended. If no goroutine runs the
-// queue, Wait runs it.
+// Wait returns when the operation has ended or the context passed to Start is done. If no goroutine runs
+// the queue, Wait runs it.
 func (f *Future) Wait() error {
 	if f.Done() {
 		f.g.span.Pass(0, 0)

@@ -44,7 +44,7 @@ func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
 
-// post starts a send to a member of the group, or a receive from it, in pieces of at most Options.MaxMessage bytes.
+// post starts a send to or a receive from a member of the group, in pieces of at most Options.MaxMessage bytes.
 func (g *Group) post(sending bool, b []byte, peer int) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), g.opts.MaxMessage)]

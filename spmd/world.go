@@ -92,7 +92,7 @@ func ascending(lowest, n int) []int {
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
 // ForeignPeers gives access to the processes of other programs in the same job. It returns nil if
-// there are none.
+// there are no such processes.
 func (w *World) ForeignPeers() ForeignPeers {
 	if o, ok := w.t.(ForeignPeers); ok && o.NumForeign() > 0 {
 		return o

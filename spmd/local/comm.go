@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// eager is the size, in bytes, up to which a send copies the message and completes at once, even if no
-// receive is posted.
+// eager is the largest size, in bytes, of a small message. The send of a small message copies the message
+// and completes at once, even if no receive is posted.
 const eager = 4096
 
 // A communicator is the shared state of its members' ends. mu also guards the ends. No goroutine holds mu

@@ -60,8 +60,8 @@ func (t *transport) ReceiveForeign(deadline time.Time, from int, buf []byte) (pr
 	return int(sender), buf, foreignError(rc, &fault)
 }
 
-// address returns the address of b as a number. If it were a pointer, cgo would check the whole object
-// that contains b for pointers.
+// address returns the address of b as a number. If the result were a pointer, cgo would check the whole
+// object that contains b for pointers.
 func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // remaining returns the nanoseconds until the deadline, or 0 if the deadline has passed.

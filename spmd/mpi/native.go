@@ -134,8 +134,8 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot cancel a collective. It continues, so that the other members get their results,
-			// and its buffers stay pinned.
+			// MPI cannot cancel a collective. The collective continues, so that the other members get their
+			// results, and its buffers stay pinned.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end

@@ -28,9 +28,9 @@ typedef struct {
 
 enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter than the data
 
-// rl_native_open makes a communicator of n ranks of the world, in the order of ranks. They must include this process's
-// rank. The call is collective over these ranks. Simultaneous calls that share a process need different tags. The call
-// spins while it waits for the other ranks, because MPI has no non-blocking form of it.
+// rl_native_open makes a communicator of n ranks of the world, in the order of ranks. The ranks must include this
+// process's rank. The call is collective over these ranks. Simultaneous calls that share a process need different tags.
+// The call spins while it waits for the other ranks, because MPI has no non-blocking form of this call.
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out,
 	rl_collective **call, rl_fault *fault);
 // rl_native_close frees the communicator. If a collective is still under way after a second, it returns RL_PENDING and

@@ -82,7 +82,7 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round takes one beat at most. If it took much longer, this process itself was stopped, and does not know
+		// A round takes one beat at most. If this one took longer, this process itself was stopped, and does not know
 		// whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 
