@@ -255,7 +255,7 @@ void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_forget clears the records of ranks that have left, including this rank. All questions must have been answered.
+// rl_peers_forget clears the records of ranks that have left, including this rank. No question may be unanswered.
 void rl_peers_forget(rl_world *w);
 
 // Only the progress thread calls three of these functions: rl_peers_ask sends the wanted questions, rl_peers_reply

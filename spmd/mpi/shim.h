@@ -87,8 +87,8 @@ void rl_pmix_finalize(void);
 // share a process need different tags. The world frees its groups.
 int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same,
 	rl_group **out, rl_fault *fault);
-// rl_group_list queries MPI for the name of a group, the number of its members, and their world ranks. If g is NULL, the
-// group is the world. The array ranks must have room for all ranks of the world.
+// rl_group_list queries MPI for the name of a group, the number of its members, and their world ranks. If g is NULL,
+// the group is the world. The array ranks must have room for all ranks of the world.
 int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks, int *n, rl_fault *fault);
 
 // rl_end_open opens an end. Only one thread at a time may use it. Its messages use the communicator of group. If group
@@ -135,8 +135,8 @@ void rl_leave(rl_world *w, int64_t after_ns);
 // to the rank. The answer takes a while, so the caller must repeat the call.
 const char *rl_departed(rl_world *w, int rank);
 
-// rl_node_allgather gathers n bytes from each rank of the node on all these ranks, in order. rl_world_agree sets *yes to
-// the minimum of *yes over all ranks of the world. Both are collective, and sleep while they wait.
+// rl_node_allgather gathers n bytes from each rank of the node on all these ranks, in order. rl_world_agree sets *yes
+// to the minimum of *yes over all ranks of the world. Both are collective, and sleep while they wait.
 int rl_node_allgather(rl_world *w, const void *mine, int n, void *all, rl_fault *fault);
 int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
 // rl_world_oversubscribed records that the node has fewer cores than ranks, so that no wait spins.

@@ -84,7 +84,7 @@ func TestShortSleepsLeaveAProcessor(t *testing.T) {
 func TestSeldomSlowYieldsAreFree(t *testing.T) {
 	var s shortSleeps
 	now, free := time.Minute, 0
-	for _, pause := range []time.Duration{0, 2 * seldom, seldom / 2, seldom / 2, 2 * seldom} {
+	for _, pause := range []time.Duration{0, 2 * slowGap, slowGap / 2, slowGap / 2, 2 * slowGap} {
 		now += pause
 		before := s.wasted(now)
 		if s.slowed(now, 3*time.Millisecond); s.wasted(now) == before {
