@@ -41,9 +41,9 @@ func subtrees(p, m int) (own, before, after subtree) {
 // quarters, which takes three messages instead of two, but the latency of one round.
 //
 // The next subtree is smaller and reduces at the same time, in fewer rounds. Then its members split their shards into
-// parts, and send each part to the member of this subtree that has the same range. If this would take too many parts,
-// they send fewer and larger parts, earlier, to the first members of this subtree (see entry). Each of these members
-// then sends half of its part along with half of its own range in the later rounds.
+// parts, and send each part to the member of the larger subtree that has the same range. If this would take too many
+// parts, they send fewer and larger parts, before an earlier round, to the first members of the larger subtree (see
+// entry). In the later rounds these members send half of their part along with half of their own range.
 //
 // If whole is true, members exchange whole vectors instead of halves. This is recursive doubling.
 //
@@ -307,8 +307,8 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 }
 
-// serve ends a reduction. Member m of the first subtree, which has n members, sends b to member n+m, if there is one.
-// Member n+m receives the message in dst.
+// serve ends a reduction. Each member m of the first subtree sends b to member n+m, where n is the size of the subtree.
+// Member n+m, if there is one, receives the message in dst.
 func (h *halving) serve(ctx context.Context, b, dst []byte) error {
 	switch first := 1 << h.levels; {
 	case h.before != none:

@@ -12,8 +12,8 @@ import (
 // owns the item from Take to Put, and the consumer from Get to Release.
 type Item struct {
 	Dict    tensor.Dict // tensors with the layout passed to Take
-	From    int         // the producer that sent it
-	Lo, Hi  int         // range of global env indices
+	From    int         // number of the producer that sent the item
+	Lo, Hi  int         // range of global indices of environments
 	Version int64       // version of the weights that produced the item
 	Weight  int         // weight for GetBatch
 

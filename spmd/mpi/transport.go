@@ -186,7 +186,7 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job if the previous rank falls silent. The description of that rank is for messages.
+// watch ends the job if the previous rank falls silent. The description of that rank is for the log.
 func (t *transport) watch(description string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)

@@ -58,7 +58,7 @@ func usage(text string) {
 	os.Exit(2)
 }
 
-// nodes returns the number of virtual nodes, from RANKS_NODES.
+// nodes returns the number of virtual nodes, which the environment variable RANKS_NODES holds.
 func nodes() (n int) {
 	fmt.Sscan(os.Getenv("RANKS_NODES"), &n)
 	return n

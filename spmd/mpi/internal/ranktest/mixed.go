@@ -60,8 +60,8 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 }
 
 // mixedRound exchanges n bytes with the neighbour (rank^1) and with a rank of the other node (rank^2). If nodeFirst is
-// true, it sends to the neighbour first. Each rank sends its second message a pause after its first receive is done.
-// The result is the time from the second send until all requests are done.
+// true, it sends to the neighbour first. Each rank sends its second message when its first receive is done and the
+// pause has passed. The result is the time from the second send until all requests are done.
 func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, pause time.Duration,
 	nodeFirst bool) (took time.Duration, err error) {
 	me := c.Rank()
