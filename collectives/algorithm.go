@@ -13,12 +13,12 @@ import (
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // set of bits 1<<spmd.Kind
-	ordered bool                                    // whether it reduces by the tree over members
-	fits    func(g *Group, c *spmd.Collective) bool // whether it can run c in g; nil means always
+	ordered bool                                    // whether the algorithm reduces by the tree over members
+	fits    func(g *Group, c *spmd.Collective) bool // whether the algorithm can run c in g; nil means always
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
 }
 
-// Auto, as Options.Algorithm, lets the table choose the algorithm.
+// Auto is the value of Options.Algorithm that lets the table choose the algorithm.
 const Auto = "auto"
 
 // registry returns all algorithms.

@@ -43,8 +43,8 @@ func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
 
-// Gather fills root's x with the blocks of all members. The root passes a vector for all blocks, which
-// already holds its own block. Other members pass only their own block.
+// Gather fills root's x with the blocks of all members. The root passes a vector for all blocks, in which
+// its own block is in place already. Other members pass only their own block.
 func Gather[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Gather, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
@@ -55,21 +55,21 @@ func Scatter[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Scatter, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// AllToAll sends block m of the argument send to member m, and receives block m of x from member m. nil
-// counts mean even blocks. If send is nil, AllToAll exchanges the blocks of x in place.
-func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Collective {
+// AllToAll sends block m of input to member m, and receives block m of x from member m. nil counts mean
+// even blocks. If input is nil, AllToAll exchanges the blocks of x in place.
+func AllToAll[T Number](x []T, counts []int, input []T, inputCounts []int) spmd.Collective {
 	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts,
-		SendCounts: sendCounts}
-	if send != nil {
-		c.Send = bytesOf(send)
+		SendCounts: inputCounts}
+	if input != nil {
+		c.Send = bytesOf(input)
 	}
 	return c
 }
 
-// SendReceive sends the vector send to member `to`, and receives x from member `from`.
-func SendReceive[T Number](send []T, to int, x []T, from int) spmd.Collective {
-	return spmd.Collective{Kind: spmd.SendReceive, DType: dtypeOf[T](), Data: bytesOf(x), Send: bytesOf(send), To: to,
-		From: from}
+// SendReceive sends input to member destination, and receives x from member source.
+func SendReceive[T Number](input []T, destination int, x []T, source int) spmd.Collective {
+	return spmd.Collective{Kind: spmd.SendReceive, DType: dtypeOf[T](), Data: bytesOf(x), Send: bytesOf(input),
+		To: destination, From: source}
 }
 
 func dtypeOf[T Number]() tensor.DType {
@@ -99,8 +99,8 @@ func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
 
-// block returns member m's block of b, which has a block for each of `size` members. An element has e
-// bytes. counts are the lengths of the blocks in elements; nil means even blocks.
+// block returns member m's block of b, which has one block for each member. An element has e bytes. counts
+// are the lengths of the blocks in elements; nil means even blocks.
 func block(b []byte, e int, counts []int, size, m int) []byte {
 	n := len(b) / e
 	lo, hi := m*n/size, (m+1)*n/size

@@ -59,19 +59,19 @@ func sharedCost(s Shape) Cost {
 	case spmd.Barrier:
 		return s.cost(1, "1", 0, "0")
 	case spmd.AllReduce:
-		if s.Bytes <= short {
+		if s.Bytes <= chunk {
 			return s.cost(1, "1 to 64KiB, then 2", 2*n, "2n to 64KiB, then 2")
 		}
 		return s.cost(2, "1 to 64KiB, then 2", 2, "2n to 64KiB, then 2")
 	case spmd.Reduce:
-		if s.Bytes <= short {
+		if s.Bytes <= chunk {
 			return s.cost(1, "1 to 64KiB, then 2", n+1, "n+1 to 64KiB, then 1+1/n")
 		}
 		return s.cost(2, "1 to 64KiB, then 2", 1+1/n, "n+1 to 64KiB, then 1+1/n")
 	case spmd.ReduceScatter:
 		return s.cost(2, "2", 1+1/n, "1+1/n")
 	case spmd.Broadcast:
-		if s.Bytes <= inline {
+		if s.Bytes <= maxInline {
 			return s.cost(1, "1 to 4KiB, then 2", 2, "2")
 		}
 		return s.cost(2, "1 to 4KiB, then 2", 2, "2")
@@ -86,7 +86,7 @@ func hierarchicalCost(s Shape) Cost {
 	switch {
 	case s.Kind == spmd.Barrier:
 		return s.cost(log, "log2 N", 0, "0")
-	case s.Kind == spmd.AllReduce && s.Bytes >= long && s.Members%s.Nodes == 0:
+	case s.Kind == spmd.AllReduce && s.Bytes >= minLong && s.Members%s.Nodes == 0:
 		c := halvingCost("rabenseifner", Shape{spmd.AllReduce, s.Nodes, s.Nodes, s.Bytes})
 		share := float64(s.Nodes) / float64(s.Members)
 		return Cost{c.Rounds, c.Bytes * share, between[0], between[1]}

@@ -24,8 +24,8 @@ type queue struct {
 	idle    *sync.Cond // signalled when an operation has ended
 	running bool       // an operation is running
 	drains  bool       // a goroutine runs drain
-	// the first failure. All later operations fail with it, because members may be at different
-	// calls
+	// failed is the first failure. All later operations return it, because members may be at different
+	// calls.
 	failed error
 	first  *Future
 	last   *Future
@@ -131,8 +131,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation has ended, or the context passed to Start. If no goroutine runs the
-// queue, Wait runs it.
+// Wait returns when the operation has ended or the context passed to Start is done. If no goroutine runs
+// the queue, Wait runs it.
 func (f *Future) Wait() error {
 	if f.Done() {
 		f.g.span.Pass(0, 0)

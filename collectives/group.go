@@ -48,8 +48,8 @@ type Group struct {
 	nodes []int // node of each member
 	all   team
 	node  team // the members of this node
-	// peerGroup has one member of each node: the one whose number on its node equals this member's number on
-	// this node. It is empty if nodes have different numbers of members.
+	// peerGroup has one member of each node: the member whose number on its node equals this member's number on
+	// this node. The team is empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
@@ -69,7 +69,7 @@ type Group struct {
 	call      spmd.Collective
 	seq, tag  int
 	reqs      []spmd.Request
-	unposted  error // the first error of the method message
+	unposted  error // the first error of g.message
 	want      []int
 	peers     []int
 	mem       []byte // communication memory for algorithms
@@ -128,7 +128,7 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 }
 
 // Record makes r record this member's waits: one span for each Run, and one for each Wait of a Future, in order. The
-// arguments name and key identify the group; key is empty unless groups of a component have the same name. If r is nil,
+// name and the key identify the group. The key is empty unless groups of a component have the same name. If r is nil,
 // nothing is recorded.
 func (g *Group) Record(r spmd.Recorder, name, key string) {
 	if g.Size() > 1 {
@@ -271,8 +271,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes *mem at least n bytes long. The contents may be lost. If it allocates, the length at least
-// doubles, because old memory is never freed.
+// grow makes *mem at least n bytes long. The contents may be lost. An allocation at least doubles the length,
+// because old memory is never freed.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

@@ -41,9 +41,9 @@ func subtrees(p, m int) (own, before, after subtree) {
 // quarters, which takes three messages instead of two, but the latency of one round.
 //
 // The next subtree is smaller and reduces at the same time, in fewer rounds. Then its members split their shards into
-// parts, and send each part to the member of this subtree that has the same range. If this would take too many parts,
-// they send fewer and larger parts, earlier, to the first members of this subtree (see entry). Each of these members
-// then sends half of its part along with half of its own range in the later rounds.
+// parts, and send each part to the member of the larger subtree that has the same range. If this would take too many
+// parts, they send fewer and larger parts, before an earlier round, to the first members of the larger subtree (see
+// entry). In the later rounds these members send half of their part along with half of their own range.
 //
 // If whole is true, members exchange whole vectors instead of halves. This is recursive doubling.
 //
@@ -67,7 +67,7 @@ type halving struct {
 // maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns the level of s at which its members receive the next subtree's sum, before the exchange of that level.
+// entry returns the level before whose exchange the members of s receive the next subtree's sum.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
 // newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
@@ -216,8 +216,8 @@ func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	return h.sum, h.partial
 }
 
-// width returns the number of levels of the round that begins with level l, 1 or 2. If members exchange halves, only
-// the first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
+// width returns how many levels the round that begins with level l has: 1 or 2. If members exchange halves, only the
+// first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
 func (h *halving) width(l int) int {
 	next := h.own.levels
 	if h.after != none {
@@ -266,7 +266,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 		h.t.g.dsts = append(h.t.g.dsts[:0], sum)
 		h.t.g.sums.reduce(t, h.op, h.t.g.dsts, pieces, 0, len(sum))
 	} else {
-		h.t.g.sums.wide(h.op, sum, pieces)
+		h.t.g.sums.reduceBF16(h.op, sum, pieces)
 	}
 	return nil
 }
@@ -307,12 +307,12 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 }
 
-// serve ends a reduction. Member m of the first subtree, which has n members, sends b to member n+m, if there is one.
-// Member n+m receives the message into its argument mine.
-func (h *halving) serve(ctx context.Context, b, mine []byte) error {
+// serve ends a reduction. Each member m of the first subtree sends b to member n+m, where n is the size of the subtree.
+// Member n+m, if there is one, receives the message in dst.
+func (h *halving) serve(ctx context.Context, b, dst []byte) error {
 	switch first := 1 << h.levels; {
 	case h.before != none:
-		h.t.recv(mine, h.t.me-first)
+		h.t.recv(dst, h.t.me-first)
 	case h.t.me+first < h.t.size():
 		h.t.send(b, h.t.me+first)
 	}

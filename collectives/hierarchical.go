@@ -36,9 +36,9 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is a length in bytes. In an allreduce of a vector of at least this length, every member of a node communicates
-// with the other nodes. With a shorter vector, only the node's head communicates.
-const long = 32 << 10
+// minLong is the length, in bytes, of a long vector. In an allreduce of a long vector, every member of a node
+// communicates with the other nodes. With a shorter vector, only the node's head communicates.
+const minLong = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	g := t.g
@@ -70,7 +70,7 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 		}
 		return treeReduce(ctx, &heads, &top, c.Data, root)
 	}
-	if g.peerGroup.size() > 0 && len(c.Data) >= long {
+	if g.peerGroup.size() > 0 && len(c.Data) >= minLong {
 		if err := g.inNode(ctx, c, spmd.ReduceScatter, 0); err != nil {
 			return err
 		}

@@ -74,15 +74,14 @@ func combineBF16(op spmd.Op, dst, a, b []uint16) {
 // sums stay in the L1 cache.
 const cacheBlock = 8 << 10
 
-// A treeSum reduces the pieces of all members by the tree over members. The left operand is the result of the first 2^k
-// pieces, and the right operand is the result of the other pieces. 2^k is the largest power of two below the number of
-// pieces. Each operand is reduced in the same way: five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum owns the memory for
-// partial sums.
+// A treeSum reduces the pieces of all members by the tree over members. It combines the result of the first 2^k pieces
+// with the result of the other pieces. 2^k is the largest power of two below the number of pieces. Both results are
+// computed in the same way: five pieces give ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum owns the memory for partial sums.
 type treeSum struct {
 	rooms [][]byte // one for each level of the tree
 }
 
-// split returns the number of pieces in the left operand of a reduction of n pieces.
+// split returns the largest power of two below n.
 func split(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
 // reduce reduces bytes [from, end) of the pieces and writes the result to the same bytes of each dst. A dst may be one
@@ -114,7 +113,7 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 }
 
 // block reduces bytes [lo, hi) of the pieces into acc. If the pieces are bfloat16, acc is float32. block may overwrite
-// the rooms from level on.
+// s.rooms[level:].
 func (s *treeSum) block(t tensor.DType, op spmd.Op, acc []byte, pieces [][]byte, lo, hi, level int) {
 	n := len(pieces)
 	switch {
@@ -154,8 +153,8 @@ func sumBlock(acc []byte, pieces [][]byte, lo, hi int) bool {
 	return (hi-lo)%128 == 0 && sumF32(dst[:], cut[:len(pieces)], 0, hi-lo) == hi-lo
 }
 
-// wide reduces pieces of bfloat16 into dst, whose elements are float32.
-func (s *treeSum) wide(op spmd.Op, dst []byte, pieces [][]byte) {
+// reduceBF16 reduces pieces of bfloat16 into dst, whose elements are float32.
+func (s *treeSum) reduceBF16(op spmd.Op, dst []byte, pieces [][]byte) {
 	for lo := 0; lo < len(pieces[0]); lo += cacheBlock / 2 {
 		hi := min(lo+cacheBlock/2, len(pieces[0]))
 		s.block(tensor.BF16, op, dst[2*lo:2*hi], pieces, lo, hi, 0)

@@ -36,7 +36,7 @@ func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 func (r *Reducer) Compress() { r.compress = true }
 
 // Replicas returns the number of members and this member's number.
-func (r *Reducer) Replicas() (n, this int) { return r.g.Size(), r.g.Rank() }
+func (r *Reducer) Replicas() (n, member int) { return r.g.Size(), r.g.Rank() }
 
 // Sum sums x over the members, in place.
 func (r *Reducer) Sum(x []float64) error { return r.g.Sum64(r.ctx, x) }
@@ -99,14 +99,13 @@ func (s *GradientSum) Ready(lo, hi int) {
 }
 
 // Wait starts the remaining buckets, in order, and returns when all of grad holds the sum. For each bucket that holds
-// its sum, Wait calls the function final with the bucket's range, in the order in which the buckets started. final may
-// be nil.
-func (s *GradientSum) Wait(final func(lo, hi int)) error {
-	if final == nil {
-		final = func(lo, hi int) {}
+// its sum, Wait calls onBucket with the bucket's range, in the order in which the buckets started. onBucket may be nil.
+func (s *GradientSum) Wait(onBucket func(lo, hi int)) error {
+	if onBucket == nil {
+		onBucket = func(lo, hi int) {}
 	}
 	if s.r.g.Size() == 1 {
-		final(0, len(s.grad))
+		onBucket(0, len(s.grad))
 		return nil
 	}
 	for b := range s.missing {
@@ -127,7 +126,7 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 		if s.r.compress {
 			tensor.FromBF16(s.grad[lo:hi], bitsOf(s.wire[lo:hi]))
 		}
-		final(lo, hi)
+		onBucket(lo, hi)
 	}
 	if err != nil {
 		return fmt.Errorf("sum gradients over %d replicas: %w", s.r.g.Size(), err)
@@ -164,7 +163,7 @@ func (s *GradientSum) start(b int) {
 	}
 }
 
-// round writes grad[lo:hi] as bfloat16 to s.wire[lo:hi], and returns that slice.
+// round rounds grad[lo:hi] to bfloat16. It returns the result, which is in s.wire[lo:hi].
 func (s *GradientSum) round(lo, hi int) []BF16 {
 	if len(s.wire) < len(s.grad) {
 		mem, err := s.r.g.host.Alloc(2 * len(s.grad))

@@ -32,11 +32,10 @@ func newShared() *algorithm {
 }
 
 // chunk is the number of bytes of a long vector that a member reduces at a time. The last member to arrive reduces a
-// vector alone if it has at most `short` bytes. It also does so if another member sleeps and all members' vectors
-// together have at most maxAlone bytes, because waking a member is slow.
+// vector of at most one chunk alone. It also does so if another member sleeps and all members' vectors together have at
+// most maxAlone bytes, because waking a member is slow.
 const (
 	chunk    = 64 << 10
-	short    = chunk
 	maxAlone = 512 << 10
 )
 
@@ -54,7 +53,7 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	if c.Kind == spmd.Barrier {
 		return w.barrier(ctx)
 	}
-	if c.Kind == spmd.Broadcast && len(c.Data) <= inline {
+	if c.Kind == spmd.Broadcast && len(c.Data) <= maxInline {
 		return broadcastInline(ctx, t, c, w)
 	}
 	data, err := g.publish(w, c)
@@ -106,22 +105,22 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 	return data, nil
 }
 
-// staged returns b and its location in shared memory. If b is not in shared memory, or if always is true, it
-// returns a copy of b in *stage and the location of the copy.
-func (g *Group) staged(b []byte, stage *[]byte, always bool) (in []byte, at int64, err error) {
-	if at, ok := g.shared.Locate(b); ok && !always || len(b) == 0 {
+// staged returns b and its location in shared memory. If b is not in shared memory, or if forceCopy is true,
+// it returns a copy of b in *stage and the location of the copy.
+func (g *Group) staged(b []byte, stage *[]byte, forceCopy bool) (mem []byte, location int64, err error) {
+	if at, ok := g.shared.Locate(b); ok && !forceCopy || len(b) == 0 {
 		return b, at, nil
 	}
 	if err := g.grow(stage, len(b)); err != nil {
 		return nil, 0, err
 	}
-	in = (*stage)[:len(b)]
-	at, ok := g.shared.Locate(in)
+	mem = (*stage)[:len(b)]
+	at, ok := g.shared.Locate(mem)
 	if !ok {
 		return nil, 0, fmt.Errorf("no shared memory is left on this node: %d bytes", len(b))
 	}
-	copy(in, b)
-	return in, at, nil
+	copy(mem, b)
+	return mem, at, nil
 }
 
 // reduceTogether runs an allreduce or a reduce.
@@ -129,7 +128,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	n := len(c.Data)
 	if w.arrive() {
 		chunks := 0
-		if alone := n <= short || w.released.Sleepers.Load() > 0 && n*t.size() <= maxAlone; alone {
+		if alone := n <= chunk || w.released.Sleepers.Load() > 0 && n*t.size() <= maxAlone; alone {
 			if err := reduceViews(t, c, w, 0, n); err != nil {
 				return err
 			}

@@ -21,9 +21,9 @@ type Table struct {
 
 // A Rule matches operations of one kind, by group and size.
 type Rule struct {
-	Kind      string `json:"kind"`              // name of the spmd.Kind, such as allreduce
+	Kind      string `json:"kind"`              // name of the spmd.Kind, such as "allreduce"
 	Members   int    `json:"members,omitempty"` // largest group; 0 means any
-	Nodes     string `json:"nodes,omitempty"`   // one or many; "" means either
+	Nodes     string `json:"nodes,omitempty"`   // "one" or "many"; "" means either
 	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0 means any
 	Algorithm string `json:"algorithm"`
 }

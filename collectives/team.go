@@ -18,13 +18,13 @@ type team struct {
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts sending b to member `to`. If b is empty, send sends no message, because both sides know the length. An
-// error of send is returned by the next wait.
-func (t *team) send(b []byte, to int) { t.g.post(true, b, t.members[to]) }
+// send starts sending b to a member. If b is empty, send sends no message, because both sides know the length. An error
+// of send is returned by the next wait.
+func (t *team) send(b []byte, peer int) { t.g.post(true, b, t.members[peer]) }
 
-// recv starts receiving b from member `from`. The message must have b's length. An error of recv is returned by the
-// next wait.
-func (t *team) recv(b []byte, from int) { t.g.post(false, b, t.members[from]) }
+// recv starts receiving b from a member. The message must have b's length. An error of recv is returned by the next
+// wait.
+func (t *team) recv(b []byte, peer int) { t.g.post(false, b, t.members[peer]) }
 
 // wait returns when all started sends and receives are done.
 func (t *team) wait(ctx context.Context) error { return t.g.wait(ctx) }
@@ -44,7 +44,7 @@ func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
 
-// post starts a send to a member of the group, or a receive from it, in pieces of at most Options.MaxMessage bytes.
+// post starts a send to or a receive from a member of the group, in pieces of at most Options.MaxMessage bytes.
 func (g *Group) post(sending bool, b []byte, peer int) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), g.opts.MaxMessage)]
@@ -77,8 +77,8 @@ func (g *Group) message(sending bool, b []byte, peer, tag int) {
 	}
 }
 
-// wait returns when all posted messages are done. It returns the first error of the method message, or an
-// error if a received message is shorter than expected.
+// wait returns when all posted messages are done. It returns the first error of g.message, or an error if a
+// received message is shorter than expected.
 func (g *Group) wait(ctx context.Context) error {
 	if g.unposted != nil {
 		return g.unposted

@@ -38,7 +38,8 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is the number of bytes to collect before a message with whole tensors is sent. Tensors are not split.
 	Bucket int
-	// Patch, if not nil, makes a publication send only the changed elements of a tensor if this takes fewer bytes.
+	// Patch makes a publication send only the changed elements of a tensor, if this takes fewer bytes. nil means that
+	// a publication sends whole tensors.
 	Patch *PatchSpec
 }
 
@@ -47,7 +48,7 @@ type PatchSpec struct {
 	// Delta encodes the index of a changed element as the distance from the previous changed element. This
 	// takes fewer bytes if many elements change.
 	Delta bool
-	// Held marks the tensors whose initial values, in State, are the same on all ranks. nil means none. NewWeights
+	// Held marks the tensors whose initial values in State are the same on all ranks. nil means none. NewWeights
 	// checks that the values are the same.
 	Held []bool
 	// Bucket replaces WeightsSpec.Bucket for the first version.
@@ -154,7 +155,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 }
 
 // Publish publishes the current State of the sources as the newest version. Every source calls it, with
-// increasing versions. After Publish returns, State may change, unless readers use it in place. Publish
+// increasing versions. After Publish returns, State may change, unless readers use State in place. Publish
 // waits for readers only if all slots are in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
@@ -186,11 +187,11 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot. It rounds F32 tensors to the type of Wire. It copies Frozen tensors
-// only if first is true.
-func (s *WeightsSpec) copyState(slot []byte, first bool) {
+// copyState copies State to a slot. It rounds F32 tensors to the type of Wire. It copies frozen tensors
+// only if withFrozen is true.
+func (s *WeightsSpec) copyState(slot []byte, withFrozen bool) {
 	for i, f := range s.Layout.Fields() {
-		if !first && s.Frozen != nil && s.Frozen[i] {
+		if !withFrozen && s.Frozen != nil && s.Frozen[i] {
 			continue
 		}
 		lo, n := s.Layout.Offset(i), f.Bytes()
@@ -294,8 +295,8 @@ func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 }
 
 // Adopt waits until a version >= atLeast has arrived. It returns the newest version and its state, which does not
-// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call it
-// between two of its steps.
+// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call
+// Adopt between two steps.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -310,16 +311,17 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the argument
-// state, so that no Publish waits for this reader. The argument has is the version that state already holds. If it is
-// the newest version, Copy copies nothing.
-func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
+// Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the
+// buffer, so that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies
+// nothing.
+func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
+	err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {
-		return has, err
+		return inBuffer, err
 	}
-	if version != has {
-		copy(state, newest)
+	if version != inBuffer {
+		copy(buffer, newest)
 	}
 	r.unit.leave(r)
 	return version, nil

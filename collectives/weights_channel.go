@@ -87,7 +87,7 @@ func sameWeights(a, b []byte) error {
 	return nil
 }
 
-// The kinds in the head of a publication: how it sends each tensor.
+// The kinds of tensors. The head of a publication has the kind of each tensor, which says how the tensor is sent.
 const (
 	notSent    = iota // unchanged
 	sentSparse        // changed elements, in the patch
@@ -260,7 +260,7 @@ func (c *channel) collect(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// credit sends the sender this receiver's credit for the last publication.
+// credit sends this receiver's credit for the last publication.
 func (c *channel) credit(ctx context.Context) error {
 	r, err := c.credits.Isend(nil, 0, 0)
 	if err != nil {
@@ -270,8 +270,8 @@ func (c *channel) credit(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// begin waits for the head of a publication and returns its version. The result more is false if the sender has called
-// end instead.
+// begin waits for the head of a publication and returns its version. It returns false if the sender has called end
+// instead.
 func (c *channel) begin(ctx context.Context) (version int64, more bool, err error) {
 	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
 		return 0, false, err
@@ -347,9 +347,9 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether a tensor that is not sent lies between hi, the end of a tensor in an image, and `at`, the start
-// of a later tensor.
-func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
+// gap reports whether a tensor that is not sent lies between the end of a tensor in an image and the start of a later
+// tensor.
+func (c *channel) gap(end, start int) bool { return start-end >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type in which it is sent.
 func (f *wireField) toWire(image, src []byte) {
@@ -361,7 +361,7 @@ func (f *wireField) toWire(image, src []byte) {
 	}
 }
 
-// fromWire copies the tensor from the image to dst, in its type in the state.
+// fromWire copies the tensor from the image to dst, in the type that it has in the state.
 func (f *wireField) fromWire(dst, image []byte) {
 	x, src := dst[f.off:f.off+f.size], image[f.at:f.at+f.bytes]
 	if f.cast {

@@ -85,9 +85,9 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends the changes of a tensor to the patch `out`, and returns the kind of the tensor. It appends
+// compare appends the changes of a tensor to a patch. It returns the kind of the tensor, and the patch. It appends
 // nothing if there are no changes, or if they would not take fewer bytes than the whole tensor.
-func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
+func (p *patcher) compare(f *wireField, patch, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes
 	indices, enough := p.indices[:0], false
@@ -102,10 +102,10 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 		indices, enough = differences(indices, view[uint64](old), view[uint64](now), most)
 	}
 	if enough {
-		return sentWhole, out
+		return sentWhole, patch
 	}
 	if len(indices) == 0 {
-		return notSent, out
+		return notSent, patch
 	}
 	w := width(indices[len(indices)-1])
 	if p.delta {
@@ -116,31 +116,31 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 		w = width(farthest)
 	}
 	if patchHead+len(indices)*(w+e) >= f.bytes {
-		return sentWhole, out
+		return sentWhole, patch
 	}
-	out = binary.LittleEndian.AppendUint32(out, uint32(len(indices)))
-	out = binary.LittleEndian.AppendUint32(out, uint32(w))
-	out = binary.LittleEndian.AppendUint64(out, uint64(indices[0]))
+	patch = binary.LittleEndian.AppendUint32(patch, uint32(len(indices)))
+	patch = binary.LittleEndian.AppendUint32(patch, uint32(w))
+	patch = binary.LittleEndian.AppendUint64(patch, uint64(indices[0]))
 	before := indices[0]
 	for _, k := range indices {
 		if p.delta {
 			k, before = k-before, k
 		}
-		out = appendNumber(out, k, w)
+		patch = appendNumber(patch, k, w)
 	}
 	for _, k := range indices {
-		out = append(out, now[k*e:(k+1)*e]...)
+		patch = append(patch, now[k*e:(k+1)*e]...)
 	}
-	return sentSparse, out
+	return sentSparse, patch
 }
 
-// differences appends each index at which the bits of a and b differ to indices. The argument most is the
-// maximum length of indices. If there are more differences, it stops and returns true.
-func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, most int) ([]int, bool) {
+// differences appends the indices at which the bits of a and b differ. If there would be more indices than the
+// limit, it stops and returns true.
+func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, limit int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {
 		if x != b[i] {
-			if len(indices) >= most {
+			if len(indices) >= limit {
 				return indices, true
 			}
 			indices = append(indices, i)

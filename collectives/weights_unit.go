@@ -216,7 +216,7 @@ func (u *unit) claim(ctx context.Context, seq uint32) error {
 	return nil
 }
 
-// publish makes publication seq, which is complete, available to the readers.
+// publish makes the complete publication seq available to the readers.
 func (u *unit) publish(seq uint32, version int64) {
 	u.versions[int(seq)%max(1, u.slots)].Store(version)
 	u.signals.Post(&u.ready, seq)

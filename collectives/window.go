@@ -30,7 +30,7 @@ type syncWords struct {
 	arrived  line        // number of arrivals, summed over all phases
 	next     line        // next chunk to take
 	left     line        // number of chunks not reduced yet
-	chunks   line        // number of chunks; 0 if the last member to arrive has reduced all
+	chunks   line        // number of chunks; 0 if the last member to arrive has reduced the whole vector
 }
 
 type line struct {
@@ -38,12 +38,12 @@ type line struct {
 	_ [60]byte
 }
 
-// inline is the largest broadcast, in bytes, whose data is sent through the window itself.
-const inline = 4 << 10
+// maxInline is the largest number of bytes that a broadcast sends through the window itself.
+const maxInline = 4 << 10
 
 type inlineData struct {
 	bytes int64
-	data  [inline]byte
+	data  [maxInline]byte
 }
 
 // A slot describes one member's buffers to the other members.
@@ -154,19 +154,19 @@ func (w *window) data(m, n int) ([]byte, error) {
 	return w.shared.View(w.ranks[m], s.data, n)
 }
 
-// otherLength returns an error about the lengths of Data: theirs bytes on member m, and n bytes on this member.
-func (w *window) otherLength(m, theirs, n int) error {
-	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs,
+// otherLength returns an error about the lengths of Data: k bytes on member m, and n bytes on this member.
+func (w *window) otherLength(m, k, n int) error {
+	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], k,
 		w.ranks[w.me], n)
 }
 
-// read fills the buffer `to` from member m's memory at the location `at`.
-func (w *window) read(m int, at int64, to []byte) error {
-	if len(to) == 0 {
+// read copies memory of member m, from a location on, to dst.
+func (w *window) read(m int, location int64, dst []byte) error {
+	if len(dst) == 0 {
 		return nil
 	}
-	d, err := w.shared.View(w.ranks[m], at, len(to))
-	copy(to, d)
+	d, err := w.shared.View(w.ranks[m], location, len(dst))
+	copy(dst, d)
 	return err
 }
 

@@ -25,10 +25,10 @@ type ChannelSpec struct {
 	MaxSize int
 	// ItemBytes is the largest Layout.Size of an item.
 	ItemBytes int
-	// Pairs reports whether producer `from` sends to keys of consumer `to`. nil means all pairs. A
-	// consumer posts receives for these producers only, so large jobs should set Pairs.
-	Pairs func(from, to int) bool
-	// Shared allows keys with To: AnyMember. A goroutine on each process of To serves them.
+	// Pairs reports whether a producer sends to keys of a consumer. nil means all pairs. A consumer posts
+	// receives only for its own producers, so large jobs should set Pairs.
+	Pairs func(producer, consumer int) bool
+	// Shared allows keys with To: AnyMember. Each process with consumers has a goroutine that serves such keys.
 	Shared bool
 }
 
@@ -56,7 +56,7 @@ const maxKeyName = 255
 // members of another group. A queue lives in its consumer's process. A shared queue lives in the process of one of the
 // consumers. Each consumer gets the items of one producer in the order in which they were put.
 //
-// All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
+// All Senders and Receivers of one member belong to one goroutine at a time.
 type Channel struct {
 	w    *World
 	spec ChannelSpec
@@ -186,8 +186,8 @@ func (c *Channel) serve(box *inbox) {
 	})
 }
 
-// Sender returns member m's handle to put items under key. m must be in From. Calls with the same key return the same
-// handle. The call announces the producer to the consumer at once.
+// Sender returns member m's handle to put items under a key. m must be a producer. Calls with the same key return the
+// same handle. The call announces the producer to the consumer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
@@ -210,8 +210,8 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	return s, nil
 }
 
-// Receiver returns member m's handle to get the items of key. m must be in To. The key must be m's
-// own or shared. Calls with the same key return the same handle.
+// Receiver returns member m's handle to get the items of a key. m must be a consumer. The key must be
+// shared or belong to m. Calls with the same key return the same handle.
 func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	err := c.check(m, c.spec.To, key)
 	if err == nil && key.To != AnyMember && key.To != m.Index() {
@@ -279,20 +279,20 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// at returns the member of the communicator that owns a key, and the owner's inbox if the owner is
+// ownerOf returns the member of the communicator that owns a key, and the owner's inbox if the owner is
 // in this process.
-func (c *Channel) at(key Key) (member int, box *inbox) {
+func (c *Channel) ownerOf(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {
 		return from + key.To, c.inboxes[key.To]
 	}
 	h := fnv.New32a()
 	h.Write([]byte(key.Name))
-	at := int(h.Sum32() % uint32(len(c.owners)))
-	if c.owners[at] == c.w.Rank() {
-		return from + to + at, c.owned
+	i := int(h.Sum32() % uint32(len(c.owners)))
+	if c.owners[i] == c.w.Rank() {
+		return from + to + i, c.owned
 	}
-	return from + to + at, nil
+	return from + to + i, nil
 }
 
 // tag reserves n consecutive tags between two members of the communicator and returns the first.
@@ -344,7 +344,7 @@ func (c *Channel) close(ctx context.Context) (err error) {
 		}
 	}
 	for _, r := range c.receivers {
-		if err := r.end.cancel(ctx); err != nil {
+		if err := r.access.cancel(ctx); err != nil {
 			return err
 		}
 	}

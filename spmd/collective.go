@@ -25,7 +25,7 @@ const (
 	SendReceive               // Send goes to member To; Data comes from member From
 )
 
-// String returns the name that benchmarks and messages use, such as allreduce.
+// String returns the name that benchmarks and messages use, such as "allreduce".
 func (k Kind) String() string {
 	names := [...]string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather",
 		"scatter", "alltoall", "sendrecv"}
@@ -45,7 +45,7 @@ const (
 	Max
 )
 
-// String returns sum, prod, min or max.
+// String returns "sum", "prod", "min" or "max".
 func (o Op) String() string {
 	names := [...]string{"sum", "prod", "min", "max"}
 	if int(o) < len(names) {
@@ -65,7 +65,7 @@ type Collective struct {
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. If it is nil, AllToAll works in place on Data, and all blocks of
+	// Send is the input of AllToAll and SendReceive. If Send is nil, AllToAll works in place on Data, and all blocks of
 	// all members have the same length.
 	Send []byte
 	// Counts[m] is the number of elements in member m's block of Data. If Counts is nil, the n elements are split
@@ -92,9 +92,9 @@ func (c *Collective) known() bool {
 	return c.Kind <= SendReceive && c.DType >= tensor.F32 && c.DType <= tensor.BF16
 }
 
-// Check returns an error if the fields are invalid for the member with number me, in a communicator with
-// `size` members. It does not compare this member's fields with those of other members.
-func (c *Collective) Check(size, me int) error {
+// Check returns an error if the fields are invalid for a member of a communicator of this size. It does not
+// compare the fields with those of other members.
+func (c *Collective) Check(size, member int) error {
 	if c.Kind == Barrier {
 		return nil
 	}
@@ -114,8 +114,8 @@ func (c *Collective) Check(size, me int) error {
 	if c.Root < 0 || c.Root >= size {
 		return fmt.Errorf("root %d: expected a member from 0 to %d", c.Root, size-1)
 	}
-	whole := c.Kind != Gather && c.Kind != Scatter || me == c.Root // Data holds every block
-	if err := checkCounts("counts", c.Counts, len(c.Data)/e, size, me, whole); err != nil {
+	whole := c.Kind != Gather && c.Kind != Scatter || member == c.Root // Data holds every block
+	if err := checkCounts("counts", c.Counts, len(c.Data)/e, size, member, whole); err != nil {
 		return err
 	}
 	switch c.Kind {
@@ -133,7 +133,7 @@ func (c *Collective) Check(size, me int) error {
 		case (c.Counts == nil) != (c.SendCounts == nil):
 			return fmt.Errorf("counts for one side only")
 		}
-		return checkCounts("send counts", c.SendCounts, len(c.Send)/e, size, me, true)
+		return checkCounts("send counts", c.SendCounts, len(c.Send)/e, size, member, true)
 	case SendReceive:
 		if c.To < 0 || c.To >= size || c.From < 0 || c.From >= size {
 			return fmt.Errorf("to member %d, from member %d: expected members from 0 to %d", c.To, c.From, size-1)
@@ -142,7 +142,7 @@ func (c *Collective) Check(size, me int) error {
 	return nil
 }
 
-func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
+func checkCounts(what string, counts []int, n, size, member int, whole bool) error {
 	if counts == nil {
 		return nil
 	}
@@ -157,7 +157,7 @@ func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
 		total += k
 	}
 	if !whole {
-		total = counts[me]
+		total = counts[member]
 	}
 	if total != n {
 		return fmt.Errorf("%s add up to %d, the buffer has %d", what, total, n)
@@ -175,9 +175,9 @@ type Native interface {
 	Run(ctx context.Context, c *Collective) error
 	// RunBlocking runs c by the library's blocking call. Only the end of the job can interrupt it.
 	RunBlocking(c *Collective) error
-	// Time measures the library's blocking call in a plain C loop. Sample i is a barrier followed by a number
-	// of calls, batch. Time stores the nanoseconds of these calls in ns[i].
-	Time(c *Collective, batch int, ns []float64) error
+	// Time measures the library's blocking call in a plain C loop. Sample i is a barrier followed by n calls.
+	// Time stores the nanoseconds of these n calls in ns[i].
+	Time(c *Collective, n int, ns []float64) error
 	// Close frees the communicator. It is collective.
 	Close() error
 }
@@ -201,15 +201,15 @@ type Signal struct {
 // goroutine.
 type Shared interface {
 	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
-	// node. ok is false if b is other memory.
-	Locate(b []byte) (at int64, ok bool)
-	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy. The view is valid as
-	// long as the memory itself.
-	View(rank int, at int64, n int) ([]byte, error)
-	// Await waits until s.Value differs from old. If ctx ends first, it returns context.Cause(ctx). It spins only if
-	// the node has a core for every rank, and only briefly. For error messages, rank is the rank that is expected to
-	// change s, or -1 if any rank may change it.
-	Await(ctx context.Context, s *Signal, old uint32, rank int) error
+	// node. The bool is false if b is not in that memory.
+	Locate(b []byte) (offset int64, ok bool)
+	// View returns n bytes of the memory of a rank on this node, from an offset on. It does not copy. The view is valid
+	// as long as the memory itself.
+	View(rank int, offset int64, n int) ([]byte, error)
+	// Await waits while s.Value equals value. If ctx ends first, it returns context.Cause(ctx). If the node has a core
+	// for every rank, Await first spins briefly. The rank is for error messages: the one that is expected to change s,
+	// or -1 if any rank may change s.
+	Await(ctx context.Context, s *Signal, value uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)
 }

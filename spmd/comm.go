@@ -13,17 +13,17 @@ type Comm interface {
 	Size() int
 	// WorldRank returns the world rank of member m.
 	WorldRank(m int) int
-	// Isend starts sending b to member `to`. The tag must be in 0..MaxTag-1.
+	// Isend starts sending b to a member. The tag must be in 0..MaxTag-1.
 	Isend(b []byte, to, tag int) (Request, error)
-	// Irecv starts receiving a message of at most len(b) bytes from member `from`. A longer message
-	// is an error of Wait, never an overrun. A shorter message sets Request.N to its length.
+	// Irecv starts receiving a message of at most len(b) bytes from a member. A longer message is an
+	// error of Wait, never an overrun. A shorter message sets Request.N to its length.
 	Irecv(b []byte, from, tag int) (Request, error)
 	// Wait waits until all of reqs are done, sets their N and zeroes their handles. It returns the
 	// first error, or context.Cause(ctx) if ctx ends first. reqs may hold zero Requests. Waiting
 	// neither uses the CPU nor allocates.
 	Wait(ctx context.Context, reqs []Request) error
-	// WaitAny returns the index of one finished request of reqs and zeroes it. It returns -1 when
-	// all of reqs are zero.
+	// WaitAny waits until one of reqs is done, zeroes that request and returns its index. It returns
+	// -1 if all of reqs are zero.
 	WaitAny(ctx context.Context, reqs []Request) (int, error)
 	// Test reports, without waiting, whether r is done. If r is done, Test sets its N and zeroes its
 	// handle.

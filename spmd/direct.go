@@ -29,21 +29,21 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives the tensors that a member of a group sent with SendTo. It fills the tensors of the Dict `into`,
-// whose names, types and shapes must match the sent tensors. If `into` is empty, RecvFrom allocates the tensors on the
+// RecvFrom receives the tensors that a member of a group sent with SendTo. It fills the tensors of the buffers, whose
+// names, types and shapes must match the sent tensors. If there are no buffers, RecvFrom allocates the tensors on the
 // Go heap. The result has the tensors in the order in which they were sent.
-func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
+func (m *Member) RecvFrom(ctx context.Context, group string, member int, buffers tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
 		wait := NewSpan(m.recorder, Site{Op: OpReceive, Name: "direct", Peer: group})
 		wait.Begin()
-		into, err = recvDict(ctx, c, peer, into)
+		buffers, err = recvDict(ctx, c, peer, buffers)
 		wait.End(int64(member), 0)
 	}
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s[%d]: receive from %s[%d]: %w", m.Group(), m.index, group, member, err)
 	}
-	return into, nil
+	return buffers, nil
 }
 
 // directTo returns the communicator that reaches a member of a group, and the member's number there.
@@ -88,51 +88,51 @@ func sendDict(ctx context.Context, c Comm, to int, d tensor.Dict) error {
 	return c.Wait(ctx, reqs)
 }
 
-func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.Dict, error) {
+func recvDict(ctx context.Context, c Comm, from int, buffers tensor.Dict) (tensor.Dict, error) {
 	schema := make([]byte, schemaRoom)
 	r, err := c.Irecv(schema, from, tagDirectSchema)
 	if err != nil {
-		return into, err
+		return buffers, err
 	}
 	reqs := []Request{r}
 	if err := c.Wait(ctx, reqs); err != nil {
-		return into, err
+		return buffers, err
 	}
 	layout, err := parseSchema(schema[:reqs[0].N])
 	if err != nil {
-		return into, err
+		return buffers, err
 	}
-	if err := accepts(into, layout); err != nil {
-		return into, err
+	if err := checkBuffers(buffers, layout); err != nil {
+		return buffers, err
 	}
 	var d tensor.Dict
 	reqs = reqs[:0]
 	for _, f := range layout.Fields() {
-		t, ok := into.Get(f.Name)
+		t, ok := buffers.Get(f.Name)
 		if !ok {
 			t = tensor.New(f.DType, f.Shape...)
 		}
 		d.Set(f.Name, t)
 		if r, err = c.Irecv(t.Bytes(), from, tagDirectTensor); err != nil {
-			return into, err
+			return buffers, err
 		}
 		reqs = append(reqs, r)
 	}
 	return d, c.Wait(ctx, reqs)
 }
 
-// accepts returns an error unless the Dict `into` is empty or has exactly the fields of layout.
-func accepts(into tensor.Dict, layout *tensor.Layout) error {
-	if into.Len() == 0 {
+// checkBuffers returns an error unless there are no buffers, or the buffers have exactly the fields of layout.
+func checkBuffers(buffers tensor.Dict, layout *tensor.Layout) error {
+	if buffers.Len() == 0 {
 		return nil
 	}
-	if into.Len() != len(layout.Fields()) {
-		return fmt.Errorf("%d tensors came, expected the %d of %v", len(layout.Fields()), into.Len(), into)
+	if buffers.Len() != len(layout.Fields()) {
+		return fmt.Errorf("%d tensors came, expected the %d of %v", len(layout.Fields()), buffers.Len(), buffers)
 	}
 	for _, f := range layout.Fields() {
-		t, ok := into.Get(f.Name)
+		t, ok := buffers.Get(f.Name)
 		if !ok || t.DType() != f.DType || !slices.Equal(t.Shape(), f.Shape) {
-			return fmt.Errorf("%q came as %v%v, expected one of %v", f.Name, f.DType, f.Shape, into)
+			return fmt.Errorf("%q came as %v%v, expected one of %v", f.Name, f.DType, f.Shape, buffers)
 		}
 	}
 	return nil

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// A GroupSpec names a group and places its members. Placement.Group makes it; a test may write it
-// by hand.
+// A GroupSpec names a group and places its members.
 type GroupSpec struct {
 	Name  string // name of the component and of the group's message space (Transport.NewGroup)
 	Ranks []int  // world rank of each member; a rank may be listed more than once
@@ -29,34 +28,34 @@ type GroupSpec struct {
 type Group[W any] struct {
 	w        *World
 	spec     GroupSpec
-	here     []local[W] // members of this rank, in order
-	selected []int      // members that calls run on; nil means all
+	here     []localMember[W] // members of this rank, in order
+	selected []int            // members that calls run on; nil means all
 }
 
-// A local is a member that lives on this rank.
-type local[W any] struct {
+// A localMember is a member that lives on this rank.
+type localMember[W any] struct {
 	member *Member
 	worker *worker
 	impl   W
 }
 
-// Launch makes the group that spec describes. It is collective: every rank calls it, in the same order. It
-// calls new for each member on this rank, on the member's goroutine, to make the worker. The calls for all
-// members run concurrently, so new may use the communicators. An error of new on any rank ends the job.
-func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*Group[W], error) {
+// Launch makes the group that spec describes. It is collective: every rank calls it, in the same order. Launch
+// calls newWorker for each member on this rank, on the member's goroutine. The calls for all members run
+// concurrently, so newWorker may use the communicators. An error of newWorker on any rank ends the job.
+func Launch[W any](w *World, spec GroupSpec, newWorker func(m *Member) (W, error)) (*Group[W], error) {
 	members, err := w.enroll(spec)
 	if err != nil {
 		return nil, fmt.Errorf("launch group %q: %w", spec.Name, err)
 	}
-	g := &Group[W]{w: w, spec: spec, here: make([]local[W], len(members))}
+	g := &Group[W]{w: w, spec: spec, here: make([]localMember[W], len(members))}
 	made := newFuture[struct{}](w, spec.Name+".new", len(members))
 	for i, m := range members {
-		g.here[i] = local[W]{member: m, worker: w.startWorker(spec.Name, m.index)}
+		g.here[i] = localMember[W]{member: m, worker: w.startWorker(spec.Name, m.index)}
 		g.here[i].worker.submit(func() error {
-			impl, err := new(m)
+			impl, err := newWorker(m)
 			if err != nil {
 				err = fmt.Errorf("new: %w", err)
-				g.here[i].worker.report(err) // before a waiting goroutine reports the same error
+				g.here[i].worker.report(err) // reported here, before a waiting goroutine reports the same error
 			}
 			g.here[i].impl = impl
 			made.set(i, Result[struct{}]{Member: m.index}, err)
@@ -107,19 +106,19 @@ func (g *Group[W]) selects(member int) bool {
 
 // Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
 // member's earlier calls. It returns at once. Every rank calls it, in the same order; on a rank
-// without members the Future is done and empty. `what` names the call in messages. An error of fn
-// ends the job.
-func Call[W, R any](g *Group[W], ctx context.Context, what string,
+// without members the Future is done and empty. The name stands for the call in messages. An error of
+// fn ends the job.
+func Call[W, R any](g *Group[W], ctx context.Context, name string,
 	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
-	g.w.note("call", g.spec.Name+"."+what, g.selected)
+	g.w.note("call", g.spec.Name+"."+name, g.selected)
 	n := 0
 	for i := range g.here {
 		if g.selects(g.here[i].member.index) {
 			n++
 		}
 	}
-	f := newFuture[R](g.w, g.spec.Name+"."+what, n)
-	f.span = NewSpan(g.w.recorder, Site{Op: OpAwait, Name: what, Peer: g.spec.Name})
+	f := newFuture[R](g.w, g.spec.Name+"."+name, n)
+	f.span = NewSpan(g.w.recorder, Site{Op: OpAwait, Name: name, Peer: g.spec.Name})
 	slot := 0
 	for i := range g.here {
 		l := &g.here[i]
@@ -128,15 +127,15 @@ func Call[W, R any](g *Group[W], ctx context.Context, what string,
 		}
 		at := slot
 		slot++
-		span := NewSpan(l.member.recorder, Site{Op: OpCall, Name: what})
+		span := NewSpan(l.member.recorder, Site{Op: OpCall, Name: name})
 		l.worker.submit(func() error {
 			start := time.Now()
 			span.Begin()
 			v, err := fn(ctx, l.impl)
 			span.End(0, 0)
 			if err != nil {
-				err = fmt.Errorf("%s: %w", what, err)
-				l.worker.report(err) // before a waiting goroutine reports the same error
+				err = fmt.Errorf("%s: %w", name, err)
+				l.worker.report(err) // reported here, before a waiting goroutine reports the same error
 			}
 			f.set(at, Result[R]{Member: l.member.index, Value: v, Duration: time.Since(start)}, err)
 			return err

@@ -8,8 +8,8 @@ import (
 )
 
 // An inbox holds queues and has one owner. A consumer owns the inbox for its own keys. A goroutine of the
-// process owns the inbox for shared keys. Members in the owner's process use the queues directly, under
-// mu. Only the owner talks to remote members, over port.
+// process owns the inbox for shared keys. Members in the owner's process lock mu and use the queues directly.
+// Only the owner exchanges messages with remote members, over port.
 type inbox struct {
 	c      *Channel
 	member int   // the owner's number in the channel's communicator
@@ -19,8 +19,8 @@ type inbox struct {
 	mu      sync.Mutex
 	queues  map[string]*queue
 	order   []*queue      // in the order of their creation
-	senders []int         // producers that may put here
-	left    []int         // producers among senders that closed the channel
+	senders []int         // producers that may put items
+	left    []int         // senders that have closed the channel
 	changed []*queue      // queues that other goroutines changed; the owner processes them before it sleeps
 	asleep  bool          // the owner waits for messages; ring wakes it
 	bell    chan struct{} // wakes the owner if port is nil
@@ -28,7 +28,7 @@ type inbox struct {
 	// Only the owner uses the fields below.
 	links      []*link
 	requesters []*requester
-	bells      []*caller
+	bells      []*ringer
 	replies    []*slab
 	events     []event
 	reqs       []Request // the request of each event
@@ -43,8 +43,8 @@ type link struct {
 	tags   map[int]*source
 }
 
-// A caller is a member of the owner's process that may wake the owner by a message.
-type caller struct {
+// A ringer is a member of the owner's process that may wake the owner by a message.
+type ringer struct {
 	member int
 	req    Request
 }
@@ -61,7 +61,7 @@ func newInbox(c *Channel, member int, members []int, p *port, senders, requester
 	b.port = p
 	for _, m := range senders {
 		if here(m) {
-			b.bells = append(b.bells, &caller{member: m})
+			b.bells = append(b.bells, &ringer{member: m})
 			continue
 		}
 		l := &link{member: m, tags: make(map[int]*source)}
@@ -72,7 +72,7 @@ func newInbox(c *Channel, member int, members []int, p *port, senders, requester
 	}
 	for _, m := range requesters {
 		if here(m) {
-			b.bells = append(b.bells, &caller{member: m})
+			b.bells = append(b.bells, &ringer{member: m})
 			continue
 		}
 		a := &requester{member: m, keys: make(map[string]*answer)}
@@ -94,7 +94,7 @@ func (b *inbox) awaitControl(l *link) (err error) {
 	return err
 }
 
-func (b *inbox) awaitBell(l *caller) (err error) {
+func (b *inbox) awaitBell(l *ringer) (err error) {
 	l.req, err = b.port.comm.Irecv(nil, l.member, tagBell)
 	return err
 }
@@ -148,7 +148,7 @@ func (b *inbox) markChanged(q *queue) bool {
 func (b *inbox) ring(p *port) error { return p.post(nil, b.member, tagBell) }
 
 // leave records that a producer has closed the channel. Queues that the producer never joined no longer
-// wait for it. The caller holds mu.
+// wait for this producer. The caller holds mu.
 func (b *inbox) leave(member int, owner bool) error {
 	b.left = append(b.left, member)
 	for _, q := range b.order {

@@ -164,9 +164,9 @@ func (w *World) connect(g *roster) error {
 	return nil
 }
 
-// addPeers records that c reaches the members of g. Member 0 of g is member number `first` of c.
-func (m *Member) addPeers(g *roster, c Comm, first int) {
+// addPeers records that c reaches the members of g. Member i of g is member offset+i of c.
+func (m *Member) addPeers(g *roster, c Comm, offset int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.direct[g.spec.Name] = address{c, first, len(g.spec.Ranks)}
+	m.direct[g.spec.Name] = address{c, offset, len(g.spec.Ranks)}
 }

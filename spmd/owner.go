@@ -7,25 +7,25 @@ import (
 	"slices"
 )
 
-// This file holds the code of an inbox's owner, which waits for messages and handles them. The caller of
-// every function holds inbox.mu; wait releases it while it sleeps.
+// This file holds the code of an inbox's owner, which waits for messages and handles them. Callers of its
+// functions hold inbox.mu. The method wait unlocks mu while the owner sleeps.
 
 // An event is a pending request of the owner.
 type event struct {
 	kind   eventKind
 	req    *Request
 	source *source
-	at     int
+	index  int
 }
 
 type eventKind uint8
 
 const (
 	itemCame    eventKind = iota // an item arrived from source
-	controlCame                  // a control message arrived from links[at]
-	bellRang                     // bells[at] woke the owner
-	requestCame                  // a request arrived from requesters[at]
-	replyLeft                    // the send of replies[at] is done
+	controlCame                  // a control message arrived from links[index]
+	bellRang                     // bells[index] woke the owner
+	requestCame                  // a request arrived from requesters[index]
+	replyLeft                    // the send of replies[index] is done
 )
 
 // sendCredits sends remote producers the credits that q owes them. For each credit it first posts a receive.
@@ -96,7 +96,7 @@ func (b *inbox) poll(q *queue) error {
 	}
 	for {
 		b.gather(q)
-		i, err := b.done()
+		i, err := b.findDone()
 		if i < 0 || err != nil {
 			return err
 		}
@@ -106,8 +106,8 @@ func (b *inbox) poll(q *queue) error {
 	}
 }
 
-// done returns the index of a completed event, or -1 if there is none.
-func (b *inbox) done() (int, error) {
+// findDone returns the index of a completed event, or -1 if there is none.
+func (b *inbox) findDone() (int, error) {
 	for i, e := range b.events {
 		if ok, err := b.port.comm.Test(e.req); ok || err != nil {
 			return i, err
@@ -147,16 +147,16 @@ func (b *inbox) gatherItems(q *queue) {
 
 func (b *inbox) gatherLines() {
 	for i, l := range b.links {
-		b.expect(event{kind: controlCame, req: &l.req, at: i})
+		b.expect(event{kind: controlCame, req: &l.req, index: i})
 	}
 	for i, l := range b.bells {
-		b.expect(event{kind: bellRang, req: &l.req, at: i})
+		b.expect(event{kind: bellRang, req: &l.req, index: i})
 	}
 	for i, a := range b.requesters {
-		b.expect(event{kind: requestCame, req: &a.req, at: i})
+		b.expect(event{kind: requestCame, req: &a.req, index: i})
 	}
 	for i, sl := range b.replies {
-		b.expect(event{kind: replyLeft, req: &sl.req, at: i})
+		b.expect(event{kind: replyLeft, req: &sl.req, index: i})
 	}
 }
 
@@ -174,22 +174,22 @@ func (b *inbox) handle(e event) error {
 	case itemCame:
 		return b.accept(e.source)
 	case controlCame:
-		l := b.links[e.at]
+		l := b.links[e.index]
 		if err := b.control(l); err != nil {
 			return fmt.Errorf("from producer %d: %w", l.member, err)
 		}
 		return b.awaitControl(l)
 	case bellRang:
-		return b.awaitBell(b.bells[e.at])
+		return b.awaitBell(b.bells[e.index])
 	case requestCame:
-		a := b.requesters[e.at]
+		a := b.requesters[e.index]
 		if err := b.request(a); err != nil {
 			return fmt.Errorf("from consumer %d: %w", a.member-len(b.c.spec.From.Ranks), err)
 		}
 		return b.awaitRequest(a)
 	case replyLeft:
-		b.recycle(b.replies[e.at])
-		b.replies = slices.Delete(b.replies, e.at, e.at+1)
+		b.recycle(b.replies[e.index])
+		b.replies = slices.Delete(b.replies, e.index, e.index+1)
 	}
 	return nil
 }

@@ -26,14 +26,14 @@ type Cluster struct {
 type ComponentPlacement struct {
 	// Key is the name of the component, or several names joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup selects the resources that Placement numbers. "" and "cluster" select all ranks of the world, and
-	// "node" selects the nodes of the world. Any other value is a list of labels of NodeGroups, joined by commas; it
-	// selects the ranks of their nodes, in order.
+	// NodeGroup selects the resources to which the numbers in Placement refer. "" and "cluster" select all ranks of the
+	// world, and "node" selects the nodes of the world. Any other value is a list of labels of NodeGroups, joined by
+	// commas; it selects the ranks of their nodes, in order.
 	NodeGroup string
-	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or all, in
-	// ascending order. Processes are n or a-b, numbered from 0 without a gap. The default is one process for
-	// each resource. If there are more processes than resources, consecutive processes share a resource:
-	// "0-1:0-3" puts processes 0 and 1 on rank 0 and processes 2 and 3 on rank 1.
+	// Placement is a list of segments "resources:processes" or "resources", joined by commas. The resources are "n",
+	// "a-b" or "all", in ascending order. The processes are "n" or "a-b", numbered from 0 without a gap. The default
+	// is one process for each resource. If there are more processes than resources, consecutive processes share a
+	// resource: "0-1:0-3" puts processes 0 and 1 on rank 0 and processes 2 and 3 on rank 1.
 	Placement string
 }
 
@@ -43,7 +43,7 @@ type NodeGroup struct {
 	NodeRanks []int
 }
 
-// A PlacementError is one mistake in a Cluster. Want is a text that says what was expected.
+// A PlacementError is one mistake in a Cluster. Its Want says what was expected.
 type PlacementError struct{ Key, Value, Want string }
 
 func (e *PlacementError) Error() string {
@@ -62,7 +62,7 @@ const (
 	Disaggregated             // no rank holds two components
 )
 
-// String returns hybrid, collocated or disaggregated.
+// String returns "hybrid", "collocated" or "disaggregated".
 func (m Mode) String() string {
 	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
 }
@@ -96,9 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of world ranks that the placements of c need. The result whole is true if a
-// placement depends on the size of the world, because it uses all ranks or a node group. Extent ignores mistakes in c;
-// Place reports them.
+// Extent returns the smallest number of world ranks that the placements of c need. It also reports whether a placement
+// depends on the size of the world, because the placement uses all ranks or a node group. Extent ignores mistakes in
+// c; Place reports them.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -148,8 +148,7 @@ func (p *Placement) Ranks(name string) []int {
 	return p.Group(name).Ranks
 }
 
-// Group returns the members of a component as a spec without Comms. It panics if there is no such
-// component.
+// Group returns a spec with the name and the ranks of a component. It panics if there is no such component.
 func (p *Placement) Group(name string) GroupSpec {
 	i := slices.IndexFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 	if i < 0 {
@@ -242,14 +241,14 @@ func (p *placer) checkNodes() {
 // place adds the components of one entry.
 func (p *placer) place(comp ComponentPlacement) {
 	key := "cluster.component_placement." + comp.Key
-	resources, what, err := p.resources(comp.NodeGroup)
+	resources, description, err := p.resources(comp.NodeGroup)
 	if err != "" {
 		p.wrong(key+".node_group", comp.NodeGroup, "%s", err)
 		return
 	}
 	segs, wrongs := parsePlacement(comp.Placement, len(resources))
 	for _, want := range wrongs {
-		p.wrong(key, comp.Placement, "%s", strings.ReplaceAll(want, "{what}", what))
+		p.wrong(key, comp.Placement, "%s", strings.ReplaceAll(want, "{what}", description))
 	}
 	var ranks []int
 	for _, s := range segs {
@@ -274,9 +273,9 @@ func (p *placer) place(comp ComponentPlacement) {
 }
 
 // resources returns the resources of a node group. A resource is a list of world ranks: a single rank, or all
-// ranks of a node. The text what describes the resources in messages. If group is invalid, the text wrong says
-// what was expected.
-func (p *placer) resources(group string) (res [][]int, what, wrong string) {
+// ranks of a node. The description of the resources is for messages. If group is invalid, problem says what was
+// expected.
+func (p *placer) resources(group string) (res [][]int, description, problem string) {
 	switch group = strings.TrimSpace(group); group {
 	case "", "cluster":
 		for r := range p.nodes {

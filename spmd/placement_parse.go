@@ -17,7 +17,7 @@ type segment struct {
 const maxProcesses = 1 << 20
 
 // parsePlacement parses a placement over resources 0..n-1. It returns the valid segments and one message per mistake.
-// In a message, {what} stands for the name of the resources.
+// In a message, "{what}" stands for the name of the resources.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {
@@ -92,7 +92,7 @@ func (p *placementParser) segment(part string) {
 	p.segs = append(p.segs, segment{first, last, count})
 }
 
-// span parses n or a-b.
+// span parses "n" or "a-b".
 func (p *placementParser) span(s, want string) (lo, hi int, ok bool) {
 	a, b, isRange := strings.Cut(strings.TrimSpace(s), "-")
 	lo, ok = number(a)
@@ -118,16 +118,16 @@ func number(s string) (int, bool) {
 }
 
 // PlacementOf returns the value of cluster.component_placement that puts member i on ranks[i]. The ranks ascend.
-// Examples are 0-3, and 0-1:0-3 for two members on each rank.
+// Examples are "0-3", and "0-1:0-3" for two members on each rank.
 func PlacementOf(ranks []int) string {
-	type run struct{ first, last, each int } // a run has `each` members on every rank of first..last
+	type run struct{ first, last, perRank int } // perRank members on each of the ranks first..last
 	var runs []run
 	for i := 0; i < len(ranks); {
 		n := 1
 		for i+n < len(ranks) && ranks[i+n] == ranks[i] {
 			n++
 		}
-		if k := len(runs) - 1; k >= 0 && runs[k].last == ranks[i]-1 && runs[k].each == n {
+		if k := len(runs) - 1; k >= 0 && runs[k].last == ranks[i]-1 && runs[k].perRank == n {
 			runs[k].last++
 		} else {
 			runs = append(runs, run{ranks[i], ranks[i], n})
@@ -141,8 +141,8 @@ func PlacementOf(ranks []int) string {
 		if r.last > r.first {
 			text = fmt.Sprintf("%d-%d", r.first, r.last)
 		}
-		count := r.each * (r.last - r.first + 1)
-		if r.each > 1 {
+		count := r.perRank * (r.last - r.first + 1)
+		if r.perRank > 1 {
 			text += fmt.Sprintf(":%d-%d", member, member+count-1)
 		}
 		member += count

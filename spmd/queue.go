@@ -37,7 +37,7 @@ type source struct {
 	closing bool   // the producer has closed
 	done    bool   // the producer has closed, and all its items have arrived
 
-	wake chan struct{} // for a producer in this process: signals a credit, or the end
+	wake chan struct{} // for a producer in this process: gets a token with each credit
 	// The fields below are for a remote producer.
 	remote bool
 	first  bool // no receive is posted yet for the first credit, which the producer has from the start
@@ -94,10 +94,10 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close records that s has closed after sending `total` items. Once all of these items have arrived, other sources get
-// the unused credits of s.
-func (q *queue) close(s *source, total uint64) {
-	s.closing, s.total = true, total
+// close records that s has closed after n items. Once all of these items have arrived, other sources get the unused
+// credits of s.
+func (q *queue) close(s *source, n uint64) {
+	s.closing, s.total = true, n
 	if s.arrived == s.total {
 		q.end(s)
 	}

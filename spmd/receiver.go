@@ -15,20 +15,19 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // gives the item back
 //
-// The item that was taken last counts as queued until the next call, released or not. So a consumer may
-// hold many items without blocking the producers. All handles of a member belong to one goroutine at a
-// time.
+// The item that was taken last counts as queued until the next call, even after its release. A consumer may
+// hold many items without blocking the producers. All handles of a member belong to one goroutine at a time.
 type Receiver struct {
-	c     *Channel
-	key   Key
-	end   end
-	span  Span
-	batch []*Item
+	c      *Channel
+	key    Key
+	access keyAccess
+	span   Span
+	batch  []*Item
 }
 
-// An end is a consumer's access to a key. There are three kinds: an own for the consumer's own key, a
-// common for a shared key that this process owns, and a remote for a shared key that another process owns.
-type end interface {
+// A keyAccess is a consumer's access to a key. There are three kinds: ownKey for a key of this consumer,
+// sharedKey for a shared key that this process owns, and remoteKey for a shared key of another process.
+type keyAccess interface {
 	// take takes the oldest item. It returns ErrClosed if no more items will come, and ErrEmpty if block is
 	// false and there is no item. If limit >= 0 and the oldest item weighs more, it returns errHeavy.
 	take(ctx context.Context, limit int, block bool) (*slab, error)
@@ -46,25 +45,25 @@ func (c *Channel) newReceiver(m *Member, key Key) (*Receiver, error) {
 	member := m.Index()
 	r := &Receiver{c: c, key: key, span: NewSpan(m.recorder, c.site(OpGet, key, c.spec.From))}
 	p := c.consumers[member]
-	at, box := c.at(key)
+	owner, box := c.ownerOf(key)
 	if box == nil {
 		here := len(c.spec.From.Ranks) + member
-		tag, err := c.tag(here, at, 2)
+		tag, err := c.tag(here, owner, 2)
 		if err != nil {
 			return nil, err
 		}
-		e := &remote{c: c, name: key.Name, port: p, owner: at, tag: tag}
+		e := &remoteKey{c: c, name: key.Name, port: p, owner: owner, tag: tag}
 		e.decode.known = &e.layouts
-		r.end = e
+		r.access = e
 		return r, nil
 	}
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	q := box.queue([]byte(key.Name))
 	if key.To == AnyMember {
-		r.end = &common{near: near{box, q}, port: p, demand: demand{wake: make(chan struct{}, 1)}}
+		r.access = &sharedKey{localQueue: localQueue{box, q}, port: p, demand: demand{wake: make(chan struct{}, 1)}}
 	} else {
-		r.end = &own{near{box, q}}
+		r.access = &ownKey{localQueue{box, q}}
 	}
 	return r, nil
 }
@@ -90,9 +89,9 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 
 // take takes an item and records how long it waited. If another process owns the key, the whole call counts as waiting.
 func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
-	_, asks := r.end.(*remote)
+	_, asks := r.access.(*remoteKey)
 	if !asks {
-		if sl, err := r.end.take(ctx, limit, false); err != ErrEmpty || !block {
+		if sl, err := r.access.take(ctx, limit, false); err != ErrEmpty || !block {
 			if err == nil {
 				r.span.Pass(int64(sl.item.From), sl.item.number)
 			}
@@ -100,7 +99,7 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 		}
 	}
 	r.span.Begin()
-	sl, err := r.end.take(ctx, limit, block)
+	sl, err := r.access.take(ctx, limit, block)
 	if err == nil {
 		r.span.End(int64(sl.item.From), sl.item.number)
 	} else {
@@ -109,14 +108,14 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 	return sl, err
 }
 
-// GetBatch waits for items and takes them until their total weight is at least the argument weight. It stops earlier if
-// the next item would make the total exceed that weight, or if no more items will come. The first item may have any
-// weight. If there is no first item, GetBatch returns ErrClosed. The slice is valid until the next GetBatch. With an
-// error, GetBatch also returns the items that it took before the error.
-func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
+// GetBatch waits for items and takes them until their total weight reaches the target. It stops earlier if the next
+// item would make the total exceed the target, or if no more items will come. The first item may have any weight. If
+// there is no first item, GetBatch returns ErrClosed. The slice is valid until the next GetBatch. With an error,
+// GetBatch also returns the items that it took before the error.
+func (r *Receiver) GetBatch(ctx context.Context, target int) ([]*Item, error) {
 	r.batch = r.batch[:0]
-	for sum := 0; len(r.batch) == 0 || sum < weight; {
-		limit := weight - sum
+	for sum := 0; len(r.batch) == 0 || sum < target; {
+		limit := target - sum
 		if len(r.batch) == 0 {
 			limit = -1
 		}
@@ -140,7 +139,7 @@ func (r *Receiver) Release(it *Item) {
 	if sl == nil || sl.phase != held {
 		panic(fmt.Sprintf("spmd: channel %q: key %v: release of an item that is not held", r.c.spec.Name, r.key))
 	}
-	r.end.release(sl)
+	r.access.release(sl)
 }
 
 // Len returns the number of arrived items.
@@ -172,7 +171,7 @@ func (r *Receiver) Peek(ctx context.Context) (Item, error) {
 }
 
 func (r *Receiver) state(ctx context.Context) (int, Item, error) {
-	n, it, err := r.end.state(ctx)
+	n, it, err := r.access.state(ctx)
 	if err != nil {
 		return 0, Item{}, r.errorf("state", err)
 	}
@@ -187,31 +186,31 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// near is a consumer's access to a queue in this process.
-type near struct {
+// localQueue is a consumer's access to a queue in this process.
+type localQueue struct {
 	box   *inbox
 	queue *queue
 }
 
-func (n *near) release(sl *slab) {
+func (n *localQueue) release(sl *slab) {
 	n.box.mu.Lock()
 	defer n.box.mu.Unlock()
 	n.box.recycle(sl)
 }
 
-func (n *near) state(context.Context) (int, Item, error) {
+func (n *localQueue) state(context.Context) (int, Item, error) {
 	n.box.mu.Lock()
 	defer n.box.mu.Unlock()
 	return n.queue.state()
 }
 
-func (n *near) cancel(context.Context) error { return nil } // the inbox cancels the receives
+func (n *localQueue) cancel(context.Context) error { return nil } // the inbox cancels the receives
 
-// own is the access of a key's only consumer, which owns the inbox. It returns an item's credit to the producer in the
-// next call, so that the send does not delay the consumer's work on the item.
-type own struct{ near }
+// ownKey is the access of a key's only consumer, which owns the inbox. It returns an item's credit to the producer in
+// the next call, so that the send does not delay the consumer's work on the item.
+type ownKey struct{ localQueue }
 
-func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
+func (o *ownKey) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	b, q := o.box, o.queue
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -246,7 +245,7 @@ func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	return q.pop(), nil
 }
 
-func (o *own) state(context.Context) (int, Item, error) {
+func (o *ownKey) state(context.Context) (int, Item, error) {
 	o.box.mu.Lock()
 	defer o.box.mu.Unlock()
 	if err := o.box.sendCredits(o.queue); err != nil {
@@ -258,14 +257,14 @@ func (o *own) state(context.Context) (int, Item, error) {
 	return o.queue.state()
 }
 
-// common is a consumer's access to a shared key that this process owns.
-type common struct {
-	near
+// sharedKey is a consumer's access to a shared key that this process owns.
+type sharedKey struct {
+	localQueue
 	port   *port
 	demand demand
 }
 
-func (m *common) take(ctx context.Context, limit int, block bool) (*slab, error) {
+func (m *sharedKey) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	sl, ring, err := m.next(ctx, limit, block)
 	if ring {
 		if err := m.box.ring(m.port); err != nil {
@@ -275,7 +274,7 @@ func (m *common) take(ctx context.Context, limit int, block bool) (*slab, error)
 	return sl, err
 }
 
-func (m *common) next(ctx context.Context, limit int, block bool) (sl *slab, ring bool, err error) {
+func (m *sharedKey) next(ctx context.Context, limit int, block bool) (sl *slab, ring bool, err error) {
 	b, q, d := m.box, m.queue, &m.demand
 	b.mu.Lock()
 	defer b.mu.Unlock()

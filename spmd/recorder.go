@@ -3,16 +3,16 @@ package spmd
 // A Recorder records how one goroutine spends its time. The goroutine runs a worker or the main function of a rank. No
 // other goroutine may use the recorder.
 type Recorder interface {
-	// Site returns the number of a site.
+	// Site returns the number that stands for a site in the other methods.
 	Site(Site) int
 	// Begin begins a span at a site. The span is nested in the current span.
 	Begin(site int)
 	// End ends the current span. The meaning of arg depends on the operation of the site: see SiteOp. For an OpGet, n
-	// is the item's number at its producer, from 0. For other operations n is 0.
+	// is the number of the item among the items of its producer, from 0. For other operations n is 0.
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
-	// Pass records a wait of zero duration at a site. The meaning of arg and n is that of End.
+	// Pass records a wait of zero duration at a site. The arguments arg and n are those of End.
 	Pass(site int, arg, n int64)
 }
 
@@ -27,7 +27,7 @@ type Site struct {
 // A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations. The text after each semicolon describes the argument arg of Recorder.End, Mark and Pass.
+// The operations. The text after each semicolon is the value of arg in Recorder.End, Mark and Pass.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0
@@ -86,8 +86,9 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls it for
-// each member on this rank. The world also counts its messages from now on: see Traffic. Call Record before Launch.
+// Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls
+// newRecorder for each member on this rank. From now on the world also counts its messages: see Traffic. Call Record
+// before Launch.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
 	if w.sent == nil {

@@ -2,9 +2,9 @@ package spmd
 
 import "context"
 
-// remote is a consumer's access to a shared key that another process owns. It requests each item
+// remoteKey is a consumer's access to a shared key that another process owns. It requests each item
 // from the owner.
-type remote struct {
+type remoteKey struct {
 	c     *Channel
 	name  string
 	port  *port
@@ -14,7 +14,7 @@ type remote struct {
 	note       [noteBytes]byte
 	noteSend   [1]Request // send of note, in progress
 	posted     *slab      // receives the reply to the last request; nil if no reply is due
-	waits      bool       // the last request was a Get, whose reply may take long
+	waits      bool       // the last request was for a Get, whose reply may take long
 	limit      int        // limit of the last request
 	ready      *slab      // an arrived item that no call has taken yet
 	pool       pool
@@ -24,7 +24,7 @@ type remote struct {
 	decode     decoder
 }
 
-func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error) {
+func (r *remoteKey) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	for {
 		if sl := r.ready; sl != nil {
 			if limit >= 0 && sl.item.Weight > limit {
@@ -53,7 +53,7 @@ func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error)
 }
 
 // request requests an item from the owner and posts a receive for the reply.
-func (r *remote) request(ctx context.Context, limit int, block bool) error {
+func (r *remoteKey) request(ctx context.Context, limit int, block bool) error {
 	sl, err := r.pool.get(r.c)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (r *remote) request(ctx context.Context, limit int, block bool) error {
 
 // answer receives the reply to the last request and returns its kind. If the reply has an item, answer stores
 // the item in ready. If block is false and no reply has arrived, it returns isEmpty.
-func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
+func (r *remoteKey) answer(ctx context.Context, block bool) (kind uint32, err error) {
 	sl := r.posted
 	if block {
 		r.reqs[0] = sl.req
@@ -98,7 +98,7 @@ func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error
 	return h.kind, nil
 }
 
-func (r *remote) ask(ctx context.Context, n note) error {
+func (r *remoteKey) ask(ctx context.Context, n note) error {
 	if err := r.port.comm.Wait(ctx, r.noteSend[:]); err != nil { // the last note was answered, so its send is done
 		return err
 	}
@@ -107,9 +107,9 @@ func (r *remote) ask(ctx context.Context, n note) error {
 	return err
 }
 
-func (r *remote) release(sl *slab) { r.pool.put(r.c, sl) }
+func (r *remoteKey) release(sl *slab) { r.pool.put(r.c, sl) }
 
-func (r *remote) state(ctx context.Context) (int, Item, error) {
+func (r *remoteKey) state(ctx context.Context) (int, Item, error) {
 	if r.stateReply == nil {
 		r.stateReply = &slab{mem: make([]byte, headerBytes)}
 	}
@@ -133,7 +133,7 @@ func (r *remote) state(ctx context.Context) (int, Item, error) {
 	return h.count, r.stateReply.item, nil
 }
 
-func (r *remote) cancel(ctx context.Context) error {
+func (r *remoteKey) cancel(ctx context.Context) error {
 	if r.posted != nil {
 		if err := r.port.cancel(ctx, &r.posted.req); err != nil {
 			return err

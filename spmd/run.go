@@ -12,7 +12,7 @@ import (
 
 // Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout limits waits. If main waits longer for a group call, one line on Log reports the call, which
+	// StallTimeout limits waits. If main waits longer for a group call, one line on Log reports the call, and the call
 	// continues. Waiting for a rank whose main returned more than StallTimeout ago is an error. 0 disables the report
 	// and the error. The transport detects hanging processes by itself.
 	StallTimeout time.Duration
@@ -27,7 +27,7 @@ type Options struct {
 	// errors. It also writes each group and its ranks to Log.
 	Debug bool
 	// VirtualNodes divides the ranks into this many nodes, in contiguous blocks; 0 means the real
-	// nodes. Shared memory still uses real nodes, so a test must not use it between virtual nodes.
+	// nodes. Shared memory still uses real nodes, so a test must not share memory between virtual nodes.
 	VirtualNodes int
 }
 
@@ -106,7 +106,7 @@ type job struct {
 	opts   Options
 	ctx    context.Context // passed to main; ends with the context of Run, or at the first failure
 	cancel context.CancelCauseFunc
-	// ends only at the first failure, so that main can still shut down in order after ctx has ended
+	// end is a context that ends only at the first failure, so that a world can still close after ctx has ended.
 	end    context.Context
 	kill   context.CancelCauseFunc
 	abort  func(code int)

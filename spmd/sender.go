@@ -25,14 +25,14 @@ type Sender struct {
 	number int64 // number of the next Put
 	room   Span
 	puts   Span
-	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug
-	// mode
+	// slabs holds slabs for the producer to fill. If the consumer is in this process, items use slabs of the
+	// consumer's queue instead, except in debug mode.
 	slabs []*slab
 
-	// if the owner is in this process
+	// The next two fields are used if the owner of the key is in this process.
 	box *inbox
 	src *source
-	// if the owner is remote
+	// The fields below are used if the owner is remote.
 	to      int
 	tag     int
 	credit  [1]Request // receive of the next credit
@@ -48,7 +48,7 @@ func (c *Channel) newSender(m *Member, key Key) (*Sender, error) {
 	s := &Sender{c: c, key: key, member: member, port: c.producers[member],
 		room: NewSpan(m.recorder, c.site(OpRoom, key, c.spec.To)),
 		puts: NewSpan(m.recorder, c.site(OpPut, key, c.spec.To))}
-	s.to, s.box = c.at(key)
+	s.to, s.box = c.ownerOf(key)
 	if s.box != nil {
 		s.src = &source{member: member, wake: make(chan struct{}, 1)}
 		s.box.mu.Lock()
@@ -132,7 +132,7 @@ func (s *Sender) takeHere(ctx context.Context, block bool) (*slab, error) {
 	}
 	s.src.owed--
 	if s.debug() {
-		return s.own(&s.slabs, true)
+		return s.freeSlab(&s.slabs, true)
 	}
 	return s.box.slab(s.src.queue)
 }
@@ -155,16 +155,16 @@ func (s *Sender) takeThere(ctx context.Context, block bool) (*slab, error) {
 		}
 	}
 	s.credits--
-	return s.own(&s.slabs, s.debug())
+	return s.freeSlab(&s.slabs, s.debug())
 }
 
 func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of the pool that is not in use, or a new slab. A pool has at most one slab for each credit of the
-// producer. If poisoned is true, own checks that nobody wrote to the slab after its release.
-func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
+// freeSlab returns a slab of the pool that is not in use, or a new slab. A pool has at most one slab for each credit of
+// the producer. If poisoned is true, freeSlab checks that nobody wrote to the slab after its release.
+func (s *Sender) freeSlab(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
 			continue
@@ -247,7 +247,7 @@ func (s *Sender) matchAndUnlock() error {
 
 func (s *Sender) putThere(sl *slab) error {
 	if s.debug() {
-		to, err := s.own(&s.wire, false)
+		to, err := s.freeSlab(&s.wire, false)
 		if err != nil {
 			return err
 		}
@@ -266,13 +266,12 @@ func (s *Sender) putThere(sl *slab) error {
 	return nil
 }
 
-// spend moves the item from sl to the slab `to`, and returns `to`. It poisons sl, because the producer may still refer
-// to it.
-func (s *Sender) spend(sl, to *slab) *slab {
-	to.copyFrom(sl)
-	sl.spoil()
-	sl.phase, sl.item.Dict = free, tensor.Dict{}
-	return to
+// spend moves an item from src to dst, and returns dst. It poisons src, because the producer may still refer to src.
+func (s *Sender) spend(src, dst *slab) *slab {
+	dst.copyFrom(src)
+	src.spoil()
+	src.phase, src.item.Dict = free, tensor.Dict{}
+	return dst
 }
 
 // Close ends the stream of items. Items that were taken but not put are lost. Closing twice does

@@ -12,8 +12,8 @@ import (
 // owns the item from Take to Put, and the consumer from Get to Release.
 type Item struct {
 	Dict    tensor.Dict // tensors with the layout passed to Take
-	From    int         // the producer that sent it
-	Lo, Hi  int         // range of global env indices
+	From    int         // number of the producer that sent the item
+	Lo, Hi  int         // range of global indices of environments
 	Version int64       // version of the weights that produced the item
 	Weight  int         // weight for GetBatch
 
@@ -26,10 +26,10 @@ type Item struct {
 type slab struct {
 	item   Item
 	mem    []byte
-	req    Request // the slab's receive or send under way
+	req    Request // receive or send of the slab, in progress
 	phase  phase
 	sender *Sender // the last Sender that took the slab
-	src    *source // producer of its item
+	src    *source // producer of the item
 	queue  *queue  // queue whose pool owns the slab; nil in a Sender or a remote Receiver
 
 	layout *tensor.Layout // layout of the item
@@ -55,7 +55,7 @@ const (
 const (
 	headerBytes = tensor.Align
 	schemaRoom  = 4096
-	maxBindings = 8 // layouts remembered per slab
+	maxBindings = 8 // number of layouts whose bindings a slab caches
 )
 
 // slabBytes returns the size of a slab for tensors of n bytes.
@@ -90,7 +90,7 @@ func (p *pool) get(c *Channel) (*slab, error) {
 	return sl, nil
 }
 
-// put frees a slab.
+// put adds a slab to the pool.
 func (p *pool) put(c *Channel, sl *slab) {
 	if c.w.job.opts.Debug {
 		sl.spoil()
@@ -118,7 +118,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0 if the item has the schema of the last item
+	schema int // bytes of the schema after the tensors; 0 if the schema is that of the previous item
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }
@@ -166,7 +166,7 @@ func (sl *slab) readHeader(n int) (header, error) {
 	return h, nil
 }
 
-// pack returns an item as a message: header, tensors, and the schema if withSchema.
+// pack returns an item as a message: the header, the tensors and, if withSchema is true, the schema.
 func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	h := header{kind: isItem, data: sl.layout.Size()}
 	end := headerBytes + h.data
@@ -236,7 +236,7 @@ func (d *decoder) learn(schema []byte) error {
 	return nil
 }
 
-// copyFrom copies the item of the other slab into sl.
+// copyFrom copies the item of another slab into sl.
 func (sl *slab) copyFrom(from *slab) {
 	sl.bind(from.layout)
 	end := headerBytes + from.layout.Size()

@@ -15,8 +15,8 @@ type Transport interface {
 	Describe() Description
 	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if
 	// several workers share it. The call is collective over these ranks only, and returns the ends of this
-	// rank's members, in order. All ranks pass the same label. The transport uses it to match the calls of the
-	// ranks, and in messages about stalls and leaks.
+	// rank's members, in order. All ranks pass the same label. The transport uses the label to match the calls
+	// of the ranks, and in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
 	// NewGroup makes a component's communicators, one for each purpose. Each is like a communicator of NewComm with the
 	// label name/purpose. The group has a message space of its own. If the library below supports names, debuggers and
@@ -30,9 +30,9 @@ type Transport interface {
 	// is valid until the transport closes, or until a Renew that does not keep it.
 	Alloc(n int) ([]byte, error)
 	// Renew resets the transport for a new world. It undoes Leave, frees groups and drops messages that nobody
-	// received. It also frees the memory of Alloc, except for the pieces in keep. Ranks close their communicators
+	// received. It also frees the memory of Alloc, except for the given pieces. Ranks close their communicators
 	// before they call Renew. Renew is collective over all ranks.
-	Renew(keep [][]byte) error
+	Renew(pieces [][]byte) error
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are
 	// processes.
 	Abort(code int)
@@ -43,9 +43,9 @@ type Transport interface {
 // A Departer is a Transport that can fail a wait for a rank whose program has ended.
 type Departer interface {
 	// Leave records that this rank's program has ended. From then on the rank sends and receives only on communicators
-	// passed to Outlast. Other ranks' waits for this rank fail once the duration `after` has passed. Their error names
-	// this rank, the communicator and the request. If `after` is 0, the waits do not fail.
-	Leave(after time.Duration)
+	// passed to Outlast. Other ranks' waits for this rank fail once the timeout has passed. Their error names this
+	// rank, the communicator and the request. If the timeout is 0, the waits do not fail.
+	Leave(timeout time.Duration)
 	// Outlast exempts c from Leave. This rank sends and receives on c until the world ends.
 	Outlast(c Comm)
 }
@@ -56,15 +56,15 @@ type Departer interface {
 type ForeignPeers interface {
 	// NumForeign returns the number of processes of other programs.
 	NumForeign() int
-	// SendForeign sends one message, head followed by payload, to process number `to`. It returns when the buffers may
-	// be reused. If the deadline `by` passes first, it returns os.ErrDeadlineExceeded.
-	SendForeign(by time.Time, to int, head, payload []byte) error
+	// SendForeign sends one message to a process: the bytes of head, then those of payload. It returns when the buffers
+	// may be reused. If the deadline passes first, it returns os.ErrDeadlineExceeded.
+	SendForeign(deadline time.Time, process int, head, payload []byte) error
 	// DeliverForeign is like SendForeign, but returns only when the receiver has begun to receive the message.
-	DeliverForeign(by time.Time, to int, message []byte) error
-	// ReceiveForeign waits for a message of process number `from`, or of any process if `from` is -1. It returns the
-	// sender's number and the message, which is in buf if it fits. If the deadline `by` passes first, it returns
-	// os.ErrDeadlineExceeded.
-	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
+	DeliverForeign(deadline time.Time, process int, message []byte) error
+	// ReceiveForeign waits for a message of one process, or of any process if the process is -1. It returns the
+	// sender's number and the message. If the message fits in buf, it is stored there. If the deadline passes first,
+	// ReceiveForeign returns os.ErrDeadlineExceeded.
+	ReceiveForeign(deadline time.Time, process int, buf []byte) (sender int, message []byte, err error)
 }
 
 // A MessageSpace is a set of ranks whose messages are isolated from all other messages: the ranks of
@@ -81,6 +81,6 @@ type Description struct {
 	Launcher  string // "mpirun", "srun", "mpiexec"; "" when there is none
 	Host      string
 	PID       int
-	Threads   string // thread level granted
+	Threads   string // thread level that MPI granted
 	Shared    string // how much memory a rank can share with its node, or why it cannot
 }

@@ -6,7 +6,7 @@ import "sync"
 // the order in which they were made.
 type worker struct {
 	report func(error)
-	wake   chan struct{} // holds a token when calls has grown
+	wake   chan struct{} // holds a token after a call was queued
 
 	mu    sync.Mutex
 	calls []func() error

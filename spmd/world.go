@@ -37,7 +37,7 @@ type World struct {
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
-	kept     [][]byte // memory that outlives the world if it ends by Again
+	kept     [][]byte // memory that outlives this world if main returns Again
 	calls    int64
 	history  uint64
 }
@@ -78,11 +78,11 @@ func (w *World) Size() int { return w.t.Size() }
 // Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
-// ascending returns the numbers first, first+1, …, first+n-1.
-func ascending(first, n int) []int {
+// ascending returns n numbers: lowest, lowest+1, …, lowest+n-1.
+func ascending(lowest, n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {
-		numbers[i] = first + i
+		numbers[i] = lowest + i
 	}
 	return numbers
 }
@@ -92,7 +92,7 @@ func ascending(first, n int) []int {
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
 // ForeignPeers gives access to the processes of other programs in the same job. It returns nil if
-// there are none.
+// there are no such processes.
 func (w *World) ForeignPeers() ForeignPeers {
 	if o, ok := w.t.(ForeignPeers); ok && o.NumForeign() > 0 {
 		return o
@@ -122,17 +122,17 @@ func (w *World) Describe() Description { return w.desc }
 // memory is valid until the world ends. To use its contents longer, copy them or call Keep.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
-// Keep preserves pieces of memory from this rank's Alloc if the world ends by Again. The pieces keep their addresses
-// and contents. The next world treats them like memory of its own Alloc, so it must call Keep again to preserve them
-// further.
+// Keep preserves pieces of memory from this rank's Alloc if main returns Again. The pieces keep their addresses and
+// contents. The next world treats them like memory of its own Alloc, so main must call Keep again to preserve them for
+// longer.
 func (w *World) Keep(pieces ...[]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, pieces...)
 }
 
-// Shared gives access to the memory of all ranks on this node. The bool is false if the transport or the
-// machine does not support it. It is the same on every rank.
+// Shared gives access to the memory of all ranks on this node. The bool is equal on all ranks. It is false if the
+// transport or the machine does not support shared memory.
 func (w *World) Shared() (Shared, bool) {
 	if m, ok := w.t.(SharedMaker); ok {
 		return m.Shared()
@@ -157,12 +157,12 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	return m.NewNative(ranks, label)
 }
 
-// SetStep sets the step of this rank. A failure's line includes it.
+// SetStep sets the step of this rank, which the line of a failure includes.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call
-// is collective over these ranks only, and returns the ends of this rank's members, in order. The world
-// closes them when it ends.
+// is collective over these ranks only, and returns the ends of this rank's members, in order. They are
+// closed when the world ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return w.newComm(ranks, label, false)
 }
@@ -298,13 +298,13 @@ func (w *World) close(ctx context.Context, again bool) error {
 	return nil
 }
 
-// barrier returns when every rank has called it. The result `without` is the lowest rank that passed again = false, and
-// `with` is the lowest rank that passed again = true; each is -1 if there is no such rank. It is the dissemination
-// barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
-func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
+// barrier returns when every rank has called it. It returns the lowest rank whose flag is false, and the lowest rank
+// whose flag is true; -1 means that there is none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks
+// (Hensgen, Finkel, Manber 1988).
+func (w *World) barrier(ctx context.Context, flag bool) (lowestFalse, lowestTrue int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}
-	if again {
+	if flag {
 		first[1] = uint32(w.Rank())
 	} else {
 		first[0] = uint32(w.Rank())

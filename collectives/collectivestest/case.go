@@ -30,14 +30,14 @@ func (c Case) input(m, i int) int {
 	return v
 }
 
-// count returns the number of elements in member m's block. In an AllToAll this is the block that member
-// `from` sends to member m.
-func (c Case) count(from, m int) int {
+// count returns the number of elements in member m's block. In an AllToAll this is the block that the
+// sender sends to member m.
+func (c Case) count(sender, m int) int {
 	switch {
 	case c.N == 0:
 		return 0
 	case c.Kind == spmd.AllToAll && c.Uneven:
-		return c.N/(c.Size*2)*(1+(from+m)%2) + (from+2*m)%3
+		return c.N/(c.Size*2)*(1+(sender+m)%2) + (sender+2*m)%3
 	case c.Uneven && c.N == 1000: // there are counts, but the blocks are even
 		return c.N / c.Size
 	case c.Uneven:
@@ -49,22 +49,22 @@ func (c Case) count(from, m int) int {
 	}
 }
 
-// offset returns the index of the first element of member m's block. For `from`, see count.
-func (c Case) offset(from, m int) (n int) {
+// offset returns the index of the first element of member m's block. The sender is as in count.
+func (c Case) offset(sender, m int) (n int) {
 	for i := range m {
-		n += c.count(from, i)
+		n += c.count(sender, i)
 	}
 	return n
 }
 
-// Counts returns the Counts and SendCounts of the member with number me.
-func (c Case) Counts(me int) (counts, sendCounts []int) {
+// Counts returns the Counts and SendCounts of a member.
+func (c Case) Counts(member int) (counts, sendCounts []int) {
 	if !c.Uneven {
 		return nil, nil
 	}
 	for m := range c.Size {
 		if c.Kind == spmd.AllToAll {
-			counts, sendCounts = append(counts, c.count(m, me)), append(sendCounts, c.count(me, m))
+			counts, sendCounts = append(counts, c.count(m, member)), append(sendCounts, c.count(member, m))
 		} else {
 			counts = append(counts, c.count(0, m))
 		}
@@ -74,43 +74,43 @@ func (c Case) Counts(me int) (counts, sendCounts []int) {
 
 const junk = 9
 
-// Buffers returns the contents of Data and Send before the call, on the member with number me.
-func (c Case) Buffers(me int) (data, send []int) {
+// Buffers returns the contents of a member's Data and Send before the call.
+func (c Case) Buffers(member int) (data, send []int) {
 	whole := make([]int, c.N)
 	if blocks(c.Kind) {
 		whole = make([]int, c.offset(0, c.Size))
 	}
 	for i := range whole {
-		whole[i] = c.input(me, i)
+		whole[i] = c.input(member, i)
 	}
-	lo := c.offset(0, me)
+	lo := c.offset(0, member)
 	switch c.Kind {
 	case spmd.Barrier:
 		return nil, nil
 	case spmd.Broadcast:
-		if me != c.Root {
+		if member != c.Root {
 			fillWith(whole, junk)
 		}
 	case spmd.AllGather, spmd.Gather:
-		block := append([]int(nil), whole[lo:lo+c.count(0, me)]...)
-		if c.Kind == spmd.Gather && me != c.Root {
+		block := append([]int(nil), whole[lo:lo+c.count(0, member)]...)
+		if c.Kind == spmd.Gather && member != c.Root {
 			return block, nil
 		}
 		fillWith(whole, junk)
 		copy(whole[lo:], block)
 	case spmd.Scatter:
-		if me != c.Root {
-			whole = whole[:c.count(0, me)]
+		if member != c.Root {
+			whole = whole[:c.count(0, member)]
 			fillWith(whole, junk)
 		}
 	case spmd.AllToAll:
 		n := 0
 		for m := range c.Size {
-			n += c.count(m, me)
+			n += c.count(m, member)
 		}
-		send = make([]int, c.offset(me, c.Size))
+		send = make([]int, c.offset(member, c.Size))
 		for i := range send {
-			send[i] = c.input(me, i)
+			send[i] = c.input(member, i)
 		}
 		if !c.Uneven && c.N%2 == 1 { // in place
 			return send, nil
@@ -126,12 +126,11 @@ func (c Case) Buffers(me int) (data, send []int) {
 	return whole, nil
 }
 
-// Want returns the expected contents of Data after the call, on the member with number me. An element is -1
-// if it is undefined.
-func (c Case) Want(me int) []int {
-	data, _ := c.Buffers(me)
+// Want returns the expected contents of a member's Data after the call. An element is -1 if it is undefined.
+func (c Case) Want(member int) []int {
+	data, _ := c.Buffers(member)
 	want := make([]int, len(data))
-	lo := c.offset(0, me)
+	lo := c.offset(0, member)
 	switch c.Kind {
 	case spmd.Broadcast:
 		for i := range want {
@@ -140,13 +139,13 @@ func (c Case) Want(me int) []int {
 	case spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter:
 		for i := range want {
 			want[i] = c.reduced(i)
-			if c.Kind == spmd.Reduce && me != c.Root || c.Kind == spmd.ReduceScatter &&
-				(i < lo || i >= lo+c.count(0, me)) {
+			if c.Kind == spmd.Reduce && member != c.Root || c.Kind == spmd.ReduceScatter &&
+				(i < lo || i >= lo+c.count(0, member)) {
 				want[i] = -1
 			}
 		}
 	case spmd.AllGather, spmd.Gather:
-		if c.Kind == spmd.Gather && me != c.Root {
+		if c.Kind == spmd.Gather && member != c.Root {
 			return data
 		}
 		for m := range c.Size {
@@ -155,7 +154,7 @@ func (c Case) Want(me int) []int {
 			}
 		}
 	case spmd.Scatter:
-		if me == c.Root {
+		if member == c.Root {
 			lo = 0
 		}
 		for i := range want {
@@ -164,14 +163,14 @@ func (c Case) Want(me int) []int {
 	case spmd.AllToAll:
 		at := 0
 		for m := range c.Size {
-			for i := range c.count(m, me) {
-				want[at] = c.input(m, c.offset(m, me)+i)
+			for i := range c.count(m, member) {
+				want[at] = c.input(m, c.offset(m, member)+i)
 				at++
 			}
 		}
 	case spmd.SendReceive:
 		for i := range want {
-			want[i] = c.input((me-1+c.Size)%c.Size, i)
+			want[i] = c.input((member-1+c.Size)%c.Size, i)
 		}
 	}
 	return want
@@ -228,24 +227,24 @@ func fillAs[T float32 | float64 | int32 | int64 | uint8](b []byte, x []int16) {
 	}
 }
 
-// compare returns an error if an element of b differs from want. The elements of b have type t. compare
-// ignores elements for which want is -1.
-func compare(b []byte, t tensor.DType, want []int16) error {
+// compare returns an error if an element of b differs from the expected element, unless that is -1. The
+// elements of b have type t.
+func compare(b []byte, t tensor.DType, expected []int16) error {
 	switch t {
 	case tensor.F32:
-		return compareAs(view[float32](b), want)
+		return compareAs(view[float32](b), expected)
 	case tensor.F64:
-		return compareAs(view[float64](b), want)
+		return compareAs(view[float64](b), expected)
 	case tensor.I32:
-		return compareAs(view[int32](b), want)
+		return compareAs(view[int32](b), expected)
 	case tensor.I64:
-		return compareAs(view[int64](b), want)
+		return compareAs(view[int64](b), expected)
 	case tensor.U8:
-		return compareAs(b, want)
+		return compareAs(b, expected)
 	default:
-		wide := make([]float32, len(want))
+		wide := make([]float32, len(expected))
 		tensor.FromBF16(wide, view[uint16](b))
-		return compareAs(wide, want)
+		return compareAs(wide, expected)
 	}
 }
 

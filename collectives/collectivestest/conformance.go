@@ -28,7 +28,7 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	counts, errs := make([]int, len(ends)), make(chan error, len(ends))
 	for i, end := range ends {
 		w.Go(fmt.Sprintf("member %d", end.Rank()), func() error {
-			err := one(ctx, w, end, wrap, opts, &counts[i])
+			err := runMember(ctx, w, end, wrap, opts, &counts[i])
 			errs <- err
 			return err
 		})
@@ -41,15 +41,15 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// one runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
+// runMember runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
 // operation leaves behind disturbs the next operation.
-func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
+func runMember(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options, made *int) error {
 	var host collectives.Host = w
 	if wrap != nil {
 		host = wrap(host)
 	}
-	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
+	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*caseData)}
 	if race || slices.Max(w.Nodes()) > 0 { // to save time
 		b.types = []tensor.DType{tensor.F32}
 	}
@@ -75,7 +75,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 				if !g.Supports(name, kind) {
 					continue
 				}
-				if err := b.kind(kind); err != nil {
+				if err := b.runKind(kind); err != nil {
 					return fmt.Errorf("algorithm %s, %d members, private memory %v: %w", name, b.size, private, err)
 				}
 			}
@@ -92,18 +92,18 @@ type tester struct {
 	data, send []byte // memory for the longest buffers and their guard bytes
 	made       *int
 	types      []tensor.DType
-	known      map[Case]*expected // keyed by the case, with Type zero
+	known      map[Case]*caseData // keyed by the case, with Type zero
 }
 
-// An expected is a member's input and expected output in a case.
-type expected struct{ data, send, want []int16 }
+// A caseData is a member's input and expected output in a case.
+type caseData struct{ data, send, want []int16 }
 
-func (b *tester) expect(c Case) *expected {
+func (b *tester) expect(c Case) *caseData {
 	c.Type = 0
 	e := b.known[c]
 	if e == nil {
 		data, send := c.Buffers(b.me)
-		e = &expected{short(data), short(send), short(c.Want(b.me))}
+		e = &caseData{short(data), short(send), short(c.Want(b.me))}
 		b.known[c] = e
 	}
 	return e
@@ -134,8 +134,8 @@ func (b *tester) allocate(w *spmd.World, private bool) (err error) {
 	return err
 }
 
-// kind runs the operations of one kind.
-func (b *tester) kind(kind spmd.Kind) error {
+// runKind runs the operations of one kind.
+func (b *tester) runKind(kind spmd.Kind) error {
 	for _, t := range b.types {
 		for i, n := range sizes {
 			for _, op := range ops(kind, n) {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Await runs an operation that member 0 cannot complete without member 1. Member 1 calls the function
-// `instead` and does not take part in the operation. On member 0, Await returns the operation's error.
+// Await runs an operation that member 0 cannot complete without member 1. Member 1 calls another function
+// and does not take part in the operation. On member 0, Await returns the operation's error.
 func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())

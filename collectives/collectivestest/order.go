@@ -84,13 +84,13 @@ func (s *sums) run(w *spmd.World) (err error) {
 	}
 	for _, t := range dtypes {
 		for _, n := range []int{1, 7, 1000, 4099, longestSum} {
-			mine, want := addends(t, s.end.Rank(), n), s.want.of(t, s.end.Size(), n)
+			mine, want := addends(t, s.end.Rank(), n), s.want.expected(t, s.end.Size(), n)
 			for _, name := range collectives.Algorithms()[1:] {
 				if err := s.kinds(groups[name], name, t, mine, want); err != nil {
 					return err
 				}
 			}
-			if err := s.often(auto, t, mine, want); err != nil {
+			if err := s.repeat(auto, t, mine, want); err != nil {
 				return err
 			}
 		}
@@ -146,15 +146,15 @@ func (s *sums) kinds(g *collectives.Group, name string, t tensor.DType, mine, wa
 	return nil
 }
 
-// sum runs c on a copy of the argument mine, with guard bytes around the copy, and returns the result.
-func (s *sums) sum(g *collectives.Group, c spmd.Collective, mine []byte) ([]byte, error) {
-	end := guard + len(mine)
+// sum runs c on a copy of the input, with guard bytes around the copy, and returns the result.
+func (s *sums) sum(g *collectives.Group, c spmd.Collective, input []byte) ([]byte, error) {
+	end := guard + len(input)
 	before, behind := s.mem[:guard], s.mem[end:end+guard]
 	for i := range guard {
 		before[i], behind[i] = 0xa5, 0xa5
 	}
 	c.Data = s.mem[guard:end:end]
-	copy(c.Data, mine)
+	copy(c.Data, input)
 	if err := g.Run(s.ctx, c); err != nil {
 		return nil, err
 	}
@@ -166,8 +166,8 @@ func (s *sums) sum(g *collectives.Group, c spmd.Collective, mine []byte) ([]byte
 	return c.Data, nil
 }
 
-// often repeats a sum. Members arrive in a different order each time.
-func (s *sums) often(g *collectives.Group, t tensor.DType, mine, want []byte) error {
+// repeat repeats a sum. Members arrive in a different order each time.
+func (s *sums) repeat(g *collectives.Group, t tensor.DType, mine, want []byte) error {
 	r := rand.New(rand.NewPCG(7, uint64(s.end.Rank())))
 	for round := range 20 {
 		if r.IntN(3) == 0 {
@@ -192,8 +192,8 @@ type trees struct {
 	last []byte // the sum of this type and length
 }
 
-// of returns the expected sum of vectors of n elements over all members.
-func (k *trees) of(t tensor.DType, members, n int) []byte {
+// expected returns the expected sum of vectors of n elements over all members.
+func (k *trees) expected(t tensor.DType, members, n int) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.t != t || len(k.last) != n*t.Size() {

@@ -149,7 +149,7 @@ func (s *scene) lockstep(ctx context.Context) error {
 				return err
 			})
 		}
-		if err := together(calls...); err != nil {
+		if err := runAll(calls...); err != nil {
 			return err
 		}
 		for _, state := range states {
@@ -211,7 +211,7 @@ func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsRe
 			return context.Cause(ctx)
 		})
 	}
-	if err := together(calls...); err != nil {
+	if err := runAll(calls...); err != nil {
 		return err
 	}
 	*s.compared += len(s.readers)
@@ -300,8 +300,8 @@ func ofVersion(t tensor.Tensor, name string, version int64) bool {
 	return bytes.Equal(t.Bytes(), want.Bytes())
 }
 
-// together runs calls concurrently and returns their errors.
-func together(calls ...func() error) error {
+// runAll runs calls concurrently and returns their errors.
+func runAll(calls ...func() error) error {
 	errs := make(chan error, len(calls))
 	for _, call := range calls {
 		go func() { errs <- call() }()

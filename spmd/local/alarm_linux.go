@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// An alarm is a timer for one goroutine. Another goroutine can end its sleep early by ring. (A Go
-// timer may be a millisecond late.)
+// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by calling
+// ring. (A Go timer may be a millisecond late.)
 type alarm struct {
 	fd   int
 	poll [1]unix.PollFd
@@ -27,8 +27,8 @@ func newAlarm() *alarm {
 // tune sets the timer slack of the calling thread to 1 ns. The default of Linux is 50 µs.
 func (a *alarm) tune() { unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0) }
 
-// sleep returns after d, or at a ring. A ring before the call counts too. If d is negative, there is no
-// time limit.
+// sleep returns after d, or when another goroutine calls ring. An earlier ring counts too. If d is
+// negative, there is no time limit.
 func (a *alarm) sleep(d time.Duration) {
 	var till *unix.Timespec
 	if d >= 0 {

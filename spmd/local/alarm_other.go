@@ -4,15 +4,15 @@ package local
 
 import "time"
 
-// An alarm is a timer for one goroutine. Another goroutine can end its sleep early by ring.
+// An alarm is a timer for one goroutine. Another goroutine can end the sleep early by calling ring.
 type alarm struct{ bell chan struct{} }
 
 func newAlarm() *alarm { return &alarm{make(chan struct{}, 1)} }
 
 func (a *alarm) tune() {}
 
-// sleep returns after d, or at a ring. A ring before the call counts too. If d is negative, there is no
-// time limit.
+// sleep returns after d, or when another goroutine calls ring. An earlier ring counts too. If d is
+// negative, there is no time limit.
 func (a *alarm) sleep(d time.Duration) {
 	if d < 0 {
 		<-a.bell

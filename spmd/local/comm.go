@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// eager is the size, in bytes, up to which a send copies the message and completes at once, even if no
-// receive is posted.
+// eager is the largest size, in bytes, of a small message. The send of a small message copies the message
+// and completes at once, even if no receive is posted.
 const eager = 4096
 
 // A communicator is the shared state of its members' ends. mu also guards the ends. No goroutine holds mu
@@ -53,7 +53,7 @@ type comm struct {
 	shared *communicator
 	rank   int
 	wake   chan struct{} // holds a token when a request of this end is done
-	served bool          // stays in use after the members' programs have ended: see Outlast
+	served bool          // the end stays in use after the members' programs have ended: see Outlast
 
 	// Guarded by shared.mu.
 	waiting bool
@@ -64,8 +64,8 @@ type comm struct {
 	idle    []*op  // ops that are not in use
 }
 
-// An op is one send or receive of an end. The op of a large send without a matching receive is in
-// the receiver's queue arrived.
+// An op is one send or receive of an end. The op of a large send without a matching receive is
+// among the receiver's arrived messages.
 type op struct {
 	link   link
 	handle uint64
@@ -128,7 +128,7 @@ func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 		r.fill(b)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		due := s.due(c.rank, to, len(b))
+		due := s.arrival(c.rank, to, len(b))
 		r.completeAt(due)
 		if len(b) <= eager || due == 0 {
 			return spmd.Request{N: len(b)}, nil
@@ -141,7 +141,7 @@ func (c *comm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	if len(b) <= eager {
 		p := s.parcel()
 		p.op = op{kind: send, buf: p.mem[:len(b)], from: c.rank, to: to, tag: tag, state: pending, cargo: p,
-			due: s.due(c.rank, to, len(b))}
+			due: s.arrival(c.rank, to, len(b))}
 		copy(p.mem[:], b)
 		dst.arrived.put(&p.op)
 		s.mu.Unlock()
@@ -179,7 +179,7 @@ func (c *comm) Irecv(b []byte, from, tag int) (spmd.Request, error) {
 		r.completeAt(m.due)
 		s.release(m.cargo)
 	} else {
-		due := s.due(from, c.rank, len(m.buf))
+		due := s.arrival(from, c.rank, len(m.buf))
 		m.n = len(m.buf)
 		r.completeAt(due)
 		m.completeAt(due)
@@ -220,8 +220,8 @@ func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	for {
 		news := c.shared.world.news()
-		i, any, err := c.reapOne(reqs)
-		if i >= 0 || !any || err != nil {
+		i, open, err := c.reapOne(reqs)
+		if i >= 0 || !open || err != nil {
 			return i, err
 		}
 		if err := c.park(ctx, news, reqs, true); err != nil {
@@ -230,29 +230,29 @@ func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	}
 }
 
-// reapOne collects the first request that is done and returns its index, or -1. The result any is true if
-// a request was open.
-func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
+// reapOne collects the first request that is done and returns its index, or -1. It also reports whether a
+// request was open.
+func (c *comm) reapOne(reqs []spmd.Request) (i int, open bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
 	for i := range reqs {
 		if reqs[i].Handle == 0 {
 			continue
 		}
-		any = true
+		open = true
 		if ok, err := c.collect(&reqs[i]); ok || err != nil {
 			return i, true, err
 		}
 	}
-	c.waiting = any
-	return -1, any, nil
+	c.waiting = open
+	return -1, open, nil
 }
 
 // park waits until a request of c is done, news is closed or ctx ends. It returns an error if the wait for
-// all of reqs, or for one of reqs if any is true, depends on a rank that has left.
-func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
+// reqs can never end, because a rank has left: see leftError.
+func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, waitAny bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
-		if err := c.leftError(reqs, any); err != nil {
+		if err := c.leftError(reqs, waitAny); err != nil {
 			return err
 		}
 	}
@@ -393,15 +393,15 @@ func (o *op) complete() {
 	}
 }
 
-// due returns the arrival time of a message that is sent now, or 0 if it arrives at once.
-func (s *communicator) due(from, to, n int) int64 {
+// arrival returns the arrival time of a message that is sent now, or 0 if it arrives at once.
+func (s *communicator) arrival(from, to, n int) int64 {
 	if l := s.world.line; l != nil && s.ranks[from] != s.ranks[to] {
-		return l.due(s.ranks[from], s.ranks[to], n)
+		return l.transmit(s.ranks[from], s.ranks[to], n)
 	}
 	return 0
 }
 
-// completeAt completes o when the line's clock reaches due. If due is 0, it completes o at once.
+// completeAt completes o at a time of the line's clock. If the time is 0, it completes o at once.
 func (o *op) completeAt(due int64) {
 	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()

@@ -10,17 +10,17 @@ import (
 
 var _ spmd.Departer = (*transport)(nil)
 
-// Leave wakes all waiting goroutines of the world after the given time, so that each of them checks whether
-// it waits for this rank.
-func (t *transport) Leave(after time.Duration) {
+// Leave wakes all waiting goroutines of the world after the timeout. Each of them then checks whether it
+// waits for this rank.
+func (t *transport) Leave(timeout time.Duration) {
 	w := t.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if after <= 0 || t.leave != nil || t.closed {
+	if timeout <= 0 || t.leave != nil || t.closed {
 		return
 	}
 	left := w.worlds
-	t.leave = time.AfterFunc(after, func() {
+	t.leave = time.AfterFunc(timeout, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.aborted.Load() || w.worlds != left {
@@ -51,9 +51,9 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// leftError returns an error if the wait for reqs can never end. If any is false, this holds if the peer of
-// the first open request has left. If any is true, it holds if the peers of all open requests have left.
-func (c *comm) leftError(reqs []spmd.Request, any bool) error {
+// leftError returns an error if a wait for reqs can never end. WaitAny never ends if the peers of all open
+// requests have left. Wait never ends if the peer of the first open request has left.
+func (c *comm) leftError(reqs []spmd.Request, waitAny bool) error {
 	s := c.shared
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +70,7 @@ func (c *comm) leftError(reqs []spmd.Request, any bool) error {
 		if first == nil {
 			first = c.errorf(o.kind, o.peer(), o.tag, err)
 		}
-		if !any {
+		if !waitAny {
 			break
 		}
 	}

@@ -14,7 +14,7 @@ type Link struct {
 	BytesPerSecond float64       // rate at which the bytes follow; 0 means no limit
 }
 
-// A Network simulates the nodes of a cluster. Messages take no time on a link that is zero.
+// A Network simulates the nodes of a cluster. Messages take no time on a zero Link.
 type Network struct {
 	RanksPerNode int  // number of consecutive ranks that form a node; the last node may have fewer
 	Inside       Link // link between every two ranks of a node
@@ -35,13 +35,12 @@ func NewLinked(n int, link Link) []spmd.Transport {
 	return NewLinks(n, func(int, int) Link { return link })
 }
 
-// NewLinks is like NewLinked, but with different links. The function link returns the link for messages from one rank
-// to another.
-func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
+// NewLinks is like NewLinked, but with different links. linkOf returns the link for messages from one rank to another.
+func NewLinks(n int, linkOf func(from, to int) Link) []spmd.Transport {
 	for i := range n * n {
-		check(link(i/n, i%n))
+		check(linkOf(i/n, i%n))
 	}
-	return newLine(n, &line{perNode: 1, link: link, apart: true})
+	return newLine(n, &line{perNode: 1, link: linkOf, apart: true})
 }
 
 // NewNetwork is like NewLinked, but with the nodes and links of a Network. Ranks of a node share
@@ -97,8 +96,8 @@ type line struct {
 
 func (l *line) node(rank int) int { return rank / l.perNode }
 
-// due schedules a message of n bytes on a link and returns its arrival time, or 0 if it arrives at once.
-func (l *line) due(from, to, n int) int64 {
+// transmit schedules a message of n bytes on a link and returns its arrival time, or 0 if it arrives at once.
+func (l *line) transmit(from, to, n int) int64 {
 	a, b, link := l.node(from), l.node(to), l.link(from, to)
 	if link == (Link{}) {
 		return 0

@@ -53,7 +53,7 @@ func (m *memory) alloc(n int) ([]byte, error) {
 const offsetBits = 44
 
 // locate returns the location of b. The bool is false if b is in none of the mappings.
-func (m *memory) locate(b []byte) (at int64, ok bool) {
+func (m *memory) locate(b []byte) (location int64, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	i, off := region.Find(m.regions, b)
@@ -61,16 +61,16 @@ func (m *memory) locate(b []byte) (at int64, ok bool) {
 }
 
 // view returns n bytes at a location.
-func (m *memory) view(at int64, n int) ([]byte, error) {
+func (m *memory) view(location int64, n int) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	i, off := int(at>>offsetBits), int(at&(1<<offsetBits-1))
-	if at < 0 || i >= len(m.regions) || m.regions[i] == nil {
-		return nil, fmt.Errorf("no %d bytes at %d", n, at)
+	i, off := int(location>>offsetBits), int(location&(1<<offsetBits-1))
+	if location < 0 || i >= len(m.regions) || m.regions[i] == nil {
+		return nil, fmt.Errorf("no %d bytes at %d", n, location)
 	}
 	mem := m.regions[i].Mem()
 	if n < 0 || off > len(mem) || n > len(mem)-off {
-		return nil, fmt.Errorf("no %d bytes at %d", n, at)
+		return nil, fmt.Errorf("no %d bytes at %d", n, location)
 	}
 	return mem[off : off+n : off+n], nil
 }

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// A schedule runs tasks at given times, in a thread of its own. A task is one call of do. The thread waits in the
-// operating system and uses no CPU. The schedule's clock counts nanoseconds and starts at 1.
+// A schedule calls its handler at given times, in a thread of its own. The thread waits in the operating system and
+// uses no CPU. The schedule's clock counts nanoseconds and starts at 1.
 type schedule[T any] struct {
-	do      func(T)
+	handler func(T)
 	start   time.Time
 	alarm   *alarm
 	running sync.WaitGroup
@@ -20,8 +20,8 @@ type schedule[T any] struct {
 	closed bool
 }
 
-func newSchedule[T any](do func(T)) *schedule[T] {
-	s := &schedule[T]{do: do, start: time.Now(), alarm: newAlarm()}
+func newSchedule[T any](handler func(T)) *schedule[T] {
+	s := &schedule[T]{handler: handler, start: time.Now(), alarm: newAlarm()}
 	s.running.Add(1)
 	go s.run()
 	return s
@@ -29,17 +29,17 @@ func newSchedule[T any](do func(T)) *schedule[T] {
 
 func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// hold adds a task: the call do(what) at the time due. It returns false if that time has passed or the schedule is
-// closed.
-func (s *schedule[T]) hold(what T, due int64) bool {
+// hold schedules a call of the handler with an argument at a time. It returns false if the time has passed or the
+// schedule is closed.
+func (s *schedule[T]) hold(argument T, due int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || due <= s.now() {
 		return false
 	}
 	s.order++
-	if s.tasks.push(task[T]{due, s.order, what}) {
-		s.alarm.ring() // the thread sleeps until a later task
+	if s.tasks.push(task[T]{due, s.order, argument}) {
+		s.alarm.ring() // the thread sleeps until the time of a later task
 	}
 	return true
 }
@@ -58,14 +58,14 @@ func (s *schedule[T]) run() {
 		}
 		now, next := s.now(), int64(0)
 		for len(s.tasks) > 0 && s.tasks[0].due <= now {
-			come = append(come, s.tasks.pop().what)
+			come = append(come, s.tasks.pop().argument)
 		}
 		if len(s.tasks) > 0 {
 			next = s.tasks[0].due
 		}
 		s.mu.Unlock()
-		for _, what := range come {
-			s.do(what)
+		for _, argument := range come {
+			s.handler(argument)
 		}
 		switch {
 		case len(come) > 0:
@@ -90,11 +90,11 @@ func (s *schedule[T]) close() {
 	s.running.Wait()
 }
 
-// A task is one call of do.
+// A task is one scheduled call.
 type task[T any] struct {
-	due   int64
-	order uint64 // order of creation, for equal times
-	what  T
+	due      int64
+	order    uint64 // order of creation, for equal times
+	argument T
 }
 
 // A heap is a binary heap of tasks, with the earliest first. (container/heap would allocate for each task.)
@@ -133,8 +133,8 @@ func (h *heap[T]) pop() task[T] {
 	}
 }
 
-// A Timer wakes goroutines at given times. It is late by at most some tens of microseconds if cores are
-// free, while a timer of package time may be late by a millisecond. Any number of goroutines may use a
+// A Timer wakes goroutines at given times. If cores are free, it is late by at most some tens of
+// microseconds. A timer of package time may be late by a millisecond. Any number of goroutines may use a
 // Timer at the same time.
 type Timer struct {
 	waits *schedule[chan struct{}]
@@ -147,14 +147,14 @@ func NewTimer() *Timer {
 		idle: sync.Pool{New: func() any { return make(chan struct{}, 1) }}}
 }
 
-// SleepUntil returns when the time `at` has come, or when stop is closed.
-func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
+// SleepUntil returns at a given time, or when stop is closed.
+func (t *Timer) SleepUntil(wakeTime time.Time, stop <-chan struct{}) {
 	wake := t.idle.Get().(chan struct{})
-	if t.waits.hold(wake, int64(at.Sub(t.waits.start))+1) {
+	if t.waits.hold(wake, int64(wakeTime.Sub(t.waits.start))+1) {
 		select {
 		case <-wake:
 		case <-stop:
-			return // wake must not be reused, because the schedule will still send on it
+			return // the channel must not be reused, because the schedule will still send on it
 		}
 	}
 	t.idle.Put(wake)

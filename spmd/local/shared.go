@@ -21,7 +21,7 @@ var (
 type shared struct{ *transport }
 
 // Shared gives access to the memory of the world; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off disables it, to test programs without shared memory.
+// RLINF_SHM=off disables shared memory, for tests.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.unshared() != "" {
 		return nil, false
@@ -56,8 +56,8 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// Await yields to other goroutines and checks the signal spins times before it sleeps, or fewSpins times if there are
-// more ranks than GOMAXPROCS. spins checks take some 50 µs, about as long as waking a sleeper.
+// Before Await sleeps, it checks the signal 400 times, or 8 times if there are more ranks than GOMAXPROCS. Between
+// checks it yields to other goroutines. 400 checks take some 50 µs, about as long as waking a sleeper.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {

@@ -49,7 +49,7 @@ type world struct {
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
 	line     *line                 // simulates links between the ranks; if nil, messages arrive at once
 
-	gone       []atomic.Bool                 // whether each rank has left, and the time given to Leave has passed
+	gone       []atomic.Bool                 // whether each rank has left and its timeout has passed
 	departures atomic.Int32                  // number of ranks that are gone
 	changed    atomic.Pointer[chan struct{}] // closed and replaced when a rank leaves; closed for good by Abort
 
@@ -127,7 +127,7 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// NewGroup makes a communicator for each purpose by NewComm. Every communicator is isolated from all others.
+// NewGroup makes a communicator for each purpose with NewComm. Every communicator is isolated from all others.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("group %q of ranks %v: %w", name, ranks, err)
@@ -181,7 +181,7 @@ func (t *transport) check(ranks []int) error {
 func (t *transport) Alloc(n int) ([]byte, error) { return t.world.memory[t.rank].alloc(n) }
 
 // Abort makes every wait of the world fail with ErrAborted. It then returns, because goroutines
-// cannot be killed. The caller exits with the code.
+// cannot be killed. The caller must end the process.
 func (t *transport) Abort(int) {
 	w := t.world
 	w.mu.Lock()
@@ -198,7 +198,7 @@ func (w *world) news() <-chan struct{} { return *w.changed.Load() }
 // ended returns the error for a wait if its context has ended or the world was aborted, and nil otherwise.
 func (w *world) ended(ctx context.Context) error {
 	switch {
-	case ctx.Err() != nil: // first, because its cause is more specific than ErrAborted
+	case ctx.Err() != nil: // checked first, because its cause is more specific than ErrAborted
 		return context.Cause(ctx)
 	case w.aborted.Load():
 		return ErrAborted
@@ -207,7 +207,7 @@ func (w *world) ended(ctx context.Context) error {
 }
 
 // Renew waits for all ranks. The last rank that calls it resets their shared state.
-func (t *transport) Renew(keep [][]byte) error {
+func (t *transport) Renew(pieces [][]byte) error {
 	w := t.world
 	w.mu.Lock()
 	renewed := w.renewed
@@ -228,7 +228,7 @@ func (t *transport) Renew(keep [][]byte) error {
 		case <-news:
 		}
 	}
-	return w.memory[t.rank].keep(keep)
+	return w.memory[t.rank].keep(pieces)
 }
 
 // renew resets the shared state of the ranks. The caller holds w.mu. Communicators of the old world are not connected

@@ -22,13 +22,13 @@ import (
 // a reservation, which the other ranks of the node can map. If there is no reservation or it is full, the
 // memory comes from private mappings.
 type arena struct {
-	// the reservation, a sparse shared mapping, or nil if there is none. A page takes memory once it is touched. The
-	// reservation is the first of the regions
+	// reserve is a sparse shared mapping, or nil if there is none. It is the first of the regions. A page takes memory
+	// once it is touched.
 	reserve []byte
 
 	mu      sync.Mutex
-	regions atomic.Pointer[[]*region.Region] // the slice is replaced, never changed, so that holds needs no lock
-	own     [][]byte                         // the transport's own pieces, which keep does not free
+	regions atomic.Pointer[[]*region.Region] // the slice is replaced, never changed, so that readers need no lock
+	own     [][]byte                         // pieces of allocOwn
 }
 
 const blockSize = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own mapping
@@ -73,7 +73,7 @@ func (a *arena) alloc(n int) ([]byte, error) {
 	return r.Take(n), nil
 }
 
-// allocOwn is like alloc, but for the transport's own memory, which keep does not free.
+// allocOwn is like alloc, but for memory of the transport itself, which a.keep does not free.
 func (a *arena) allocOwn(n int) ([]byte, error) {
 	b, err := a.alloc(n)
 	a.own = append(a.own, b)
@@ -93,7 +93,7 @@ func (a *arena) holds(b []byte) bool {
 	return i >= 0
 }
 
-// keep frees all memory of the arena except these pieces and the memory of allocOwn.
+// keep frees the memory of the arena, except for the given pieces and the memory of allocOwn.
 func (a *arena) keep(pieces [][]byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

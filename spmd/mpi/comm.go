@@ -51,7 +51,7 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // stays in use after the members' programs have ended: see Outlast
+	served bool // the end stays in use after the members' programs have ended: see Outlast
 	long   bool // the last wait was longer than shortSleepTime, so the next wait is expected to be long too
 
 	pinned []pinned // requests under way whose buffers are Go memory
@@ -305,7 +305,7 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	return opText(f.sending != 0, int(f.bytes), member, tag)
 }
 
-// rankOf returns the world rank of a process. The argument is its rank in the MPI communicator.
+// rankOf returns the world rank of a process, given its rank in the MPI communicator.
 func (c *comm) rankOf(process int) int {
 	return c.members[slices.IndexFunc(c.members, func(s member) bool { return s.process == process })].rank
 }

@@ -28,8 +28,8 @@
 //   - peers.c detects waits that cannot end: if a wait takes long, it asks the other rank whether its
 //     program has ended.
 //
-// If MPI_Finalize does not return within 10 s, Close returns without it (finalize.go). So that the launcher does not
-// report a crash, hydra.go notifies Hydra, and pmix.c notifies PMIx, that the process exits normally.
+// If MPI_Finalize does not return within 10 s, Close returns without it (finalize.go). To prevent the report of a
+// crash, hydra.go or pmix.c then notifies the launcher that the process exits normally.
 //
 // World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other ranks open it
 // through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the size of /dev/shm does not
@@ -58,7 +58,7 @@ const ExitStalled = 76
 // Options configure Open. The zero value is ready to use.
 type Options struct {
 	// StallTimeout is how long a rank may be silent before the job is ended. It is at least 100 ms. 0
-	// means one minute, and a negative value means for ever.
+	// means one minute, and a negative value means no limit.
 	StallTimeout time.Duration
 	// Log receives messages that no returned error can carry: a rank that fell silent, or a wait that takes
 	// longer than StallTimeout. Nil means os.Stderr.

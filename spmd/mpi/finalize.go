@@ -34,7 +34,7 @@ const (
 const answerTime = 10 * time.Second
 
 // finalize stops MPI and reports whether it has stopped. If agreed is true, all processes have agreed that the job is
-// done. finalize then waits for MPI_Finalize at most for finalizeTime and turn. If that time passes, it notifies the
+// done. finalize then waits for MPI_Finalize for at most finalizeTime + turn(). If that time passes, it notifies the
 // launcher that the process exits normally. If agreed is false, finalize waits without limit, because a foreign program
 // may compute for a long time before it calls MPI_Finalize.
 func (t *transport) finalize(agreed bool) (stopped bool) {

@@ -81,7 +81,7 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends 
 	return ends, nil
 }
 
-// makingTag returns the tag for MPI_Comm_create_group. The argument is the agreed block of tags, which
+// makingTag returns the tag for MPI_Comm_create_group. It depends on the agreed block of tags, which
 // differs between simultaneous calls.
 func makingTag(block uint64) C.int {
 	const tags = 32768 // the number of tags that the standard guarantees

@@ -106,8 +106,8 @@ func (h *hydra) hasLeft() bool {
 	return h.left
 }
 
-// relay reads f to its end. It calls the function tell with each complete line, and pass with all bytes.
-func relay(f *os.File, pass func(text []byte), tell func(line string)) {
+// relay reads f to its end. It calls onText with all bytes, and onLine with each complete line.
+func relay(f *os.File, onText func(text []byte), onLine func(line string)) {
 	var lines []byte
 	text := make([]byte, 4096)
 	for {
@@ -118,10 +118,10 @@ func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 			if !whole {
 				break
 			}
-			tell(string(bytes.TrimSpace(line)))
+			onLine(string(bytes.TrimSpace(line)))
 			lines = rest
 		}
-		pass(text[:n])
+		onText(text[:n])
 		if err != nil {
 			return
 		}

@@ -140,7 +140,7 @@ struct rl_end {
 	_Atomic int busy;     // the lock
 	_Atomic int polling;  // 1 while the owner polls MPI in rl_wait
 	_Atomic int sends;    // number of MPI's sends under way
-	_Atomic int probe_queues, bucket_queues; // number of queues in probed, and in all buckets
+	_Atomic int probe_queues, bucket_queues; // number of queues in the list probed, and in all buckets
 	rl_slot *free;
 	rl_slot *probed;             // queues of receives that wait for a matched probe of MPI
 	rl_slot *bucket[RL_BUCKETS]; // queues of receives that wait for a message of the node; see rl_bucket_of
@@ -151,7 +151,7 @@ struct rl_end {
 	int process, inbox;
 	int fresh;     // 1 if receives were posted since the last match
 	uint32_t seen; // the generation of the unexpected messages at the last match
-	rl_message *message[MESSAGE_SIZES]; // one ring of messages per size; it points to the message used last
+	rl_message *message[MESSAGE_SIZES]; // one ring of messages per size; each entry is the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];
@@ -176,7 +176,7 @@ static inline int64_t rl_now(void) {
 
 // The next ten functions are in wake.c, which calls no other file.
 
-// An event ends a wait: it has come once word differs from old, or top is not 0. top may be NULL.
+// An event ends a wait. It has come once the word differs from its old value, or top is not 0. top may be NULL.
 typedef struct {
 	_Atomic uint32_t *word, *sleepers;
 	uint32_t old;
@@ -184,7 +184,7 @@ typedef struct {
 } rl_event;
 
 // rl_pause pauses a wait that polls MPI and has taken waited_ns so far. Early in the wait it returns 0 at once, later
-// it yields, and then it sleeps. The event ev ends the sleep; it may be NULL. If ev is NULL, w may be NULL too, and
+// it yields, and then it sleeps. The event ev ends the sleep. ev may be NULL. In that case w may be NULL too, and
 // rl_pause then assumes that every rank has a core.
 int rl_pause(rl_world *w, int64_t waited_ns, const rl_event *ev);
 
@@ -211,7 +211,7 @@ void rl_sleep(int64_t ns);
 // rl_wait_asleep waits for a request. It sleeps between tests, because other processes may call late.
 int rl_wait_asleep(MPI_Request *req);
 
-// rl_idle puts the progress thread to sleep for ns, or until the posts of its wake word differ from the argument. After
+// rl_idle puts the progress thread to sleep for ns, or until its wake word no longer counts this number of posts. After
 // rl_world_leave, it returns at once.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
@@ -255,7 +255,7 @@ void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_forget clears the records of ranks that have left, including this rank. All questions must be answered.
+// rl_peers_forget clears the records of ranks that have left, including this rank. No question may be unanswered.
 void rl_peers_forget(rl_world *w);
 
 // Only the progress thread calls three of these functions: rl_peers_ask sends the wanted questions, rl_peers_reply

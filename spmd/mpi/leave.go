@@ -21,15 +21,15 @@ import (
 
 var _ spmd.Departer = (*transport)(nil)
 
-func (t *transport) Leave(after time.Duration) { C.rl_leave(t.world, C.int64_t(after)) }
+func (t *transport) Leave(timeout time.Duration) { C.rl_leave(t.world, C.int64_t(timeout)) }
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 
 // overdue reports whether a wait has taken so long that it must check for ranks that have left.
 func (t *transport) overdue(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
 
-// departed returns an error if the program of the rank has ended. It sends a question to the rank, whose
-// answer takes some time, so a wait calls departed repeatedly.
+// departed returns an error if the program of the rank has ended. It asks the rank. The answer takes some
+// time, so a wait calls departed repeatedly.
 func (t *transport) departed(rank int) error {
 	if where := C.rl_departed(t.world, C.int(rank)); where != nil {
 		return fmt.Errorf("rank %d (%s) has left: its program has ended", rank, C.GoString(where))
@@ -37,9 +37,9 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// checkDeparted returns an error if the wait for reqs can never end. If any is false, this holds if the peer of the
-// first open request has left. If any is true, it holds if the peers of all open requests have left.
-func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
+// checkDeparted returns an error if a wait for reqs can never end. WaitAny never ends if the peers of all open requests
+// have left. Wait never ends if the peer of the first open request has left.
+func (c *comm) checkDeparted(reqs []spmd.Request, waitAny bool) error {
 	var first error
 	still := false // a peer has not left, or has not answered yet
 	for _, r := range reqs {
@@ -52,7 +52,7 @@ func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 		if first == nil && err != nil {
 			first = c.errorf(c.requestText(&f), err)
 		}
-		if !any {
+		if !waitAny {
 			break
 		}
 	}

@@ -18,9 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// NewComm makes a communicator; see spmd.Transport. It makes no MPI communicator, which would take longer (see
-// NewGroup), and MPICH allows at most 2048. Instead the communicator gets a block of tags in a duplicate of the
-// world's communicator. Until Renew, no other communicator of these processes uses that block.
+// NewComm makes a communicator; see spmd.Transport. It makes no MPI communicator, because that takes longer and MPICH
+// allows at most 2048. Instead the communicator gets a block of tags in a duplicate of the world's communicator. Until
+// Renew, no other communicator of these processes uses that block.
 func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err error) {
 	defer annotate(&err, "new communicator %q", label)
 	t.making.Lock()
@@ -71,9 +71,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree returns the maximum of t.next over all processes of l: from this block of tags on, all blocks are free on all
-// of them. It exchanges messages like a dissemination barrier: in round k process i receives from process i-2^k. agree
-// returns an error if a process makes another communicator.
+// agree returns the maximum of t.next over all processes of l. All blocks of tags from there on are free on all these
+// processes. It exchanges messages like a dissemination barrier: in round k process i receives from process i-2^k.
+// agree returns an error if a process makes another communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
@@ -115,8 +115,8 @@ type layout struct {
 	space        uint64      // a number that is unique among these processes; the purposes of a group share it
 }
 
-// A member of a communicator is on a world rank. process is its rank in the MPI communicator, and local is its number
-// among the members on its world rank.
+// A member is a member of a communicator. rank is its world rank, process is its rank in the MPI communicator, and
+// local is its number among the members on its world rank.
 type member struct{ rank, process, local int }
 
 // layOut returns the layout of a communicator whose member m is on ranks[m]. This process must have a member.

@@ -14,7 +14,7 @@ struct rl_native {
 	MPI_Comm comm;
 	int rank, size;
 	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
-	char *scratch; // memory for operations that MPI cannot make in place; it grows
+	char *scratch; // memory for operations that MPI cannot make in place
 	int64_t room;
 	// The fields below belong to the collective that rl_native_start has started.
 	MPI_Request reqs[2];
@@ -130,8 +130,8 @@ static int chunk_at(const rl_native *x, int64_t n, int64_t at) {
 	return (int)(rest < 0 ? 0 : rest < x->call.chunk ? rest : x->call.chunk);
 }
 
-// exchange makes the next call of a SENDRECV. Each direction takes one or more messages, depending on its length. A
-// direction that has no elements left uses MPI_PROC_NULL.
+// exchange makes the next call of a SENDRECV. Each direction takes one or more messages, depending on its number
+// of elements. A direction that has no elements left uses MPI_PROC_NULL.
 static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);

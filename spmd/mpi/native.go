@@ -52,7 +52,7 @@ type native struct {
 	t          *transport
 	end        *C.rl_native
 	call       *C.rl_collective // arguments of the next call, in C's memory
-	made       uint64           // number that ascends in the order of creation, the same on all members
+	made       uint64           // number in the order of creation, the same on all members
 	label      string
 	ranks      []int // ranks of the members
 	rank, size int
@@ -134,8 +134,8 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot cancel a collective. It continues, so that the other members get their results,
-			// and its buffers stay pinned.
+			// MPI cannot cancel a collective. The collective continues, so that the other members get their
+			// results, and its buffers stay pinned.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end
@@ -171,24 +171,24 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 // report for which ranks c waits, so the check is conservative. A barrier fails if any member has left, a broadcast if
 // its root has left, and a reduction or gather only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	// If all is true, c fails only if every rank of among has left. Otherwise one rank that has left is enough.
-	among, all := n.ranks, false
+	// If needAll is true, c fails only if all peers have left. Otherwise one peer that has left is enough.
+	peers, needAll := n.ranks, false
 	switch {
 	case c.Kind == spmd.SendReceive:
-		among = []int{n.ranks[c.From], n.ranks[c.To]}
+		peers = []int{n.ranks[c.From], n.ranks[c.To]}
 	case c.Kind == spmd.Reduce, c.Kind == spmd.Gather:
-		all = true
+		needAll = true
 	case c.Kind == spmd.Broadcast, c.Kind == spmd.Scatter:
-		if all = n.rank == c.Root; !all {
-			among = n.ranks[c.Root : c.Root+1]
+		if needAll = n.rank == c.Root; !needAll {
+			peers = n.ranks[c.Root : c.Root+1]
 		}
 	}
 	var left error
-	for _, r := range among {
+	for _, r := range peers {
 		if r == n.t.rank {
 			continue
 		}
-		if left = n.t.departed(r); (left != nil) != all {
+		if left = n.t.departed(r); (left != nil) != needAll {
 			return left
 		}
 	}
@@ -290,9 +290,9 @@ func (n *native) prepare(c *spmd.Collective) error {
 	return nil
 }
 
-// prepareBlocks writes the lengths of the blocks to n.call. It leaves uneven at 0 if all blocks have the same length,
-// because MPI has better algorithms for equal blocks. It returns the largest number that MPI must count in a C int: the
-// length of a block, or the sum of all blocks.
+// prepareBlocks writes the lengths of the blocks to n.call. It leaves n.call.uneven at 0 if all blocks have the same
+// length, because MPI has better algorithms for equal blocks. It returns the largest number that MPI must count in a C
+// int: the length of a block, or the sum of all blocks.
 func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	to, block := n.call, elements
 	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {

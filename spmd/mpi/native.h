@@ -20,7 +20,7 @@ typedef struct {
 	int64_t sent;  // length of the data that SENDRECV sends
 	int64_t chunk; // the largest number of elements in one MPI call, if the operation can be split
 	int uneven;    // 1 if the block lengths are in counts, 0 if all blocks have the same length
-	int64_t block; // the length of all blocks, if uneven is 0
+	int64_t block; // the length of each block, if uneven is 0
 	int in_place;  // 1 if ALLTOALL sends from data, in place
 	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
 	int64_t got;   // the number of elements that SENDRECV has received, after RL_SHORT_MESSAGE
@@ -28,9 +28,9 @@ typedef struct {
 
 enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter than the data
 
-// rl_native_open makes a communicator of n ranks of the world, in the order of ranks. They must include this process's
-// rank. The call is collective over these ranks. Simultaneous calls that share a process need different tags. The call
-// spins while it waits for the other ranks, because MPI has no non-blocking form of it.
+// rl_native_open makes a communicator of n ranks of the world, in the order of ranks. The ranks must include this
+// process's rank. The call is collective over these ranks. Simultaneous calls that share a process need different tags.
+// The call spins while it waits for the other ranks, because MPI has no non-blocking form of this call.
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out,
 	rl_collective **call, rl_fault *fault);
 // rl_native_close frees the communicator. If a collective is still under way after a second, it returns RL_PENDING and
@@ -47,8 +47,8 @@ int rl_native_wait(rl_native *x, int slices);
 // rl_native_abandon passes the started collective to the progress thread, which progresses it from now on. The caller
 // must not wait for it any more.
 void rl_native_abandon(rl_native *x);
-// rl_native_time takes samples. Sample i is a barrier and then `batch` runs like those of rl_native_run. ns[i] is the
-// time of these runs in nanoseconds, without the barrier.
+// rl_native_time takes samples. Sample i is a barrier and then a batch of runs like those of rl_native_run. ns[i] is
+// the time of the batch in nanoseconds, without the barrier.
 int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns);
 
 #endif

@@ -2,9 +2,9 @@
 
 // Carries messages between ranks of a node, through shared memory.
 //
-// A message is stored in the memory of its sender. The sender pushes the message on an inbox of the receiver, which is
-// a stack. The receiver takes the whole stack and reverses it, so the messages of a sender keep their order. Messages
-// that match no posted receive become unexpected messages of the inbox, which form a list in the receiver's memory.
+// A message is stored in the memory of its sender. The sender pushes the message on an inbox of the receiver. An inbox
+// is a stack: the receiver takes the whole stack and reverses it, so the messages of a sender keep their order. The
+// receiver keeps a list of unexpected messages, which match no posted receive, for each inbox.
 //
 // The data of a short message follows its header. The header of a long message holds a reference to the data, and the
 // receiver copies the data. If the receiver cannot map the data, or if too many messages are under way, MPI carries the
@@ -171,7 +171,7 @@ static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	rl_message *oldest = NULL, *newest = NULL;
 	for (uint64_t r = atomic_exchange(&inbox->top, 0), next; r; r = next) {
 		rl_message *m = deref(w, r);
-		next = m->next; // read next before later overwrites it
+		next = m->next; // read m->next before m->later overwrites it
 		if (!newest) newest = m;
 		m->later = oldest;
 		oldest = m;

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_AGAIN_NS = 1000 * 1000 * 1000 }; // time between an answer "not left" and the next question
+enum { ASK_AGAIN_NS = 1000 * 1000 * 1000 }; // time between the answer "not left" and the next question
 
 enum { UNASKED, WANTED, ASKED, LEFT };
 
@@ -36,7 +36,7 @@ int rl_peers_open(rl_world *w) {
 
 void rl_peers_free(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
-		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // the peer has received it, so this does not wait
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // the peer has received the question, so this does not wait
 		MPI_Wait(&w->peers[r].reply, MPI_STATUS_IGNORE);
 		free(w->peers[r].name);
 		free(w->peers[r].replied);

@@ -82,8 +82,8 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round takes one beat at most. If it took much longer, this process itself was stopped, and does not know
-		// whether its neighbour was silent.
+		// A round takes one beat at most. If this round took much longer, this process itself was stopped. It does
+		// not know whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 
 		int leaving = atomic_load(&w->leaving), polled = atomic_load(&w->waiters) > 0;

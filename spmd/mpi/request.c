@@ -146,8 +146,8 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	return handle;
 }
 
-// match probes for a message for s, the first receive in its queue, and starts to receive the message. It returns 0 if
-// there is no message yet.
+// match probes for a message for s, and starts to receive the message. s must be the first receive in its queue. If
+// there is no message yet, match returns 0.
 static int match(rl_end *e, rl_slot *s) {
 	int found = 0, n = 0;
 	MPI_Message message;
@@ -329,8 +329,8 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 	return r;
 }
 
-// poll_mpi adds this thread to the count of threads that poll MPI if on is 1, and removes it if on is 0. While a thread
-// polls MPI, it progresses all requests, and the progress thread need not.
+// poll_mpi records that this thread begins to poll MPI (on = 1) or ends (on = 0). While a thread polls MPI, it
+// progresses all requests, and the progress thread need not.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);

@@ -41,8 +41,8 @@ var (
 	_ spmd.SharedMaker = (*transport)(nil)
 )
 
-// largest is the maximum size of an arena's reservation, in bytes. A page takes memory only once it is touched.
-const largest = 64 << 30
+// maxReserve is the maximum size of an arena's reservation, in bytes. A page takes memory only once it is touched.
+const maxReserve = 64 << 30
 
 // An offer describes a rank and its arena. The ranks of a node exchange their offers as raw bytes.
 type offer struct {
@@ -176,7 +176,7 @@ func (s *shared) open() error {
 // open makes a file without a name and reserves its memory. The size is such that each of the node's n processes can
 // map the files of all n processes.
 func (a *arena) open(n int) (fd int, err error) {
-	size := uint64(largest)
+	size := uint64(maxReserve)
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		size = min(size, uint64(info.Totalram)*uint64(info.Unit))
@@ -252,9 +252,8 @@ func (s *shared) unmap() {
 	s.regions = nil
 }
 
-// Shared returns the shared memory of this node; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off, on any rank, turns shared memory off. RLINF_SHM=2, on every rank, splits nodes into nodes
-// of two ranks.
+// Shared returns the shared memory of this node; see spmd.SharedMaker. RLINF_SHM=off in the environment of any
+// rank turns shared memory off. RLINF_SHM=2 on every rank splits nodes into nodes of two ranks.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false

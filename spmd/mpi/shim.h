@@ -81,14 +81,14 @@ void rl_world_free(rl_world *w);
 // return.
 void rl_pmix_finalize(void);
 
-// rl_group_open makes a communicator of n ranks of the world, in the order of ranks. They must include this process's
-// rank. The call is collective over these ranks. `same` is an earlier group with the same ranks in the same order, or
-// NULL. Duplicating that group is faster than making a new communicator. Simultaneous calls that share a process need
-// different tags. The world frees its groups.
+// rl_group_open makes a communicator of n ranks of the world, in the order of ranks. The ranks must include this
+// process's rank. The call is collective over these ranks. If `same` is not NULL, it is an earlier group with the same
+// ranks in the same order. Duplicating that group is faster than making a new communicator. Simultaneous calls that
+// share a process need different tags. The world frees its groups.
 int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same,
 	rl_group **out, rl_fault *fault);
-// rl_group_list queries MPI for the name, the number of members and their world ranks of group g, or of the world if g
-// is NULL. The array ranks must have room for all ranks of the world.
+// rl_group_list queries MPI for the name of a group, the number of its members, and their world ranks. If g is NULL,
+// the group is the world. The array ranks must have room for all ranks of the world.
 int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks, int *n, rl_fault *fault);
 
 // rl_end_open opens an end. Only one thread at a time may use it. Its messages use the communicator of group. If group
@@ -98,8 +98,8 @@ int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks
 // requests under way.
 rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int inbox);
 void rl_end_close(rl_end *e);
-// rl_end_next finds the first request that nobody has waited for, from slot number `from` on. It describes the request
-// in *out and returns the number of the next slot, or returns -1 if there is no such request.
+// rl_end_next finds the first request that nobody has waited for, from a given slot on. It describes the request in
+// *out and returns the number of the next slot, or returns -1 if there is no such request.
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
 // rl_isend and rl_irecv return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone
@@ -110,8 +110,8 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
 // rl_wait waits until all of reqs are done, and returns 0. If any = 1, it waits until one of reqs is done, and returns
 // its index. It zeroes the handles of requests that are done. After a slice of time it returns RL_PENDING.
-// *waited_ns, 0 at first, is the time that the wait has taken, including short sleeps. With RL_SHORT_SLEEP, *ev is the
-// event that must end the sleep.
+// *waited_ns is the time that the wait has taken, including short sleeps. Before the first call it must be 0. With
+// RL_SHORT_SLEEP, *ev is the event that must end the sleep.
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_go_event *ev, rl_fault *fault);
 // rl_world_waits returns two counts. *woken is the number of sleeps between two tests of MPI that a message through
 // shared memory ended. *missed is the number of sleeps that ended by their time limit although a request was done.
@@ -132,11 +132,11 @@ int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out);
 // after_ns is 0, a wait is never an error.
 void rl_leave(rl_world *w, int64_t after_ns);
 // rl_departed returns "host H, pid P" of a rank whose program has ended, and NULL for other ranks. It sends a question
-// to the rank, whose answer takes a while, so the caller must call it repeatedly.
+// to the rank. The answer takes a while, so the caller must repeat the call.
 const char *rl_departed(rl_world *w, int rank);
 
-// rl_node_allgather gathers n bytes from each rank of the node, in order, on all of them. rl_world_agree sets *yes to
-// the minimum of *yes over all ranks of the world. Both are collective, and sleep while they wait.
+// rl_node_allgather gathers n bytes from each rank of the node on all these ranks, in order. rl_world_agree sets *yes
+// to the minimum of *yes over all ranks of the world. Both are collective, and sleep while they wait.
 int rl_node_allgather(rl_world *w, const void *mine, int n, void *all, rl_fault *fault);
 int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
 // rl_world_oversubscribed records that the node has fewer cores than ranks, so that no wait spins.
@@ -149,15 +149,14 @@ enum { RL_INBOXES = 64 };
 int64_t rl_segment_bytes(void);
 int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t message_mem,
 	int64_t message_bytes);
-// rl_await waits until *word differs from old, and returns 0. After a slice of time it returns RL_PENDING. *waited_ns,
-// 0 at first, is the time that the wait has taken, including short sleeps. Before RL_SHORT_SLEEP_NS, rl_await only
-// spins. *sleepers counts the sleeping threads.
+// rl_await waits until *word differs from the old value, and returns 0. After a slice of time it returns RL_PENDING.
+// *waited_ns is as in rl_wait. Before RL_SHORT_SLEEP_NS, rl_await only spins. *sleepers counts the sleeping threads.
 int rl_await(rl_world *w, uintptr_t word, uintptr_t sleepers, uint32_t old, int64_t *waited_ns);
 
 // Messages to and from foreign programs in the same job, between ranks of MPI_COMM_WORLD. rl_foreign_send returns when
 // MPI has sent the message or, if deliver = 1, when the other program has begun to receive it. rl_foreign_match waits
-// for a message, from any rank if `from` is -1. After for_ns both functions return RL_PENDING. The caller must receive
-// a matched message by rl_foreign_take, with all its n bytes.
+// for a message of a rank; rank -1 means any rank. After for_ns both functions return RL_PENDING. The caller must
+// receive a matched message by rl_foreign_take, with all its n bytes.
 int rl_foreign_count(rl_world *w); // processes of other programs
 int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
 	rl_fault *fault);

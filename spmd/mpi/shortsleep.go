@@ -28,30 +28,30 @@ import (
 // A short sleep first yields its core, because waking a thread on another core takes 2 to 50 µs and keeps the waking
 // thread busy. If the event still has not come, the sleep blocks.
 type shortSleeps struct {
-	running atomic.Int32 // number of short sleeps now
-	lost    atomic.Int64 // time that yields had wasted when counted was set
-	counted atomic.Int64 // time of the last update of lost
+	running atomic.Int32 // number of short sleeps in progress
+	lost    atomic.Int64 // time that yields had wasted at the last update
+	counted atomic.Int64 // time of that update
 	slow    atomic.Int64 // time of the last slow yield
 	yielded atomic.Int64 // number of short sleeps that have yielded
 }
 
-// A yield wastes time if the event has not come after it. The budget for wasted time grows by 1/wasteShare of the time
-// that passes, up to wasteMost. A short sleep yields only if the budget is at least wasteLeast. A yield counts as at
-// most switchTime. But if a yield takes longer than slowYield, another program computes on the core, and a blocked
-// thread would be woken sooner. If two such yields come less than seldom apart, the whole time of the second counts.
+// A yield wastes time if the event has not come by its end. The budget for wasted time grows by 1/wasteShare of the
+// time that passes, up to wasteMost. A short sleep yields only if the budget is at least wasteLeast. A yield counts as
+// at most switchTime. But if a yield takes longer than slowYield, another program computes on the core, and a blocked
+// thread would be woken sooner. If two slow yields are less than slowGap apart, the whole time of the second counts.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
 	wasteLeast = 300 * time.Microsecond
 	switchTime = 10 * time.Microsecond
 	slowYield  = 1500 * time.Microsecond
-	seldom     = 100 * time.Millisecond
+	slowGap    = 100 * time.Millisecond
 )
 
 // shortSleepTime is the total time of the short sleeps of a wait.
 const shortSleepTime = C.RL_SHORT_SLEEP_NS * time.Nanosecond
 
-// An event ends a wait: it has come once word differs from old, or top is not 0. top may be nil.
+// An event ends a wait. It has come once the word differs from its old value, or top is not 0. top may be nil.
 type event struct {
 	word, sleepers *atomic.Uint32
 	top            *atomic.Uint64
@@ -60,16 +60,16 @@ type event struct {
 
 func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
 
-// sleep makes a short sleep until e comes. The argument waited is the time that the wait has taken before the sleep,
-// and the result is the time with the sleep. The result is at least shortSleepTime if the caller must not sleep here
-// again. If long is true, the wait is expected to be long, and the sleep does not yield.
-func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Duration {
+// sleep makes a short sleep until e comes. elapsed is the time that the wait has taken so far, and the result also
+// includes this sleep. The result is at least shortSleepTime if the caller must not sleep here again. If expectLong is
+// true, the wait is expected to be long, and the sleep does not yield.
+func (s *shortSleeps) sleep(e event, elapsed time.Duration, expectLong bool) time.Duration {
 	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.running.Add(-1)
 		return shortSleepTime
 	}
-	start := clock() - waited
-	for done := e.came() || !long && s.yield(&e, start); !done; done = e.came() {
+	start := clock() - elapsed
+	for done := e.came() || !expectLong && s.yield(&e, start); !done; done = e.came() {
 		left := start + shortSleepTime - clock()
 		if left <= 0 {
 			break
@@ -84,7 +84,7 @@ func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Durat
 // long. start is the time at which the wait began.
 func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 	began := clock()
-	most, mostOwn := start+shortSleepTime-began, wasteMost-s.wasted(began)
+	most, mostOwn := start+shortSleepTime-began, wasteMost-s.usedBudget(began)
 	if mostOwn < wasteLeast {
 		return false
 	}
@@ -95,7 +95,7 @@ func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 		done, last := e.came(), now
 		now = clock()
 		if now-last > slowYield {
-			s.slowed(now, now-last)
+			s.recordSlow(now, now-last)
 			return done
 		}
 		if done {
@@ -107,26 +107,26 @@ func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 	return false
 }
 
-// slowed records a slow yield of duration d that ended at the time now.
-func (s *shortSleeps) slowed(now, d time.Duration) {
-	if now-time.Duration(s.slow.Swap(int64(now))) < seldom {
+// recordSlow records a slow yield that took d and has ended now.
+func (s *shortSleeps) recordSlow(now, d time.Duration) {
+	if now-time.Duration(s.slow.Swap(int64(now))) < slowGap {
 		s.waste(now, d)
 	}
 }
 
-// wasted returns the part of the budget that is used up at the time now.
-func (s *shortSleeps) wasted(now time.Duration) time.Duration {
+// usedBudget returns how much of the budget is used up now.
+func (s *shortSleeps) usedBudget(now time.Duration) time.Duration {
 	return max(0, time.Duration(s.lost.Load())-(now-time.Duration(s.counted.Load()))/wasteShare)
 }
 
 // waste adds d to the wasted time. The total is bounded, because a yield may take any time if the process
 // is stopped.
 func (s *shortSleeps) waste(now, d time.Duration) {
-	s.lost.Store(int64(min(s.wasted(now)+d, 2*wasteMost)))
+	s.lost.Store(int64(min(s.usedBudget(now)+d, 2*wasteMost)))
 	s.counted.Store(int64(now))
 }
 
-// block blocks until the event comes, but not longer than d. A signal may end it.
+// block blocks until the event comes, but not longer than d. A signal may end the sleep.
 func (e *event) block(d time.Duration) {
 	timeout := unix.NsecToTimespec(int64(d))
 	e.sleepers.Add(1) // before the last test, so that a thread that causes the event later sees the sleeper

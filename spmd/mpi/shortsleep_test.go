@@ -84,10 +84,10 @@ func TestShortSleepsLeaveAProcessor(t *testing.T) {
 func TestSeldomSlowYieldsAreFree(t *testing.T) {
 	var s shortSleeps
 	now, free := time.Minute, 0
-	for _, pause := range []time.Duration{0, 2 * seldom, seldom / 2, seldom / 2, 2 * seldom} {
+	for _, pause := range []time.Duration{0, 2 * slowGap, slowGap / 2, slowGap / 2, 2 * slowGap} {
 		now += pause
-		before := s.wasted(now)
-		if s.slowed(now, 3*time.Millisecond); s.wasted(now) == before {
+		before := s.usedBudget(now)
+		if s.recordSlow(now, 3*time.Millisecond); s.usedBudget(now) == before {
 			free++
 		}
 	}
@@ -99,7 +99,7 @@ func TestSeldomSlowYieldsAreFree(t *testing.T) {
 func TestStoppedProcessYieldsOn(t *testing.T) {
 	var s shortSleeps
 	s.waste(clock(), time.Hour) // a yield during which the process was stopped
-	if left := s.wasted(clock() + 200*time.Millisecond); left > wasteMost-wasteLeast {
+	if left := s.usedBudget(clock() + 200*time.Millisecond); left > wasteMost-wasteLeast {
 		t.Errorf("%v count as wasted after 200 ms: no yields", left)
 	}
 }

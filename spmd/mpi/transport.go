@@ -80,7 +80,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 		return nil, errors.New("MPI was started in this process before, and it starts once")
 	}
 	launched, launcher := Launched()
-	if err := start(); err != nil {
+	if err := startMPI(); err != nil {
 		return nil, err
 	}
 	if launched > 1 && gompi.WorldSize() == 1 {
@@ -133,9 +133,9 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	return t, err
 }
 
-// start starts MPI by gompi. If MPI grants too low a thread level, gompi calls log.Fatalf. start prevents the exit and
-// returns an error instead.
-func start() (err error) {
+// startMPI starts MPI with gompi. If MPI grants too low a thread level, gompi calls log.Fatalf. startMPI prevents the
+// exit and returns an error instead.
+func startMPI() (err error) {
 	was := log.Writer()
 	defer func() {
 		log.SetOutput(was)
@@ -186,8 +186,8 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job if the previous rank falls silent. The argument before describes that rank in messages.
-func (t *transport) watch(before string) {
+// watch ends the job if the previous rank falls silent. The description of that rank is for the log.
+func (t *transport) watch(description string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)
 	close(t.watched)
@@ -199,19 +199,18 @@ func (t *transport) watch(before string) {
 	t.dump(stacks[:runtime.Stack(stacks, true)])
 	fmt.Fprintf(t.log, "%s has been silent for %v (stall timeout %v): it is stopped, or its node hangs; rank %d on "+
 		"%s ends the job with exit code %d\n",
-		before, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled)
+		description, time.Duration(silent).Round(time.Millisecond), t.stall, t.rank, t.about.Host, ExitStalled)
 	t.Abort(ExitStalled)
 }
 
-// reportWait logs a long wait of this rank. The argument something describes the message, collective or signal
-// that it waits for. The other ranks are alive, because the silence of a rank ends the job, but a rank may
-// compute for ever.
-func (t *transport) reportWait(waited time.Duration, something string) {
+// reportWait logs a long wait of this rank. The cause is the message, collective or signal that the rank waits
+// for. The other ranks are alive, because the silence of a rank ends the job, but a rank may compute for ever.
+func (t *transport) reportWait(waited time.Duration, cause string) {
 	if t.ending.Load() { // watch logs the silent rank, and that line must be the last
 		return
 	}
 	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",
-		t.rank, waited.Round(100*time.Millisecond), something)
+		t.rank, waited.Round(100*time.Millisecond), cause)
 }
 
 // dump passes the stacks of this process to Options.Stalled. It waits at most 5 s for the call, because the
@@ -237,10 +236,10 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. yielded is the
-// number of short sleeps that yielded. woken is the number of sleeps between two tests of MPI that a message through
-// shared memory ended. missed is the number of sleeps that ended by their time limit although a request was done. It
-// should be 0.
+// Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. The first is the
+// number of short sleeps that yielded. The second is the number of sleeps between two tests of MPI that a message
+// through shared memory ended. The third is the number of sleeps that ended by their time limit although a request was
+// done. It should be 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
@@ -276,14 +275,14 @@ func awaitReader(f *os.File) {
 }
 
 // Renew implements spmd.Transport. The communicators of the new world use the next blocks of tags after those of the
-// old world, so that no receive matches a late message of the old world. Once half of all blocks are used up, they
-// start again at the first block.
-func (t *transport) Renew(keep [][]byte) (err error) {
+// old world, so that no receive matches a late message of the old world. Once half of all blocks are used up, the
+// next world starts again at the first block.
+func (t *transport) Renew(pieces [][]byte) (err error) {
 	defer annotate(&err, "renew")
 	if err := t.closeOpen(); err != nil {
 		return err
 	}
-	if err := t.arena.keep(keep); err != nil {
+	if err := t.arena.keep(pieces); err != nil {
 		return err
 	}
 	t.making.Lock()

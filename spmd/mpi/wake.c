@@ -36,8 +36,8 @@ static int came(const rl_event *ev) {
 static int sleep_for(const rl_event *ev, int64_t ns) {
 	int woken = 0;
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
-	// The increment comes before the last tests: that of ev->top here, and that of the word in the kernel. So a thread
-	// that causes the event after these tests sees the increment and wakes this thread.
+	// The increment comes before the last tests of ev->top here and of the word in the kernel. So a thread that causes
+	// the event after these tests sees the increment and wakes this thread.
 	atomic_fetch_add(ev->sleepers, 1);
 	if (!ev->top || !atomic_load(ev->top)) woken = !futex(ev->word, FUTEX_WAIT, ev->old, &timeout);
 	atomic_fetch_sub(ev->sleepers, 1);

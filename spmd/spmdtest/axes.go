@@ -49,7 +49,7 @@ func lines(ctx context.Context, w *spmd.World) error {
 			for m := range at {
 				spec.Ranks = append(spec.Ranks, rank(m))
 			}
-			// The communicators exist while the workers are made, so new may use them.
+			// The communicators exist while the workers are made, so newWorker may use them.
 			if _, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) {
 				return struct{}{}, greet(ctx, m, at)
 			}); err != nil {
@@ -94,18 +94,18 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	return nil
 }
 
-// greetLine starts the messages along one line, and returns a function that waits for them and checks them. others
-// lists the members of the line by their numbers in the group. group is the communicator of the whole group.
-func greetLine(ctx context.Context, c spmd.Comm, others []int, mark byte, group spmd.Comm) (wait func() error,
+// greetLine starts the messages along one line, and returns a function that waits for them and checks them. members
+// lists the line's members by their numbers in the group. group is the communicator of the whole group.
+func greetLine(ctx context.Context, c spmd.Comm, members []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()
-	if c.Size() != len(others) || me < 0 || me >= len(others) || others[me] != group.Rank() {
-		return nil, fmt.Errorf("member %d of %d, in a line of members %v", me, c.Size(), others)
+	if c.Size() != len(members) || me < 0 || me >= len(members) || members[me] != group.Rank() {
+		return nil, fmt.Errorf("member %d of %d, in a line of members %v", me, c.Size(), members)
 	}
-	out, in := []byte{mark + byte(group.Rank())}, make([]byte, len(others))
+	out, in := []byte{mark + byte(group.Rank())}, make([]byte, len(members))
 	var reqs []spmd.Request
-	for i, other := range others {
-		if got, want := c.WorldRank(i), group.WorldRank(other); got != want {
+	for i, member := range members {
+		if got, want := c.WorldRank(i), group.WorldRank(member); got != want {
 			return nil, fmt.Errorf("member %d is on rank %d, want %d", i, got, want)
 		}
 		if i == me {
@@ -133,9 +133,9 @@ func greetLine(ctx context.Context, c spmd.Comm, others []int, mark byte, group 
 		if err := c.Wait(ctx, reqs); err != nil {
 			return err
 		}
-		for i, other := range others {
-			if i != me && in[i] != mark+byte(other) {
-				return fmt.Errorf("%d came from member %d of the line, want %d", in[i], i, mark+byte(other))
+		for i, member := range members {
+			if i != me && in[i] != mark+byte(member) {
+				return fmt.Errorf("%d came from member %d of the line, want %d", in[i], i, mark+byte(member))
 			}
 		}
 		return nil

@@ -78,7 +78,7 @@ func apart(ctx context.Context, w *spmd.World) error {
 		}
 		comms[i] = ends[0]
 	}
-	next, prev := around(comms[0])
+	next, prev := neighbours(comms[0])
 	var sends [3]spmd.Request
 	var err error
 	for i, c := range comms {
@@ -151,17 +151,18 @@ func sideBySide(ctx context.Context, w *spmd.World) error {
 }
 
 // placements returns groups with different ranks: all, reversed, a subset, one rank, and a mixed order with
-// several members on a rank. Their names begin with `of`, because cases may share a world.
-func placements(w *spmd.World, of string) []spmd.GroupSpec {
+// several members on a rank. Their names begin with a prefix of the case, because cases may share a world.
+func placements(w *spmd.World, prefix string) []spmd.GroupSpec {
 	last, reversed := w.Size()-1, world(w)
 	slices.Reverse(reversed)
 	return []spmd.GroupSpec{
-		{Name: of + " actor", Ranks: world(w), Comms: []string{"gradients", "statistics"}},
-		{Name: of + " rollout", Ranks: world(w)},
-		{Name: of + " critic", Ranks: reversed, Comms: []string{"gradients"}},
-		{Name: of + " half", Ranks: world(w)[w.Size()/2:], Comms: []string{"gradients"}},
-		{Name: of + " one", Ranks: []int{last, last}, Comms: []string{"gradients"}, Direct: []string{of + " one"}},
-		{Name: of + " env", Ranks: []int{last, 0, last, last / 2}, Comms: []string{"gradients", "statistics"}},
+		{Name: prefix + " actor", Ranks: world(w), Comms: []string{"gradients", "statistics"}},
+		{Name: prefix + " rollout", Ranks: world(w)},
+		{Name: prefix + " critic", Ranks: reversed, Comms: []string{"gradients"}},
+		{Name: prefix + " half", Ranks: world(w)[w.Size()/2:], Comms: []string{"gradients"}},
+		{Name: prefix + " one", Ranks: []int{last, last}, Comms: []string{"gradients"},
+			Direct: []string{prefix + " one"}},
+		{Name: prefix + " env", Ranks: []int{last, 0, last, last / 2}, Comms: []string{"gradients", "statistics"}},
 	}
 }
 

@@ -21,8 +21,8 @@ func messages() []Case {
 	}
 }
 
-// around returns the neighbours of c's rank in the ring of members.
-func around(c spmd.Comm) (next, prev int) {
+// neighbours returns the neighbours of c's rank in the ring of members.
+func neighbours(c spmd.Comm) (next, prev int) {
 	return (c.Rank() + 1) % c.Size(), (c.Rank() + c.Size() - 1) % c.Size()
 }
 
@@ -32,7 +32,7 @@ func anySize(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	for _, n := range []int{0, 1, 7, 64, 1000, 4095, 4096, 4097, 65536, 1<<20 + 3} {
 		for _, mem := range []struct {
 			name  string
@@ -79,7 +79,7 @@ func keepOrder(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	const n = 100
 	// small and large messages, from Go memory and Alloc memory: a transport may send them differently
 	size := func(i int) int { return 8 + i%5*9000 }
@@ -124,7 +124,7 @@ func tagsApart(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	tags := []int{0, 1, 17, 1000, spmd.MaxTag - 1}
 	reqs := make([]spmd.Request, 0, 2*len(tags))
 	bufs := make([][1]byte, len(tags))
@@ -254,7 +254,7 @@ func lateReceive(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	small, large := make([]byte, 100), make([]byte, 1<<18)
 	fill(small, c.Rank())
 	fill(large, c.Rank()+1)

@@ -89,7 +89,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			// The members take turns: the producer starts when word arrives.
+			// The members take turns: the producer starts when the consumer's message arrives.
 			consume := func(ctx context.Context, rcv *spmd.Receiver, word *spmd.Sender) error {
 				if err := seesNothing(ctx, rcv); err != nil {
 					return err
@@ -99,7 +99,7 @@ func lengths(ctx context.Context, w *spmd.World) error {
 				}
 				return seesThree(ctx, rcv, key)
 			}
-			if err := both(ctx, sc, back, fillsTheKey, consume, key); err != nil {
+			if err := playPair(ctx, sc, back, fillsTheKey, consume, key); err != nil {
 				return fmt.Errorf("key %v: %w", key, err)
 			}
 		}
@@ -311,7 +311,7 @@ func opening(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		ends := map[int]spmd.Comm{} // for nod: members signal the end of the first Get
+		ends := map[int]spmd.Comm{} // for the nod after the first Get
 		if w.Rank() == s.from[0] || w.Rank() == s.to[0] {
 			mine, err := w.NewComm([]int{s.from[0], s.to[0]}, "opening past")
 			if err != nil {
@@ -410,7 +410,7 @@ func stalled(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		return both(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
+		return playPair(ctx, sc, back, func(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
 			if _, _, err := get(ctx, word); err != nil {
 				return err
 			}

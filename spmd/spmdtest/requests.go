@@ -63,7 +63,7 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 // the empty message from the next member.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	var reqs [2]spmd.Request
 	var err error
 	if reqs[0], err = c.Isend(nil, prev, tag); err != nil {
@@ -81,7 +81,7 @@ func test(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	in := make([]byte, 4)
 	r, err := c.Irecv(in, prev, 0)
 	if err != nil {
@@ -117,7 +117,7 @@ func cancel(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	taken := make([]byte, 8)
 	r, err := c.Irecv(taken, prev, 4)
 	if err != nil {
@@ -160,7 +160,7 @@ func truncation(ctx context.Context, w *spmd.World) error {
 			return err
 		}
 		c := ends[0]
-		next, prev := around(c)
+		next, prev := neighbours(c)
 		in := make([]byte, n)
 		fill(in, 9)
 		r, err := c.Irecv(in[:n-10], prev, 0)
@@ -210,7 +210,7 @@ func contextEnds(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	_, prev := around(c)
+	_, prev := neighbours(c)
 	cause := errors.New("enough")
 	sub, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -252,7 +252,7 @@ func closeNames(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	r, err := c.Irecv(make([]byte, 1), prev, 7)
 	if err != nil {
 		return err
@@ -276,7 +276,7 @@ func noAllocation(ctx context.Context, w *spmd.World) error {
 		return err
 	}
 	c := ends[0]
-	next, prev := around(c)
+	next, prev := neighbours(c)
 	out, err := w.Alloc(20_000)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ func RoundTrip(ctx context.Context, w *spmd.World, bytes, n int) (bare, channel 
 		return 0, 0, err
 	}
 	var times []time.Duration
-	err = both(ctx, there, back, func(ctx context.Context, snd *spmd.Sender, rcv *spmd.Receiver) error {
+	err = playPair(ctx, there, back, func(ctx context.Context, snd *spmd.Sender, rcv *spmd.Receiver) error {
 		for range n {
 			start := time.Now()
 			if err := send(ctx, snd, item); err != nil {

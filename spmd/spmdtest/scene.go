@@ -33,8 +33,8 @@ type scene struct {
 	ch       *spmd.Channel
 }
 
-// stage launches the groups of a site and makes the channel between them. Their names begin with the
-// argument name.
+// stage launches the groups of a site and makes the channel between them. Their names begin with the given
+// name.
 func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, error) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	launched, _ := w.Calls()
@@ -120,9 +120,9 @@ func everywhere(ctx context.Context, w *spmd.World, f func(ctx context.Context, 
 	return nil
 }
 
-// both runs producer 0 and consumer 0. The scene back has a channel for replies from the consumer to the
+// playPair runs producer 0 and consumer 0. The second scene has a channel for replies from the consumer to the
 // producer.
-func both(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
+func playPair(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
 	consume func(context.Context, *spmd.Receiver, *spmd.Sender) error, key spmd.Key) error {
 	reply := spmd.Key{Name: "reply"}
 	return sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {

@@ -26,7 +26,7 @@ func shared() []Case {
 	}
 }
 
-// tell sends this rank's number mine to every rank, and returns the numbers of all ranks.
+// tell sends a number to every rank, and returns the numbers of all ranks.
 func tell(ctx context.Context, w *spmd.World, mine uint64) ([]uint64, error) {
 	ends, err := w.NewComm(world(w), "tell")
 	if err != nil {
@@ -291,7 +291,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 	cause := errors.New("enough")
 	sub, stop := context.WithCancelCause(ctx)
 	w.Go("stopper", func() error { stop(cause); return nil })
-	for range 2 { // sub ends during the first wait, and before the second wait
+	for range 2 { // the context ends during the first wait, and before the second wait
 		if err := sh.Await(sub, &sig[w.Rank()], 0, -1); !errors.Is(err, cause) {
 			return fmt.Errorf("the wait returned %v", err)
 		}
@@ -300,7 +300,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 		return fmt.Errorf("%d sleepers are left", n)
 	}
 	sh.Post(&sig[w.Rank()], 1)
-	return sh.Await(sub, &sig[w.Rank()], 0, -1) // an earlier Post takes precedence over the end of sub
+	return sh.Await(sub, &sig[w.Rank()], 0, -1) // an earlier Post takes precedence over the end of the context
 }
 
 func signalAllocation(ctx context.Context, w *spmd.World) error {

@@ -23,9 +23,9 @@ func Cases() []Case {
 		shared(), recording(), worlds())
 }
 
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or of 3 and 8 ranks with -short. The
-// function open makes a world of n ranks and returns their transports.
-func Run(t *testing.T, open func(n int) []spmd.Transport) {
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or of 3 and 8 ranks with -short. newWorld
+// makes a world of n ranks and returns their transports.
+func Run(t *testing.T, newWorld func(n int) []spmd.Transport) {
 	sizes := []int{1, 2, 3, 4, 5, 8}
 	if testing.Short() {
 		sizes = []int{3, 8}
@@ -36,7 +36,7 @@ func Run(t *testing.T, open func(n int) []spmd.Transport) {
 				ctx, cancel := context.WithTimeoutCause(context.Background(), time.Minute,
 					fmt.Errorf("hangs: a minute has passed"))
 				defer cancel()
-				if err := spmd.Run(ctx, open(n), spmd.Options{Log: t.Output(), Debug: true}, c.Run); err != nil {
+				if err := spmd.Run(ctx, newWorld(n), spmd.Options{Log: t.Output(), Debug: true}, c.Run); err != nil {
 					t.Fatal(err)
 				}
 			})

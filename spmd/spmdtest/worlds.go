@@ -58,13 +58,13 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 	}
 }
 
-// oneOfMany uses every feature of a world, with a different placement in each world. late counts the goroutines of
-// World.Go that ended in earlier worlds.
-func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64) error {
+// oneOfMany uses every feature of a world, with a different placement in each world. ended counts the goroutines of
+// World.Go that have ended in earlier worlds.
+func oneOfMany(ctx context.Context, w *spmd.World, world int, ended *atomic.Int64) error {
 	if n, hash := w.Calls(); n != 0 || hash != 0 {
 		return fmt.Errorf("it has made %d calls before its first", n)
 	}
-	if n := late.Load(); n != int64(world) {
+	if n := ended.Load(); n != int64(world) {
 		return fmt.Errorf("%d goroutines of World.Go have ended", n)
 	}
 	n := w.Size()
@@ -127,21 +127,21 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64
 	if err != nil {
 		return err
 	}
-	if err := together(ctx, w, world); err != nil {
+	if err := useWorld(ctx, w, world); err != nil {
 		return err
 	}
 	w.SetStep(int64(world))
 	w.Go("late", func() error { // main returns before this function
 		time.Sleep(2 * time.Millisecond)
-		late.Add(1)
+		ended.Add(1)
 		return nil
 	})
 	return nil
 }
 
-// together uses the features of a world that need no group: shared memory, a collective of the library, and message
+// useWorld uses the features of a world that need no group: shared memory, a collective of the library, and message
 // spaces.
-func together(ctx context.Context, w *spmd.World, world int) error {
+func useWorld(ctx context.Context, w *spmd.World, world int) error {
 	if sh, ok := w.Shared(); ok {
 		sig, err := signals(ctx, w, sh, w.Size())
 		if err != nil {
@@ -242,11 +242,11 @@ func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte
 	return nil
 }
 
-// longest is the seed of the piece that keeping keeps in all worlds.
+// longest is the seed of the piece that is kept in all worlds.
 const longest = 0
 
 // passOn sends the piece b of this rank's memory to the next rank. It also checks that the ranks of the node see each
-// other's pieces through shared memory. All pieces hold the pattern of the seed longest.
+// other's pieces through shared memory. All pieces hold the same pattern.
 func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 	if b == nil {
 		return nil
@@ -301,7 +301,7 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 // stray sends messages that nobody receives, in communicators that the next world makes again.
 func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	if w.Size() == 1 {
-		return nil // MPI need not complete a send to oneself that is never received
+		return nil // MPI need not complete a send to the same rank that is never received
 	}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "stray", Ranks: w.Ranks(), Comms: []string{"a", "b"}}, self)
@@ -440,19 +440,19 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if a resource has grown by more than 5 % and a constant since the usage `before`.
-func (u usage) exceeds(before usage) error {
+// exceeds returns an error if a resource has grown by more than 5 % and a constant since an earlier usage.
+func (u usage) exceeds(earlier usage) error {
 	for _, x := range []struct {
-		what        string
-		was, is, by int64 // by is the allowed growth in addition to 5 %
+		what           string
+		was, is, slack int64 // slack is the allowed growth in addition to 5 %
 	}{
-		{"KiB of memory", before.memory, u.memory, 1024},
-		{"KiB of shared memory", before.shared, u.shared, 1024},
-		{"mappings", before.mapped, u.mapped, 5},
-		{"files", before.files, u.files, 0},
-		{"goroutines", before.goroutines, u.goroutines, 20}, // goroutines of another rank may be about to end
+		{"KiB of memory", earlier.memory, u.memory, 1024},
+		{"KiB of shared memory", earlier.shared, u.shared, 1024},
+		{"mappings", earlier.mapped, u.mapped, 5},
+		{"files", earlier.files, u.files, 0},
+		{"goroutines", earlier.goroutines, u.goroutines, 20}, // goroutines of another rank may be about to end
 	} {
-		if x.is > x.was+x.was/20+x.by {
+		if x.is > x.was+x.was/20+x.slack {
 			return fmt.Errorf("the process has grown from %d to %d %s", x.was, x.is, x.what)
 		}
 	}

@@ -58,7 +58,7 @@ func usage(text string) {
 	os.Exit(2)
 }
 
-// nodes returns the number of virtual nodes, from RANKS_NODES.
+// nodes returns the number of virtual nodes, which the environment variable RANKS_NODES holds.
 func nodes() (n int) {
 	fmt.Sscan(os.Getenv("RANKS_NODES"), &n)
 	return n
@@ -207,20 +207,20 @@ func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// An apart is a host without shared memory.
-type apart struct{ collectives.Host }
+// An apartHost is a host without shared memory.
+type apartHost struct{ collectives.Host }
 
-func (apart) Shared() (spmd.Shared, bool) { return nil, false }
+func (apartHost) Shared() (spmd.Shared, bool) { return nil, false }
 
-func byMessages(h collectives.Host) collectives.Host { return apart{h} }
+func byMessages(h collectives.Host) collectives.Host { return apartHost{h} }
 
-// A changed is a host that calls the function change on every new communicator of the MPI library.
-type changed struct {
+// A changedHost is a host that changes every new communicator of the MPI library.
+type changedHost struct {
 	collectives.Host
 	change func(spmd.Native) spmd.Native
 }
 
-func (h changed) NewNative(ranks []int, label string) (spmd.Native, error) {
+func (h changedHost) NewNative(ranks []int, label string) (spmd.Native, error) {
 	n, err := h.Host.NewNative(ranks, label)
 	if err != nil {
 		return nil, err
@@ -229,14 +229,14 @@ func (h changed) NewNative(ranks []int, label string) (spmd.Native, error) {
 }
 
 func inChunks(h collectives.Host) collectives.Host {
-	return changed{h, func(n spmd.Native) spmd.Native {
+	return changedHost{h, func(n spmd.Native) spmd.Native {
 		n.(interface{ ChunkAt(elements int) }).ChunkAt(999)
 		return n
 	}}
 }
 
 func blocking(h collectives.Host) collectives.Host {
-	return changed{h, func(n spmd.Native) spmd.Native { return blockingNative{n} }}
+	return changedHost{h, func(n spmd.Native) spmd.Native { return blockingNative{n} }}
 }
 
 type blockingNative struct{ spmd.Native }

@@ -70,7 +70,7 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	})
 }
 
-// failIn makes this rank fail. The argument way names the kind of failure.
+// failIn makes this rank fail in the named way.
 func failIn(w *spmd.World, way string) error {
 	switch way {
 	case "leave":

@@ -82,11 +82,11 @@ var programs = map[string]program{
 	"callocs":  closing(nativeAllocs),
 	"fail":     fail,
 	"again":    failAgain,
-	"many":     many,
-	"empty":    empty,
+	"many":     manyWorlds,
+	"empty":    emptyWorlds,
 	"leaving":  leaving,
 	"resume":   closing(resume),
-	"end":      end,
+	"end":      closeAndExit,
 }
 
 // closing returns a program that runs p and then closes the transport.
@@ -99,8 +99,8 @@ func closing(p program) program {
 	}
 }
 
-// end closes the transport, writes a line and ends the process with the exit code in args[0].
-func end(_ context.Context, t spmd.Transport, args []string) error {
+// closeAndExit closes the transport, writes a line and ends the process with the exit code in args[0].
+func closeAndExit(_ context.Context, t spmd.Transport, args []string) error {
 	code, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err

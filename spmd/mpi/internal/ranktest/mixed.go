@@ -14,8 +14,7 @@ import (
 
 // mixed tests waits for two messages at once: one from the neighbour on the node, through shared memory, and one from a
 // rank of the other node, by MPI. It varies the order of the messages, the pause between them, their length, and the
-// memory of long messages. Rank 0 prints how late it saw the last message. Before that, answers checks how rank 0
-// waits.
+// memory of long messages. Rank 0 prints how late it saw the last message. Before that, mixed checks how rank 0 waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -61,8 +60,8 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 }
 
 // mixedRound exchanges n bytes with the neighbour (rank^1) and with a rank of the other node (rank^2). If nodeFirst is
-// true, it sends to the neighbour first. Each rank sends its second message a pause after its first receive is done.
-// took is the time from the second send until all requests are done.
+// true, it sends to the neighbour first. Each rank sends its second message when its first receive is done and the
+// pause has passed. The result is the time from the second send until all requests are done.
 func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, pause time.Duration,
 	nodeFirst bool) (took time.Duration, err error) {
 	me := c.Rank()
@@ -112,7 +111,7 @@ const (
 	ask, stop         = 1, 2 // the messages from rank 0 to these two ranks
 )
 
-// answers checks how rank 0 waits. Rank 0 sends questions to the ranks neighbour and remote, which answer after 3 ms.
+// answers checks how rank 0 waits. Rank 0 sends questions to two other ranks, which answer after 3 ms.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if c.Rank() > remote {
 		return nil
@@ -126,7 +125,7 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return errors.Join(yieldsOnce(ctx, c, waits), wakesForMessages(ctx, c, waits))
 }
 
-// answer answers the questions of rank 0 until rank 0 sends stop.
+// answer answers the questions of rank 0 until the stop message arrives.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for {
 		word := []byte{0}
@@ -162,8 +161,8 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 	return nil
 }
 
-// wakesForMessages shows that no message arrives unnoticed while a wait sleeps (see Waits: missed). It also shows that
-// a message of the node ends a sleep between two tests of MPI (woken).
+// wakesForMessages shows that no message arrives unnoticed while a wait sleeps. It also shows that a message of the
+// node ends a sleep between two tests of MPI. Waits counts both.
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {

@@ -225,7 +225,7 @@ func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) er
 	return errors.Join(errs...)
 }
 
-// refused returns an error unless the text of err contains want.
+// refused returns an error unless err contains the expected text.
 func refused(err error, want string) error {
 	if err == nil || !strings.Contains(err.Error(), want) {
 		return fmt.Errorf("error %v, want one with %q", err, want)

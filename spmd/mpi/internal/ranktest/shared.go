@@ -56,7 +56,7 @@ func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spm
 	return sh, unsafe.Slice((*spmd.Signal)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
-// await prints how long a round trip of signals between ranks 0 and 1 takes, and a barrier of all ranks that
+// await prints the times of a round trip of signals between ranks 0 and 1, and of a barrier of all ranks that
 // uses a counter and a release signal. It prints the best of five runs, which other load disturbs least.
 func await(ctx context.Context, t spmd.Transport, _ []string) error {
 	sh, sig, err := signalsOf(ctx, t, 4)

@@ -30,7 +30,7 @@ func spaces(ctx context.Context, t spmd.Transport, _ []string) error {
 		}
 		for _, g := range groups[:2] {
 			_, err := spmd.Call(g, ctx, "exchange", func(ctx context.Context, m *spmd.Member) (struct{}, error) {
-				return struct{}{}, around(ctx, m.Comm("gradients"))
+				return struct{}{}, passAround(ctx, m.Comm("gradients"))
 			}).Wait(ctx)
 			if err != nil {
 				return err
@@ -73,8 +73,8 @@ func groups(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// around sends a byte to the next member, and receives a byte from the previous member.
-func around(ctx context.Context, c spmd.Comm) error {
+// passAround sends a byte to the next member, and receives a byte from the previous member.
+func passAround(ctx context.Context, c spmd.Comm) error {
 	n, in := c.Size(), make([]byte, 1)
 	r, err := c.Irecv(in, (c.Rank()+n-1)%n, 7)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/spmd/spmdtest"
 )
 
-// many runs spmdtest.Many with args[0] worlds.
-func many(ctx context.Context, t spmd.Transport, args []string) error {
+// manyWorlds runs spmdtest.Many with args[0] worlds.
+func manyWorlds(ctx context.Context, t spmd.Transport, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
@@ -24,8 +24,8 @@ func many(ctx context.Context, t spmd.Transport, args []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{}, spmdtest.Many(n))
 }
 
-// empty measures how long the change from one empty world to the next takes.
-func empty(ctx context.Context, t spmd.Transport, _ []string) error {
+// emptyWorlds measures how long the change from one empty world to the next takes.
+func emptyWorlds(ctx context.Context, t spmd.Transport, _ []string) error {
 	const n = 200
 	var start time.Time
 	world := 0
