@@ -103,7 +103,7 @@ func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, no
 			return nil, nil, err
 		}
 		l := open.inTurn(nodes)
-		placed := open.at(&l)
+		placed := open.placedBy(&l)
 		placed.Rollout.PipelineStageNum, placed.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
 		cfg = placed
 	}

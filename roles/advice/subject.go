@@ -35,8 +35,9 @@ type Subject struct {
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
-// placement auto. If all is true, it may also place the other components, except those that are bound to a node group.
-func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
+// placement auto. If placeAll is true, it may also place the other components, except those that are bound to a node
+// group.
+func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, placeAll bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
 	for _, name := range s.placing.Components {
@@ -45,7 +46,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	auto, own := cfg.Auto()
-	if own.AllowIdleRanks = true; all { // the world may differ from that of the configuration
+	if own.AllowIdleRanks = true; placeAll { // the world may differ from that of the configuration
 		own.NumNodes = 0
 	}
 	var err error
@@ -60,7 +61,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 			of = "actor" // it is on the ranks of the actors
 		}
 		switch {
-		case slices.Contains(auto, of), all && !s.held(of):
+		case slices.Contains(auto, of), placeAll && !s.held(of):
 			s.movable = append(s.movable, name)
 		case len(s.given(of)) > 0:
 			s.fixed[name] = s.given(of)

@@ -100,7 +100,7 @@ func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns the pairs (sender, receiver) that exchange transitions (asks) and rewards (answers).
+// RewardPairs returns the pairs (sender, receiver) that exchange transitions, and then the pairs that exchange rewards.
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

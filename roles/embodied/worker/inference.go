@@ -78,8 +78,8 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 	return nil
 }
 
-// Infer receives the trajectories of an iteration through the channel in, adds log-probabilities, and sends the
-// trajectories through the channel out.
+// Infer receives the trajectories of an iteration from rollout workers, adds log-probabilities, and sends the
+// trajectories to actors.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {

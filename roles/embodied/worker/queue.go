@@ -17,7 +17,7 @@ type queue struct {
 	own      []*spmd.Item // copies of rollouts in use
 }
 
-// get returns the next rollout. If there is none, get waits for one, or returns spmd.ErrEmpty if wait is false.
+// get returns the next rollout. If there is none, it waits for one. If wait is false, it returns spmd.ErrEmpty instead.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]
