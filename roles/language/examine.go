@@ -96,8 +96,8 @@ type examination struct {
 	from  string // folder or file of the model
 }
 
-// load makes the examinees on all ranks, and calls the function prepare with each of them. An error of prepare is a
-// mistake of the user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
+// load makes the examinees on all ranks, and calls prepare for each of them. An error of prepare is a mistake of the
+// user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
@@ -144,8 +144,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares calls the function evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the
-// order of the copies.
+// shares calls evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in the order of
+// the copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
 	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
 	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)

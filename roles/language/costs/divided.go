@@ -64,7 +64,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return probe.AddLayerSums(ctx, f, a.World)
 }
 
-// halved measures the forward passes of the operation op for divided. limit is the maximum size of a micro-batch.
+// halved makes the measurements of divided for the forward passes of op. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.Asked, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
@@ -101,13 +101,13 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	return nil
 }
 
-// infer makes all passes over the texts at the same time, and adds the mean of their times to took.
-func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
+// infer makes all passes over the texts at the same time, and adds the mean of their times to series.
+func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, series *probe.Series) error {
 	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
 		start := time.Now()
 		_, err := passes[i].Append(nil, texts)
 		return time.Since(start).Seconds(), err
 	})
-	took.Samples = append(took.Samples, mean)
+	series.Samples = append(series.Samples, mean)
 	return err
 }

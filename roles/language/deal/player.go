@@ -22,7 +22,7 @@ type Player struct {
 	Table
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
-	running map[int]Answer // answers in the engine, without their tokens; the key is the result of number
+	running map[int]Answer // answers in the engine, without their tokens, by their index in the engine
 	begun   map[int]int    // number of tokens of each running answer
 	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers

@@ -22,8 +22,8 @@ type BaseWeights struct {
 // BaseHash is the name of the tensor in the trainer's state that holds BaseWeights.Hash.
 const BaseHash = "below"
 
-// UseBase makes the weights in the file at path the base weights of l's adapters. It does nothing if l has no adapters,
-// if the file has adapters, or if there is no file.
+// UseBase uses the weights in the file at path as the base weights of l's adapters. It does nothing if l has no
+// adapters, if the file has adapters, or if there is no file.
 func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil

@@ -67,8 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes the prompts of set that are too long. Without data.filter_prompt_by_length it reports them as a
-// mistake instead.
+// keepPrompts removes prompts that are too long from the dataset. Without data.filter_prompt_by_length it reports them
+// as a mistake instead.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return

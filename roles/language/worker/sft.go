@@ -78,7 +78,7 @@ func (t *tuner) modelParts() []member.Part {
 	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
-// train calls the function update, and completes the metrics that it returns.
+// train calls update, and completes the metrics that update returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
 	span := t.m.Span("train").Begin()
 	m, err := update()
@@ -101,7 +101,7 @@ type SFTWorker struct {
 
 // NewSFTWorker returns the worker of member m, for loop.Launch.
 func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWorker, error) {
-	shared, model, err := of(c, m)
+	shared, model, err := lookUp(c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 // RunTraining makes one optimiser step. Steps count from 0.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
 	return w.train(ctx, func() (algo.Metrics, error) {
-		number := w.at(step)
+		number := w.seek(step)
 		b := w.plan.BatchOf(w.order, number, w.replica.index)
 		return w.algo.Update(b.Mine, b.Targets, b.Tokens)
 	})

@@ -61,8 +61,8 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 }
 
 // load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
-// initial weights. After a move a new model gets its weights from other ranks, so load reads none, unless the job sends
-// patches, which apply to the initial weights.
+// initial weights. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
+// sends patches needs the initial weights, to which patches apply.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
@@ -88,8 +88,8 @@ func SharedOf(c *loop.Cluster) (*Shared, error) {
 	return nil, errors.New("the job has no language model (runner.task_type sft or reasoning)")
 }
 
-// of returns the Shared of m's rank, and m's model.
-func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
+// lookUp returns the Shared of m's rank, and m's model.
+func lookUp(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 	s, err := SharedOf(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
