@@ -68,7 +68,7 @@ const (
 
 	// See window.changed. Noise of 10 % gives a false alarm about once in ten thousand iterations. A time that doubles
 	// gives an alarm after three iterations.
-	drift, largest, alarm = 0.1, 0.3, 0.5
+	drift, maxRatio, alarm = 0.1, 0.3, 0.5
 )
 
 // enough reports whether w has enough iterations for medians.
@@ -91,7 +91,7 @@ func (w window) add(t times) (_ window, changed bool) {
 
 // changed detects an increase of time i over its median or, if sign is -1, a decrease. It returns the number of
 // iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the log ratios
-// beyond drift. Each ratio counts at most as largest, so a single iteration never gives an alarm.
+// beyond drift. Each ratio counts at most maxRatio, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -99,7 +99,7 @@ func (w window) changed(i int, median, sign float64) (before int) {
 		if w[n][i] > 0 {
 			x = sign * math.Log(w[n][i]/median)
 		}
-		if sum += min(max(x, -largest), largest) - drift; sum <= 0 {
+		if sum += min(max(x, -maxRatio), maxRatio) - drift; sum <= 0 {
 			sum, before = 0, n+1
 		}
 	}
@@ -119,7 +119,7 @@ func (w window) doubt(medians *times) (largest float64) {
 		sum := 0.0
 		for k := range w {
 			if w[k][i] > 0 {
-				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
+				sum += min(math.Abs(math.Log(w[k][i]/median)), maxRatio)
 			}
 		}
 		// For normally distributed times, the standard deviation is √(π/2) times the mean absolute difference. The

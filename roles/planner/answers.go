@@ -4,7 +4,7 @@ import "math"
 
 // answer estimates rollouts of a language model by a closed form. Each rollout worker answers its prompts in stages.
 // Other workers process answers as they arrive: see choice.after. All workers on a node share its cores.
-func (c *choice) answer(m *Machine, p *Profile) played {
+func (c *choice) answer(m *Machine, p *Profile) rolloutRun {
 	w := &p.Work
 	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
 	inStage := math.Ceil(each / float64(c.stages))
@@ -13,7 +13,7 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 	k := c.rollout.computing()
 	slow := slowdown(m, p, OpGenerate, k)
 	generated := stages * (call.Seconds - call.Busy + call.Busy*slow)
-	result := played{seconds: generated, bound: "rollout workers, which generate"}
+	result := rolloutRun{seconds: generated, bound: "rollout workers, which generate"}
 	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // fraction of the cores that generate answers
 	longest, last, shared := generated, 0.0, generated
 	for _, s := range c.after(w) {

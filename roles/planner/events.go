@@ -61,7 +61,7 @@ type cores struct {
 	stamp  int                 // the stamp of this node's latest event; older events do not count
 }
 
-// A job is a computation that ends when the node's done reaches end.
+// A job is a computation that ends when cores.done reaches end.
 type job struct {
 	end  float64
 	proc int
@@ -73,7 +73,7 @@ type queue struct {
 	room   int    // items that may still be put
 	getter int    // process that waits for an item; -1 if there is none
 	putter int    // process that waits for room; -1 if there is none
-	waits  action // the putter's put
+	waits  action // the action of the putter
 	tags   []int  // of an inbox: the tags of the items in it
 }
 
@@ -116,13 +116,13 @@ type sharing struct {
 	since   float64 // the time of the last change
 }
 
-// change adds n to the number of members that compute an operation. The argument what is its name.
-func (s *sharing) change(what string, n, now float64) {
+// change adds n to the number of members that compute op.
+func (s *sharing) change(op string, n, now float64) {
 	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
 		s.spent = s.spent.plus((now-s.since)/all, s.present)
 	}
 	s.since = now
-	s.present.add(what, n)
+	s.present.add(op, n)
 }
 
 // newEngine returns an engine with this many nodes and ranks. slow(k) is the factor by which k concurrent computations
@@ -154,10 +154,9 @@ func (e *engine) add(x event) {
 	heap.Push(&e.agenda, x)
 }
 
-// run handles events until none is left, or until e.events reaches the limit most. It returns the time of the last
-// event.
-func (e *engine) run(most int) float64 {
-	for len(e.agenda) > 0 && e.events < most {
+// run handles events until none is left, or until e.events reaches limit. It returns the time of the last event.
+func (e *engine) run(limit int) float64 {
+	for len(e.agenda) > 0 && e.events < limit {
 		x := heap.Pop(&e.agenda).(event)
 		if x.what == finishes && x.stamp != e.nodes[x.index].stamp {
 			continue

@@ -59,7 +59,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		f.Best = f.Best[:min(shown, len(f.Best))]
 	}
 	if runs {
-		f.Present = f.of(m, p, *s.Present)
+		f.Present = f.prediction(m, p, *s.Present)
 	}
 	f.Sensitive = sensitivities(m, p, f.Best)
 	return f, nil
@@ -149,8 +149,8 @@ func SteadyFor(l *Layout) Options {
 	return o
 }
 
-// of returns the prediction of l, from f.Best if it is there.
-func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
+// prediction returns the prediction of l. It takes it from f.Best if l is there.
+func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
 			return &f.Best[i]

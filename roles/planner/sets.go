@@ -3,7 +3,7 @@ package planner
 import "slices"
 
 // sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf these are
-// the ranks below c, the ranks from c on, and the ranks from c to 2c-1. Further sets are the first or last ranks of
+// the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are the first or last ranks of
 // each node, s.Groups and, if s.Move is true, the present ranks of each component.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
@@ -36,21 +36,21 @@ func (s *Space) sets() (sets [][]int) {
 		add(g)
 	}
 	if s.Move {
-		for _, of := range s.Present.all() {
+		for _, of := range s.Present.components() {
 			add(slices.Compact(slices.Clone(*of.ranks)))
 		}
 	}
 	return sets
 }
 
-// inEachNode splits the ranks of the world into the first n ranks of each node and all others. The argument first is n.
-func (s *Space) inEachNode(first int) (ranks, others []int) {
+// inEachNode splits the ranks of the world into the first n ranks of each node and all others.
+func (s *Space) inEachNode(n int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
 		if of != node {
 			at, node = 0, of
 		}
-		if at < first {
+		if at < n {
 			ranks = append(ranks, r)
 		} else {
 			others = append(others, r)

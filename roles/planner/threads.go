@@ -32,8 +32,7 @@ func amdahl(measured []Speedup, op string, n int) float64 {
 func (g *group) computing() int { return g.most * max(1, g.threads) }
 
 // threaded returns copies of the choices in list with different numbers of threads: one thread per member, and enough
-// threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up threaded returns
-// list.
+// threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up it returns list.
 func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	if len(p.Speedups) == 0 {
 		return list
@@ -69,7 +68,7 @@ func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 func (c *choice) thread(threads map[string]int) {
 	c.threads = threads
 	of := [...]string{"actor", "", "rollout", "", "actor", "actor"}
-	for i, at := range c.all() {
+	for i, at := range c.groups() {
 		if n := threads[of[i]]; *at != nil && n > 1 {
 			g := **at
 			g.threads, *at = n, &g

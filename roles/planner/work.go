@@ -41,7 +41,7 @@ type Work struct {
 	// Gathers is the number of optimiser steps that end with a gather of weights. It is 0 unless the replicas shard the
 	// optimiser's moments.
 	Gathers int `json:"gathers,omitempty"`
-	// CriticBytes and CriticGathers are GradientBytes and Gathers of critic workers.
+	// CriticBytes and CriticGathers are like GradientBytes and Gathers, but for critic workers.
 	CriticBytes   int64 `json:"critic_bytes,omitempty"`
 	CriticGathers int   `json:"critic_gathers,omitempty"`
 
