@@ -131,7 +131,7 @@ func (c *Scheduler) decide(step, remaining int64) *move {
 	if !c.due(step, &medians) {
 		return nil
 	}
-	if c.pause = min(2*c.pause, rarely); medians.apart(&c.medians, changes) {
+	if c.pause = min(2*c.pause, rarely); medians.differs(&c.medians, changes) {
 		c.pause = between
 	}
 	before := c.candidate
@@ -162,7 +162,7 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	if c.candidate != nil {
 		return ago >= confirm
 	}
-	return ago >= c.pause || medians.apart(&c.medians, changes)
+	return ago >= c.pause || medians.differs(&c.medians, changes)
 }
 
 // plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. previous is the layout

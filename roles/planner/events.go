@@ -300,7 +300,7 @@ func (n *cores) push(j job) {
 	n.active = append(n.active, j)
 	for i := len(n.active) - 1; i > 0; {
 		up := (i - 1) / 2
-		if !before(n.active[i], n.active[up]) {
+		if !less(n.active[i], n.active[up]) {
 			return
 		}
 		n.active[i], n.active[up] = n.active[up], n.active[i]
@@ -316,7 +316,7 @@ func (n *cores) pop() job {
 	for i := 0; ; {
 		least := i
 		for _, c := range []int{2*i + 1, 2*i + 2} {
-			if c < last && before(n.active[c], n.active[least]) {
+			if c < last && less(n.active[c], n.active[least]) {
 				least = c
 			}
 		}
@@ -328,5 +328,5 @@ func (n *cores) pop() job {
 	}
 }
 
-// before orders jobs by end, and jobs with equal ends by process.
-func before(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }
+// less orders jobs by end, and jobs with equal ends by process.
+func less(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

@@ -113,10 +113,10 @@ func (s *Space) otherSets(w *Work, l *Layout, component string, mesh Mesh) (list
 	}
 	members := mesh.Members()
 	if n := s.Further[component]; n > 0 {
-		return dealt(n*members, sets)
+		return distribute(n*members, sets)
 	}
 	for _, set := range sets {
-		if set = whole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has a prompt
+		if set = placeWhole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has a prompt
 			list = append(list, set)
 		}
 	}

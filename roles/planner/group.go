@@ -45,7 +45,7 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 // slow each other down.
 func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
 	t := g.call(m, p, op, rows)
-	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
+	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.activeThreads())
 }
 
 // disjoint reports whether g and h have no rank in common.

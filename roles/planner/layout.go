@@ -131,9 +131,9 @@ func (l *Layout) Idle() (ranks []int) {
 	return ranks
 }
 
-// simpler orders layouts with equal times. If s.Move is true, fewer moves from the present layout come first. Then
-// fewer parts come first (see choice.parts), and then fewer idle ranks.
-func (s *Space) simpler(a, b *Layout) int {
+// bySimplicity orders layouts with equal times. If s.Move is true, layouts with fewer moves from the present layout
+// come first. Then layouts with fewer parts come first (see choice.parts), and then those with fewer idle ranks.
+func (s *Space) bySimplicity(a, b *Layout) int {
 	moves := 0
 	if s.Move {
 		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()

@@ -54,7 +54,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.run(m, p, fit, s.simpler)
+	f.run(m, p, fit, s.bySimplicity)
 	if !s.Move {
 		f.Best = f.Best[:min(shown, len(f.Best))]
 	}

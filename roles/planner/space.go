@@ -80,7 +80,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 			}
 		}
 		for _, e := range envs {
-			if !s.together(e, r) {
+			if !s.compatible(e, r) {
 				continue
 			}
 			var steps meeting
@@ -168,9 +168,9 @@ func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	return list
 }
 
-// together reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed, they
-// must have the same ranks, or no rank in common.
-func (s *Space) together(env, rollout *group) bool {
+// compatible reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed,
+// they must have the same ranks, or no rank in common.
+func (s *Space) compatible(env, rollout *group) bool {
 	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
 		env.disjoint(rollout)
 }

@@ -28,8 +28,8 @@ func amdahl(measured []Speedup, op string, n int) float64 {
 	return 0
 }
 
-// computing returns the number of threads that compute on the fullest node while all members of g work.
-func (g *group) computing() int { return g.most * max(1, g.threads) }
+// activeThreads returns the number of threads that compute on the fullest node while all members of g work.
+func (g *group) activeThreads() int { return g.most * max(1, g.threads) }
 
 // threaded returns copies of the choices in list with different numbers of threads: one thread per member, and enough
 // threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up it returns list.

@@ -114,11 +114,11 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	}
 	for _, n := range needs {
 		to := n.from
-		if n.whole() {
+		if n.wholeFields() {
 			to.send(n.slices)
 		} else {
 			piece := n.from.part.piece(n.slices)
-			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.same(piece) })
+			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.equal(piece) })
 			if i < 0 {
 				i = len(flows)
 				flows = append(flows, &flow{part: piece, held: n.from.part, sources: n.from.sources, all: true})
@@ -189,8 +189,8 @@ func (n *need) add(t portion) {
 	n.portions = append(n.portions, t)
 }
 
-// whole reports whether n needs whole fields only, and no slices of them.
-func (n *need) whole() bool {
+// wholeFields reports whether n needs only whole fields, and no slices of them.
+func (n *need) wholeFields() bool {
 	for i, s := range n.slices {
 		if s != nil && *s != n.from.part.slices[i] {
 			return false

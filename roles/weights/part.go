@@ -66,8 +66,8 @@ func (p *part) piece(cuts []*nn.Slice) *part {
 	return q
 }
 
-// same reports whether p and q have the same slices of the same tensors.
-func (p *part) same(q *part) bool {
+// equal reports whether p and q have the same slices of the same tensors.
+func (p *part) equal(q *part) bool {
 	return slices.Equal(p.slices, q.slices) && slices.EqualFunc(p.fields, q.fields, func(a, b tensor.Field) bool {
 		return a.Name == b.Name
 	})

@@ -104,11 +104,11 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 				return err
 			}
 		}
-		one, err := together(ctx, players[len(sizes):len(sizes)+1], each/rounds)
+		one, err := playTogether(ctx, players[len(sizes):len(sizes)+1], each/rounds)
 		if err != nil {
 			return err
 		}
-		all, err := together(ctx, players[len(sizes):], each/rounds)
+		all, err := playTogether(ctx, players[len(sizes):], each/rounds)
 		if err != nil {
 			return err
 		}
@@ -153,9 +153,9 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	return nil
 }
 
-// together lets players play at the same time, and returns the mean working time of a step, in seconds. The mean,
+// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. The mean,
 // unlike a median, includes steps that waited for a core.
-func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
+func playTogether(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
 		err := run(ctx, players[i], d, &c)

@@ -337,7 +337,7 @@ type view[V any] struct {
 	data *V
 }
 
-// viewOf returns the view of an item. The first call for an item makes the view with read.
+// viewOf returns the view of an item. The first call for an item uses read to make it.
 func (vs *views[V]) viewOf(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {

@@ -86,8 +86,8 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// same returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
-func (b *BaseWeights) same(trainer tensor.Dict) error {
+// checkSame returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
+func (b *BaseWeights) checkSame(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil
 	}

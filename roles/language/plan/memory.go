@@ -21,12 +21,12 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, %sand %v: expected fewer "+
 		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
-		"or more nodes", node, job.Mebibytes(need), p.largest(nodes, node), have)
+		"or more nodes", node, job.Mebibytes(need), p.neediestRank(nodes, node), have)
 }
 
-// largest returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool of
-// ranks.
-func (p *Plan) largest(nodes []int, node int) string {
+// neediestRank returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool
+// of ranks.
+func (p *Plan) neediestRank(nodes []int, node int) string {
 	if !p.Config.Deals() {
 		return ""
 	}

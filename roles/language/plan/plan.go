@@ -102,7 +102,7 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(p.Train.Hash) {
 		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
 	}
-	return p.BaseWeights.same(trainer)
+	return p.BaseWeights.checkSame(trainer)
 }
 
 // Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are the

@@ -78,8 +78,8 @@ func (a *answers) batch() (b algo.TextBatch) {
 // total returns the number of tokens that training computes: all answers, each with its prompt.
 func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
 
-// optional returns the fields that may be nil, with the names of their tensors.
-func (a *answers) optional() [5]optionalField {
+// optionalFields returns the fields that may be nil, with the names of their tensors.
+func (a *answers) optionalFields() [5]optionalField {
 	return [...]optionalField{{"log_prob", &a.logProb}, {"reward", &a.reward}, {"recomputed", &a.recomputed},
 		{"ref", &a.ref}, {"value", &a.value}}
 }
@@ -98,7 +98,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	ints("lengths", a.lengths)
 	d.Set("ended", tensor.FromU8(a.ended, len(a.ended)))
 	d.Set("outcome", tensor.FromU8(a.outcome, len(a.outcome)))
-	for _, o := range a.optional() {
+	for _, o := range a.optionalFields() {
 		if x := *o.field; x != nil {
 			d.Set(o.name, tensor.FromF32(x, len(x)))
 		}
@@ -116,7 +116,7 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	a := &answers{group: group, sample: int(number[1]), question: p.Question(int(number[1]), number[0]),
 		tokens: d.Must("tokens").I32(), lengths: d.Must("lengths").I32(), ended: d.Must("ended").U8(),
 		outcome: d.Must("outcome").U8()}
-	for _, o := range a.optional() {
+	for _, o := range a.optionalFields() {
 		if x, ok := d.Get(o.name); ok {
 			*o.field = x.F32()
 		}

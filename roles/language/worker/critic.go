@@ -87,7 +87,7 @@ func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 // Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's
 // critic.
 func (w *CriticWorker) Save() []member.Part {
-	return w.saved(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
+	return w.partsToSave(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
 }
 
 // Load returns the parts of a state that this worker needs. If the state has only weights, the critic's trunk loads

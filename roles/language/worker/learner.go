@@ -127,7 +127,7 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	// All replicas go through the pairs in the same order, so they cannot deadlock.
 	for a := range replicas {
 		for b := range replicas {
-			if groups := w.leaving(owners, a, b); a == b || len(groups) == 0 {
+			if groups := w.groupsToSend(owners, a, b); a == b || len(groups) == 0 {
 				continue
 			} else if a == this {
 				if err := w.sendGroups(ctx, b, groups, mine); err != nil {
@@ -149,8 +149,8 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that one replica sends to another. owners[g] is the replica that gets group g.
-func (w *learner[A]) leaving(owners []int, sender, receiver int) (groups []int) {
+// groupsToSend returns the groups that one replica sends to another. owners[g] is the replica that gets group g.
+func (w *learner[A]) groupsToSend(owners []int, sender, receiver int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, sender)
 	for g := lo; g < hi; g++ {
 		if owners[g] == receiver {

@@ -47,8 +47,8 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 // Replicas returns the connections with the copies of the worker's model.
 func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 
-// kept returns the model of a worker that stays on its rank in a move.
-func (t *tuner) kept() *lm.Model { return t.model }
+// keptModel returns the model of a worker that stays on its rank in a move.
+func (t *tuner) keptModel() *lm.Model { return t.model }
 
 // stays returns the part that the worker w leaves to its successor on the same rank: w itself. It returns nil if the
 // job sends patches, because then all workers begin a new world with the initial weights.
@@ -70,7 +70,7 @@ func (t *tuner) save(trainer []member.Part) []member.Part {
 	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
 		inputs.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
 	}
-	return t.saved(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
+	return t.partsToSave(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
 }
 
 // modelParts returns the trained parameters as parts of the model.

@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved selects, from all parts of this member, those that it adds to checkpoints. Replicas are equal, so only the
+// partsToSave returns those of the given parts that this member adds to checkpoints. Replicas are equal, so only the
 // first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
-func (t *tuner) saved(parts []member.Part) []member.Part {
+func (t *tuner) partsToSave(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
 	}

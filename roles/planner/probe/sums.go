@@ -84,7 +84,7 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 	}
 	var costs []planner.Cost
 	for i := range rows {
-		t := usual(times[i])
+		t := trimmedMean(times[i])
 		op := planner.OpSum
 		if i > 1 {
 			op = planner.OpGather
@@ -116,7 +116,7 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 				waits = append(waits, time.Since(start).Seconds())
 			}
 			if w.Rank() == 0 {
-				seconds[i] = usual(waits[warm:])
+				seconds[i] = trimmedMean(waits[warm:])
 			}
 		}
 		return nil
@@ -162,9 +162,9 @@ func computeFor(d time.Duration) {
 	}
 }
 
-// usual sorts times, and returns their mean without the longest tenth, in which other programs used the core. It
-// returns 0 if times is empty.
-func usual(times []float64) float64 {
+// trimmedMean sorts times, and returns their mean without the longest tenth. In those times other programs used the
+// core. It returns 0 if times is empty.
+func trimmedMean(times []float64) float64 {
 	slices.Sort(times)
 	if few := times[:len(times)*9/10]; len(few) > 0 {
 		return stat.Mean(few, nil)
