@@ -89,9 +89,9 @@ func (w window) add(t times) (_ window, changed bool) {
 	return w[before:], before > 0
 }
 
-// changed detects an increase of time i over its median or, if sign is -1, a decrease. It returns the number of
-// iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the log ratios
-// beyond drift. Each ratio counts at most maxRatio, so a single iteration never gives an alarm.
+// changed detects an increase of time i over its median. If sign is -1, it detects a decrease instead. It returns the
+// number of iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the
+// log ratios beyond drift. Each ratio counts at most maxRatio, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {

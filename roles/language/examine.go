@@ -184,8 +184,8 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 
 // openModel opens the trained tensors, and returns their folder or file and the open file. It takes the first of these:
 // the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the newest checkpoint
-// of the run. Without trained tensors f is nil, and from is the folder or file of l's weights.
-func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
+// of the run. If there are no trained tensors, f is nil, and path is the folder or file of l's weights.
+func openModel(cfg *config.Config, l *plan.Language, dir string) (path string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.BaseWeights.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {

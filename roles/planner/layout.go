@@ -24,7 +24,7 @@ type Layout struct {
 	// Meshes has the mesh of each component that shards a model.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
 	// Threads has the number of threads of an actor, and of a rollout worker, in a job with a language model. Inference
-	// and critic workers have the number of an actor.
+	// and critic workers have as many threads as an actor.
 	Threads map[string]int `json:"threads,omitempty"`
 }
 

@@ -85,9 +85,9 @@ func (w *Work) part(mesh Mesh) Part {
 	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
-// passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass. ways is 2
-// if each pass has a forward and a backward half, and 1 if it is only forward.
-func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64) {
+// passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.
+// directions is 2 if each pass has a forward and a backward half, and 1 if it is only forward.
+func (w *Work) passes(op string, rows float64) (n, tokens float64, directions float64) {
 	x := &w.Model
 	switch op {
 	case OpUpdate, OpCritic:

@@ -143,9 +143,9 @@ func (c *choice) phases(m *Machine, p *Profile, g rolloutRun) (list [4]Phase, se
 	return list, seconds
 }
 
-// overlap returns the seconds of an iteration in which rollouts go on while actors train. This is the longer of both
-// times. With staleness n, it is also at least the sum of all phases divided by n+1. overlap sets the phase of rollouts
-// in list to the time that actors wait for rollouts.
+// overlap returns the seconds of an iteration in which rollouts go on while actors train. This is the time of the
+// rollouts, or of the training if that is longer. With staleness n, it is also at least the sum of all phases divided
+// by n+1. overlap sets the phase of rollouts in list to the time that actors wait for rollouts.
 func overlap(list *[4]Phase, staleness int) (seconds float64) {
 	var sum float64
 	for _, f := range list {

@@ -246,8 +246,8 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 	return list
 }
 
-// A race compares the best layouts, the winner first. It has the predicted seconds of each layout, and the seconds of
-// its closed form.
+// A race compares the best layouts, the winner first. It has the predicted seconds of each layout, and the seconds by
+// the closed form.
 type race []struct {
 	*choice
 	seconds, closed float64

@@ -64,7 +64,7 @@ func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	return all
 }
 
-// thread sets the number of threads of each member. Inference and critic workers get the number of an actor.
+// thread sets the number of threads of each member. Inference and critic workers get as many threads as an actor.
 func (c *choice) thread(threads map[string]int) {
 	c.threads = threads
 	of := [...]string{"actor", "", "rollout", "", "actor", "actor"}

@@ -56,8 +56,8 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the members of components with their parts. cache has the known parts by the result of Spec.Part, and
-// members adds new ones.
+// members returns the members of components with their parts. cache maps results of Spec.Part to parts, and members
+// adds new entries.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	cache map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {

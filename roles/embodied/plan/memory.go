@@ -91,8 +91,8 @@ func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
-// checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
-// memory of all nodes. nodes is the number of nodes, and nodeMemory is the memory of one node.
+// checkObservations reports whether the memory of all nodes has room for the observations of one iteration, and for
+// those of one step of an evaluation. nodes is the number of nodes, and nodeMemory is the memory of one node.
 func (d *Draft) checkObservations(nodes int, nodeMemory job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {

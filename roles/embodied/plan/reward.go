@@ -85,7 +85,7 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// Transitions returns the tensors of d, which has the layout of TransitionLayout, as a reward.Batch.
+// Transitions returns the tensors of d as a reward.Batch. d has the layout of TransitionLayout.
 func Transitions(d tensor.Dict) reward.Batch {
 	info, _ := d.Get(algo.FieldInfo)
 	infos, _ := d.Get(algo.FieldInfos)

@@ -117,9 +117,9 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 	}
 }
 
-// Act chooses actions for obs at time t, and records the actions and obs. fresh is true if new episodes begin with obs.
-// Otherwise Act also records the values of obs as the next values of time t-1.
-func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
+// Act chooses actions for obs at time t, and records the actions and obs. If newEpisodes is set, new episodes begin
+// with obs. Otherwise Act also records the values of obs as the next values of time t-1.
+func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
 		return policy.Act{}, err
@@ -144,14 +144,14 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 		}
 		if r.critic {
 			record(p.value, t, act.Value, p.lo)
-			if !fresh {
+			if !newEpisodes {
 				r.completeNext(p, t-1, act.Value)
 			}
 		} else if !p.value.IsZero() {
 			p.value.At(t).Zero()
 		}
 		if !p.mask.IsZero() {
-			p.markLive(t, fresh, r.Idles)
+			p.markLive(t, newEpisodes, r.Idles)
 		}
 		if !p.hidden.IsZero() {
 			record(p.hidden, t, r.Hidden.rows, p.lo)
@@ -296,9 +296,9 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// Finish records the values of the observations after step t, the last step of an epoch. If cut is set, the next epoch
-// begins with new episodes, so Finish truncates the episodes that have not ended.
-func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
+// Finish records the values of the observations after step t, the last step of an epoch. If truncate is set, the next
+// epoch begins with new episodes, so Finish truncates the episodes that have not ended.
+func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, truncate bool) error {
 	if r.critic {
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
 		if err != nil {
@@ -309,7 +309,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 		}
 	}
 	for i := range r.parts {
-		if p := &r.parts[i]; cut {
+		if p := &r.parts[i]; truncate {
 			truncated := p.truncated.At(t).U8()
 			each := len(truncated) / len(p.ended)
 			for j, ended := range p.ended {
@@ -319,7 +319,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 			}
 		}
 	}
-	if cut {
+	if truncate {
 		r.Hidden.Clear()
 	}
 	return nil

@@ -288,8 +288,8 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 }
 
 // decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch it chooses no actions,
-// and last is true.
-func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, last bool,
+// and ended is true.
+func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, ended bool,
 	err error) {
 	at := e*p.Steps + t // time in the trajectory
 	if t > 0 {

@@ -32,7 +32,7 @@ type seat struct {
 func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {
-		lo, hi := t.first(p)
+		lo, hi := t.startRange(p)
 		d.seats[p].load.Tokens = make([]int32, (hi-lo)*t.Size)
 		for end := (p + 1) * t.Prompts / t.Players; hi < end; hi++ {
 			d.prompts = append(d.prompts, hi)
@@ -164,8 +164,8 @@ func (d *Dealer) work(lengths []int32) (sum float64) {
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the lengths of the answers that one player should give to another: its shortest answers. Their number
-// makes the later player finish as early as possible. If the gain is less than leastGain, it returns none.
+// share returns the lengths of the answers that one player should give to another. These are its shortest answers, so
+// many that both players have finished as early as possible. If the gain is less than leastGain, it returns none.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.lengths(nil)
 	slices.Sort(has)

@@ -186,8 +186,8 @@ func (d *Draft) divide() {
 	}
 }
 
-// Meshes returns meshes of one replica of the actors that the model allows. The first one is the mesh of the job. The
-// others have every possible number of tensor members, with 1, 2, 4, … stages.
+// Meshes returns the meshes of one replica that the model allows. The first one is the mesh of the job's actors. The
+// others have 1, 2, 4, … stages, and every possible number of tensor members.
 func (p *Plan) Meshes() []Mesh {
 	now := p.Mesh("actor")
 	now.Data = 1

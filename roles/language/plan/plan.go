@@ -30,8 +30,8 @@ type Plan struct {
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling up
-	// to GenBatches batches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
+	// takes up to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // the maximum size of an actor's micro-batch
 	Tokenizer                   *tokenizer.Tokenizer

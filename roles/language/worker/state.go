@@ -53,7 +53,7 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 }
 
 // trainerPart returns the parts for the tensor t. For the first parameter of a network it returns the parts of all
-// parameters of the network, and for the other parameters none.
+// parameters of the network. For the other parameters it returns none.
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")

@@ -24,10 +24,10 @@ func Host() string {
 	return name
 }
 
-// Machine measures this machine as one node of a cluster with this many equal nodes. free is the memory that its ranks
-// may use, in bytes.
-func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
-	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
+// Machine measures this machine as one node of a cluster with this many equal nodes. memory is the number of bytes that
+// its ranks may use.
+func Machine(ctx context.Context, build string, nodes int, memory int64) (*planner.Machine, error) {
+	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: memory,
 		Copy: copyRate(), Network: planner.Usual()}
 	m.Cores = min(m.Cores, runtime.NumCPU())
 	var err error

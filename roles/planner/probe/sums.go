@@ -18,9 +18,10 @@ import (
 // and for half of it.
 const mostSummed, workTime = 8, 60 * time.Microsecond
 
-// AddSums adds to f the costs of sums over this many actors or critic workers and, if they gather weights, of gathers.
-// With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World. The members compute
-// for unequal times between sums. So the costs include late wake-ups if a world has more ranks than cores.
+// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
+// costs of gathers. With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World.
+// The members compute for unequal times between sums. So the costs include late wake-ups if a world has more ranks than
+// cores.
 func AddSums(ctx context.Context, f *planner.Profile, members, world int) error {
 	if members <= 1 {
 		return nil
