@@ -116,7 +116,8 @@ func (s *Space) otherSets(w *Work, l *Layout, component string, mesh Mesh) (list
 		return distribute(n*members, sets)
 	}
 	for _, set := range sets {
-		if set = placeWhole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has a prompt
+		// Each replica needs a prompt.
+		if set = placeWhole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts {
 			list = append(list, set)
 		}
 	}

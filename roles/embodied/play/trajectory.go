@@ -14,7 +14,8 @@ import (
 // in a sample: chunks if each action has its own reward, else 1. hiddenLen is the length of the hidden state, and
 // latentLen the length of an action's denoising chain. If a length is 0, the trajectory has no such tensor. If mask is
 // set, the trajectory has a mask of the steps to train on.
-func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, latentLen, t, n int, mask bool) []tensor.Field {
+func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, latentLen, t, n int,
+	mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
 	if rewards > 1 {

@@ -53,7 +53,8 @@ func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) err
 // receive receives this replica's answers of a step, and calls f with each group. Then it sends the group to the next
 // stage, unless sink is nil. The answers must be of the weights of this step. The first member grades answers that have
 // no reward.
-func (w *learner[A]) receive(ctx context.Context, step int64, source, sink *spmd.Channel, f func(*answers) error) error {
+func (w *learner[A]) receive(ctx context.Context, step int64, source, sink *spmd.Channel,
+	f func(*answers) error) error {
 	w.groups = w.groups[:0]
 	check := func(a *answers) error {
 		if a.version != step {
