@@ -106,9 +106,9 @@ type Decision struct {
 }
 
 // Decide returns a move that is worth its cost. It returns nil if there is none. step is the number of finished
-// iterations, and remaining is the number of iterations that follow.
-func (c *Scheduler) Decide(step, remaining int64) *Decision {
-	m := c.decide(step, remaining)
+// iterations, and stepsLeft is the number of iterations that follow.
+func (c *Scheduler) Decide(step, stepsLeft int64) *Decision {
+	m := c.decide(step, stepsLeft)
 	if m == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (c *Scheduler) Decide(step, remaining int64) *Decision {
 }
 
 // decide is Decide without the text of the placement. It plans again only if due returns true.
-func (c *Scheduler) decide(step, remaining int64) *move {
+func (c *Scheduler) decide(step, stepsLeft int64) *move {
 	if step < c.free || !c.window.enough() {
 		return nil
 	}
@@ -140,7 +140,7 @@ func (c *Scheduler) decide(step, remaining int64) *move {
 	if m == nil {
 		return nil
 	}
-	saves := (m.now - m.then) * float64(remaining)
+	saves := (m.now - m.then) * float64(stepsLeft)
 	if saves <= minReturn*m.cost {
 		return nil
 	}
@@ -149,8 +149,8 @@ func (c *Scheduler) decide(step, remaining int64) *move {
 		return nil
 	}
 	m.why += fmt.Sprintf(" The move costs about %s", planner.Seconds(m.cost))
-	if remaining < endless {
-		m.why += fmt.Sprintf(", and the %d iterations left save %s", remaining, planner.Seconds(saves))
+	if stepsLeft < endless {
+		m.why += fmt.Sprintf(", and the %d iterations left save %s", stepsLeft, planner.Seconds(saves))
 	}
 	m.why += "."
 	return m

@@ -137,10 +137,10 @@ func (p *Profile) Factor(op string, k float64) float64 {
 	return factor
 }
 
-// corrected returns the corrected seconds of a phase. work is its predicted time. messages is true for rollouts in
+// corrected returns the corrected seconds of a phase. work is its predicted time. hasMessages is true for rollouts in
 // which env and rollout workers exchange messages.
-func (r *Real) corrected(phase string, work float64, messages bool) float64 {
-	if f := r.Scale[phase]; messages && r.Apart > 0 {
+func (r *Real) corrected(phase string, work float64, hasMessages bool) float64 {
+	if f := r.Scale[phase]; hasMessages && r.Apart > 0 {
 		work *= r.Apart
 	} else if f > 0 {
 		work *= f

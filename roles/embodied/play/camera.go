@@ -137,8 +137,8 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 }
 
 // Film returns an error if cfg asks for a film and its environments cannot be rendered. For an external simulator this
-// is no error: there will be no film, and unrenderable is the simulator's name.
-func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
+// is no error: there will be no film, and simulator is its name.
+func Film(envs *env.Registry, cfg env.Config) (simulator string, err error) {
 	if !cfg.VideoCfg.SaveVideo {
 		return "", nil
 	}
@@ -150,11 +150,11 @@ func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
 	switch name := vec.Spec().Name; {
 	case !errors.Is(err, errors.ErrUnsupported):
 	case mayBeUnrenderable(cfg):
-		unrenderable, err = name, nil
+		simulator, err = name, nil
 	default:
 		err = fmt.Errorf("%s has no pictures", name)
 	}
-	return unrenderable, errors.Join(err, vec.Close())
+	return simulator, errors.Join(err, vec.Close())
 }
 
 // mayBeUnrenderable reports whether the job may go on without a film if the environments of cfg cannot be rendered.

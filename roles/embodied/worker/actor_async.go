@@ -86,7 +86,7 @@ func (a *ActorWorker) TakenRollouts() (n int64, counted bool) {
 }
 
 // take receives one rollout of each shard, and drops rollouts that are too old. If wait is set, take waits until all
-// shards have a rollout. Otherwise complete reports whether they have one.
+// shards have a rollout. Otherwise the result tells whether they have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {

@@ -62,14 +62,14 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 	return a, err
 }
 
-// grade grades the last answers, and adds the time to score.
-func (a *answerer) grade(score *probe.Series) error {
+// grade grades the last answers, and adds the time to series.
+func (a *answerer) grade(series *probe.Series) error {
 	if a.grader == nil {
 		return nil
 	}
 	start := time.Now()
 	err := a.grader.Grade(make([]answer.Grade, len(a.responses)), a.responses)
-	score.Add(time.Since(start))
+	series.Add(time.Since(start))
 	return err
 }
 

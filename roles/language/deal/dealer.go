@@ -28,7 +28,7 @@ type seat struct {
 	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
 
-// NewDealer returns the dealer of a batch. It sends messages with the function send.
+// NewDealer returns the dealer of a batch. It sends messages with send.
 func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {

@@ -186,12 +186,12 @@ func Intervals(sums []float64) (accuracy, passAt1 [2]float64) {
 	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
 }
 
-// interval returns the 95 % interval of the mean share of right answers to a question. number[c] is the number of
-// questions with c right answers among len(number)-1.
-func interval(number []float64) [2]float64 {
-	n := float64(len(number) - 1)
+// interval returns the 95 % interval of the mean share of right answers to a question. counts[c] is the number of
+// questions with c right answers among len(counts)-1.
+func interval(counts []float64) [2]float64 {
+	n := float64(len(counts) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0
-	for c, k := range number {
+	for c, k := range counts {
 		x := float64(c) / n
 		questions += k
 		sum += k * x

@@ -141,8 +141,7 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	}
 }
 
-// moments returns the bytes of Adam's two moments on one of several replicas. weights is the size of the weights in
-// bytes.
+// moments returns the bytes of Adam's two moments on one of several replicas, for weights of this many bytes.
 func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 	if o.UseDistributedOptimizer {
 		return 2 * weights / int64(replicas)

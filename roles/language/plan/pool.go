@@ -41,19 +41,19 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// PoolOf returns the ranks of the members of a pool. configured has the ranks of each component in the configuration.
+// PoolOf returns the ranks of the members of a pool. configRanks has the ranks of each component in the configuration.
 // Every rank of the pool gets a rollout worker, and an inference worker if the configuration places some. The actors
 // are spread over the ranks, and keep their number. If cluster.use_pre_process_policy is false, the configured ranks of
 // the actors get no rollout worker.
-func PoolOf(cfg *config.Config, configured map[string][]int) map[string][]int {
-	ranks := union(configured)
-	to := map[string][]int{"actor": spread(configured["actor"], ranks), "rollout": ranks}
+func PoolOf(cfg *config.Config, configRanks map[string][]int) map[string][]int {
+	ranks := union(configRanks)
+	to := map[string][]int{"actor": spread(configRanks["actor"], ranks), "rollout": ranks}
 	if !cfg.Cluster.UsePreProcessPolicy {
 		to["rollout"] = slices.DeleteFunc(slices.Clone(ranks), func(r int) bool {
-			return slices.Contains(configured["actor"], r)
+			return slices.Contains(configRanks["actor"], r)
 		})
 	}
-	if len(configured["inference"]) > 0 {
+	if len(configRanks["inference"]) > 0 {
 		to["inference"] = ranks
 	}
 	return to
@@ -68,13 +68,13 @@ func union(named map[string][]int) (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// spread spreads members evenly over ranks. current has the current ranks of the members. If there are more ranks than
+// spread spreads members evenly over ranks. present has the ranks of the members now. If there are more ranks than
 // members, and each member has its own rank, the members keep their ranks.
-func spread(current, ranks []int) []int {
-	if len(current) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(current)))) == len(current) {
-		return current
+func spread(present, ranks []int) []int {
+	if len(present) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(present)))) == len(present) {
+		return present
 	}
-	to := make([]int, len(current))
+	to := make([]int, len(present))
 	for i := range to {
 		to[i] = ranks[i*len(ranks)/len(to)]
 	}

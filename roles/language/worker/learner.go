@@ -167,14 +167,14 @@ func (w *learner[A]) peer(replica int) int {
 	return mesh.First(replica) + w.m.Index()%mesh.Members()
 }
 
-// sendGroups sends groups to another replica, and deletes them from held.
-func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, held map[int]*answers) error {
+// sendGroups sends groups to another replica, and deletes them from byNumber.
+func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, byNumber map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
 	for i, g := range groups {
-		packed = tensor.Encode(packed, held[g].dict())
+		packed = tensor.Encode(packed, byNumber[g].dict())
 		ends[i] = int64(len(packed))
-		delete(held, g)
+		delete(byNumber, g)
 	}
 	var d tensor.Dict
 	d.Set("ends", tensor.FromI64(ends, len(ends)))
@@ -182,15 +182,15 @@ func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, 
 	return w.m.SendTo(ctx, w.m.Group(), w.peer(replica), d)
 }
 
-// receiveGroups receives groups from another replica, and adds them to held.
-func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, held map[int]*answers) error {
+// receiveGroups receives groups from another replica, and adds them to byNumber.
+func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, byNumber map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), w.peer(replica), tensor.Dict{})
 	if err != nil {
 		return err
 	}
 	packed, from := d.Must("packed").U8(), int64(0)
 	for i, end := range d.Must("ends").I64() {
-		if held[groups[i]], err = readAnswers(packed[from:end], groups[i], w.plan); err != nil {
+		if byNumber[groups[i]], err = readAnswers(packed[from:end], groups[i], w.plan); err != nil {
 			return err
 		}
 		from = end
