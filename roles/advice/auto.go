@@ -94,19 +94,19 @@ func (s *Subject) Serves(p *Plan) bool {
 }
 
 // Provisional returns the plan of a job before its placement is chosen. If a component has the placement auto, the
-// whole job is on rank 0. open is the subject that chooses the placement. It is nil if the configuration gives all
+// whole job is on rank 0. chooser is the subject that chooses the placement. It is nil if the configuration gives all
 // placements.
-func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open *Subject,
-	err error) {
+func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan,
+	chooser *Subject, err error) {
 	if auto, _ := cfg.Auto(); len(auto) > 0 {
-		if open, err = New(cfg, reg, tasks, nodes, false); err != nil {
+		if chooser, err = New(cfg, reg, tasks, nodes, false); err != nil {
 			return nil, nil, err
 		}
-		l := open.inTurn(nodes)
-		placed := open.at(&l)
+		l := chooser.inTurn(nodes)
+		placed := chooser.placedBy(&l)
 		placed.Rollout.PipelineStageNum, placed.Cluster.AllowIdleRanks = cfg.Rollout.PipelineStageNum, true
 		cfg = placed
 	}
 	p, err = tasks.Plan(cfg, reg, nodes)
-	return p, open, err
+	return p, chooser, err
 }

@@ -24,18 +24,18 @@ func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	if err != nil || c.Rank() != 0 {
 		return nil, err
 	}
-	n := &Nodes{Unequal: unequal(sites)}
+	n := &Nodes{Unequal: unequalHosts(sites)}
 	if link, ok := probe.Network(sites); ok {
 		n.network = &link
 	}
 	return n, nil
 }
 
-// unlike is the ratio of the speeds of two hosts above which Unequal has a warning.
-const unlike = 1.2
+// warnRatio is the ratio of the speeds of two hosts above which Unequal has a warning.
+const warnRatio = 1.2
 
-// unequal returns the warnings of Nodes.Unequal.
-func unequal(sites []probe.Site) (list []string) {
+// unequalHosts returns the warnings of Nodes.Unequal.
+func unequalHosts(sites []probe.Site) (list []string) {
 	first, seen := sites[0], map[string]bool{sites[0].Host: true}
 	for _, x := range sites[1:] {
 		if seen[x.Host] {
@@ -46,7 +46,7 @@ func unequal(sites []probe.Site) (list []string) {
 			what        string
 			here, there float64
 		}{{"computes", first.Core, x.Core}, {"copies memory", first.Copy, x.Copy}} {
-			if max(rate.here, rate.there) > unlike*min(rate.here, rate.there) {
+			if max(rate.here, rate.there) > warnRatio*min(rate.here, rate.there) {
 				list = append(list, fmt.Sprintf("host %s %s %.2f times as fast as host %s: a plan takes all hosts to "+
 					"be as fast as %s", x.Host, rate.what, rate.there/rate.here, first.Host, first.Host))
 			}

@@ -58,4 +58,4 @@ func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found
 }
 
 // Resolve returns the configuration with the placement of a layout.
-func (s *Subject) Resolve(l *planner.Layout) *config.Config { return s.at(l) }
+func (s *Subject) Resolve(l *planner.Layout) *config.Config { return s.placedBy(l) }

@@ -38,17 +38,17 @@ type Scheduler struct {
 	candidate *planner.Layout // the last plan's choice; nil if no move pays
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, with measured times; nil after compare
-	earlier []earlier           // earlier layouts since the costs of the job last changed
+	last    *planner.Prediction // the layout before the last move, with measured times; nil if compare has used it
+	earlier []record            // earlier layouts since the costs of the job last changed
 	refused map[string]bool
 }
 
-// The constant shorter is the minimum fraction by which a move must reduce the time of an iteration. The constant pays
-// is the minimum ratio of the savings in the remaining iterations to the cost of the move.
+// A move must reduce the time of an iteration by at least the fraction minGain. Its savings in the remaining iterations
+// must be at least minReturn times its cost.
 const (
-	shorter = 0.1
-	pays    = 2
-	sure    = 1.5 // shorter is increased by this number of standard errors
+	minGain   = 0.1
+	minReturn = 2
+	sure      = 1.5 // minGain is increased by this number of standard errors
 
 	between = 10  // minimum number of iterations between two moves
 	settle  = 2   // iterations after a move that do not count, because memory is cold
@@ -77,7 +77,7 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 }
 
 // Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan with
-// which the run began, from Decide or Measure. The argument launch is described at NewScheduler.
+// which the run began, from Decide or Measure. launch is as in NewScheduler.
 func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
 	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
@@ -106,9 +106,9 @@ type Decision struct {
 }
 
 // Decide returns a move that is worth its cost. It returns nil if there is none. step is the number of finished
-// iterations, and left is the number of remaining iterations.
-func (c *Scheduler) Decide(step, left int64) *Decision {
-	m := c.decide(step, left)
+// iterations, and stepsLeft is the number of iterations that follow.
+func (c *Scheduler) Decide(step, stepsLeft int64) *Decision {
+	m := c.decide(step, stepsLeft)
 	if m == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (c *Scheduler) Decide(step, left int64) *Decision {
 }
 
 // decide is Decide without the text of the placement. It plans again only if due returns true.
-func (c *Scheduler) decide(step, left int64) *move {
+func (c *Scheduler) decide(step, stepsLeft int64) *move {
 	if step < c.free || !c.window.enough() {
 		return nil
 	}
@@ -131,7 +131,7 @@ func (c *Scheduler) decide(step, left int64) *move {
 	if !c.due(step, &medians) {
 		return nil
 	}
-	if c.pause = min(2*c.pause, rarely); medians.apart(&c.medians, changes) {
+	if c.pause = min(2*c.pause, rarely); medians.differs(&c.medians, changes) {
 		c.pause = between
 	}
 	before := c.candidate
@@ -140,8 +140,8 @@ func (c *Scheduler) decide(step, left int64) *move {
 	if m == nil {
 		return nil
 	}
-	saves := (m.now - m.then) * float64(left)
-	if saves <= pays*m.cost {
+	saves := (m.now - m.then) * float64(stepsLeft)
+	if saves <= minReturn*m.cost {
 		return nil
 	}
 	if before == nil || before.String() != m.layout.String() {
@@ -149,8 +149,8 @@ func (c *Scheduler) decide(step, left int64) *move {
 		return nil
 	}
 	m.why += fmt.Sprintf(" The move costs about %s", planner.Seconds(m.cost))
-	if left < endless {
-		m.why += fmt.Sprintf(", and the %d iterations left save %s", left, planner.Seconds(saves))
+	if stepsLeft < endless {
+		m.why += fmt.Sprintf(", and the %d iterations left save %s", stepsLeft, planner.Seconds(saves))
 	}
 	m.why += "."
 	return m
@@ -162,12 +162,12 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	if c.candidate != nil {
 		return ago >= confirm
 	}
-	return ago >= c.pause || medians.apart(&c.medians, changes)
+	return ago >= c.pause || medians.differs(&c.medians, changes)
 }
 
-// plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. choice is the choice
-// of the previous plan, or nil. Of equally good layouts, plan prefers choice.
-func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
+// plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. previous is the layout
+// that the previous plan chose, or nil. Of equally good layouts, plan prefers this one.
+func (c *Scheduler) plan(medians *times, previous *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
 	t := planner.Trial{Layout: c.present, Step: now, Phases: map[string]float64{}, Spent: it.Spent}
@@ -188,7 +188,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 		}
 	}
 	for _, x := range found.Best {
-		if i := c.before(&x.Layout); i >= 0 {
+		if i := c.find(&x.Layout); i >= 0 {
 			x.Seconds *= c.earlier[i].ratio
 		}
 		add(x)
@@ -198,8 +198,8 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 		x.Seconds *= e.ratio
 		add(x)
 	}
-	if least > (1-shorter-sure*doubt)*now {
-		if least < (1-shorter)*now { // more iterations may remove the doubt
+	if least > (1-minGain-sure*doubt)*now {
+		if least < (1-minGain)*now { // more iterations may remove the doubt
 			c.pause = between
 		}
 		return nil
@@ -207,7 +207,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	var best *planner.Prediction
 	for i := range options { // among equally good options, the simplest comes first
 		x := &options[i]
-		chosen := choice != nil && x.Layout.String() == choice.String()
+		chosen := previous != nil && x.Layout.String() == previous.String()
 		if x.Seconds <= least*(1+planner.Tie) && (best == nil || chosen) {
 			best = x
 		}
@@ -219,16 +219,16 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 			planner.Seconds(best.Seconds))}
 }
 
-// An earlier has a layout before a move, and the ratio of its measured time to its predicted time.
-type earlier struct {
+// A record has an earlier layout, and the ratio of its measured time to its predicted time.
+type record struct {
 	layout planner.Layout
 	ratio  float64
 }
 
-// before returns the index in c.earlier of a layout that places rollouts as l does: see rolloutsAlike. It returns -1 if
+// find returns the index in c.earlier of a layout that places rollouts as l does: see rolloutsAlike. It returns -1 if
 // there is none.
-func (c *Scheduler) before(l *planner.Layout) int {
-	return slices.IndexFunc(c.earlier, func(e earlier) bool { return rolloutsAlike(&e.layout, l) })
+func (c *Scheduler) find(l *planner.Layout) int {
+	return slices.IndexFunc(c.earlier, func(e record) bool { return rolloutsAlike(&e.layout, l) })
 }
 
 // rolloutsAlike reports whether two layouts place all components but the actors on the same ranks.
@@ -254,7 +254,7 @@ func (c *Scheduler) compare() {
 	const trust = 2 // a larger ratio has other causes than the layout
 	ratio := c.last.Seconds / c.predict(l).Seconds
 	if !rolloutsAlike(&l, &c.present) {
-		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
+		c.earlier = append(c.earlier, record{l, min(max(ratio, 1.0/trust), trust)})
 	}
 	c.last = nil
 }
@@ -286,17 +286,17 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 
 // Moved records that members have moved to another placement, for any reason. step is the number of finished
 // iterations, and seconds is the time of the move.
-func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
+func (c *Scheduler) Moved(p *spmd.Placement, step int64, seconds float64) {
 	l := c.present
 	for _, name := range l.Components() {
-		if l.Place(name, to.Ranks(name)); !to.Has(name) { // without a placement it is on the ranks of the actors
-			l.Place(name, to.Ranks("actor"))
+		if l.Place(name, p.Ranks(name)); !p.Has(name) { // without a placement it is on the ranks of the actors
+			l.Place(name, p.Ranks("actor"))
 		}
 	}
 	if c.medians != (times{}) {
 		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}
 	}
-	if i := c.before(&l); i >= 0 { // the profile will fit this layout
+	if i := c.find(&l); i >= 0 { // the profile will fit this layout
 		c.earlier = slices.Delete(c.earlier, i, i+1)
 	}
 	c.present, c.cost, c.moved = l, seconds, true
@@ -304,6 +304,6 @@ func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	c.window, c.medians, c.candidate = nil, times{}, nil
 }
 
-// Refused records that the job cannot make the move of the last Decision. The scheduler does not propose its layout
-// again.
+// Refused records that the job cannot make the move of the last Decision. The scheduler does not propose the layout of
+// this move again.
 func (c *Scheduler) Refused() { c.refused[c.decided] = true }

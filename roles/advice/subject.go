@@ -35,8 +35,9 @@ type Subject struct {
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
-// placement auto. If all is true, it may also place the other components, except those that are bound to a node group.
-func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
+// placement auto. If placeAll is true, it may also place the other components, except those that are bound to a node
+// group.
+func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, placeAll bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
 	for _, name := range s.placing.Components {
@@ -45,7 +46,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	auto, own := cfg.Auto()
-	if own.AllowIdleRanks = true; all { // the world may differ from that of the configuration
+	if own.AllowIdleRanks = true; placeAll { // the world may differ from that of the configuration
 		own.NumNodes = 0
 	}
 	var err error
@@ -60,10 +61,10 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 			of = "actor" // it is on the ranks of the actors
 		}
 		switch {
-		case slices.Contains(auto, of), all && !s.held(of):
+		case slices.Contains(auto, of), placeAll && !s.isBound(of):
 			s.movable = append(s.movable, name)
-		case len(s.given(of)) > 0:
-			s.fixed[name] = s.given(of)
+		case len(s.configuredRanks(of)) > 0:
+			s.fixed[name] = s.configuredRanks(of)
 		}
 		if n, of := s.meshes[name].Members(), len(s.fixed[name]); of%n != 0 {
 			return nil, fmt.Errorf("cluster.component_placement.%s: %s: expected a multiple of %d members, which "+
@@ -71,7 +72,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	members := s.meshes["actor"].Members()
-	s.actors = len(s.given("actor")) / members
+	s.actors = len(s.configuredRanks("actor")) / members
 	if s.open = s.actors == 0; s.open {
 		s.actors = s.mostActors()
 	}
@@ -91,12 +92,12 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 // number of replicas of the actors.
 func (s *Subject) setCritics() {
 	if slices.Contains(s.placing.Components, critic) {
-		s.critics = cmp.Or(len(s.given(critic))/s.meshes[critic].Members(), s.actors)
+		s.critics = cmp.Or(len(s.configuredRanks(critic))/s.meshes[critic].Members(), s.actors)
 	}
 }
 
-// given returns the ranks of a component that the configuration places itself, and nil for other components.
-func (s *Subject) given(component string) []int {
+// configuredRanks returns the ranks of a component that the configuration places itself, and nil for other components.
+func (s *Subject) configuredRanks(component string) []int {
 	if s.present == nil {
 		return nil
 	}
@@ -104,11 +105,11 @@ func (s *Subject) given(component string) []int {
 }
 
 // critic is the name of a component. A plan never changes the number of replicas of critic workers or actors, because
-// results depend on it.
+// results depend on this number.
 const critic = "critic"
 
-// held reports whether a component is bound to a node group.
-func (s *Subject) held(component string) bool {
+// isBound reports whether a component is bound to a node group.
+func (s *Subject) isBound(component string) bool {
 	for _, e := range s.Config.Cluster.ComponentPlacement {
 		for name := range strings.SplitSeq(e.Key, ",") {
 			if strings.TrimSpace(name) == component && len(e.Value.NodeGroup) > 0 {
@@ -133,7 +134,7 @@ func (s *Subject) mostActors() int {
 // KeepActors takes the number of actor replicas from p, an earlier plan of the same run. It changes nothing if the
 // configuration places the actors.
 func (s *Subject) KeepActors(p *Plan) {
-	if len(s.given("actor")) > 0 {
+	if len(s.configuredRanks("actor")) > 0 {
 		return
 	}
 	s.actors, s.open = len(p.Layout.Actor)/p.Layout.Meshes["actor"].Members(), false

@@ -92,7 +92,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	was := s.movable
 	defer func() { s.movable = was }()
 	s.movable = s.placing.Components
-	c := s.at(l)
+	c := s.placedBy(l)
 	for i := range c.Cluster.ComponentPlacement {
 		if e := &c.Cluster.ComponentPlacement[i]; len(e.Value.NodeGroup) > 0 || i >= len(s.movable) {
 			e.Value = config.PlacementConfig{Placement: "0"}

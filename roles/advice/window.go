@@ -49,8 +49,8 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// apart reports whether any time that matters differs between t and u by more than this fraction.
-func (t *times) apart(u *times, share float64) bool {
+// differs reports whether any time that matters differs between t and u by more than this fraction.
+func (t *times) differs(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {
 			return true
@@ -68,7 +68,7 @@ const (
 
 	// See window.changed. Noise of 10 % gives a false alarm about once in ten thousand iterations. A time that doubles
 	// gives an alarm after three iterations.
-	drift, most, alarm = 0.1, 0.3, 0.5
+	drift, maxRatio, alarm = 0.1, 0.3, 0.5
 )
 
 // enough reports whether w has enough iterations for medians.
@@ -89,9 +89,9 @@ func (w window) add(t times) (_ window, changed bool) {
 	return w[before:], before > 0
 }
 
-// changed detects an increase of time i over its median or, if sign is -1, a decrease. It returns the number of
-// iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the log ratios
-// beyond drift. The constant most limits each ratio, so a single iteration never gives an alarm.
+// changed detects an increase of time i over its median. If sign is -1, it detects a decrease instead. It returns the
+// number of iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the
+// log ratios beyond drift. Each ratio counts at most maxRatio, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -99,7 +99,7 @@ func (w window) changed(i int, median, sign float64) (before int) {
 		if w[n][i] > 0 {
 			x = sign * math.Log(w[n][i]/median)
 		}
-		if sum += min(max(x, -most), most) - drift; sum <= 0 {
+		if sum += min(max(x, -maxRatio), maxRatio) - drift; sum <= 0 {
 			sum, before = 0, n+1
 		}
 	}
@@ -119,7 +119,7 @@ func (w window) doubt(medians *times) (largest float64) {
 		sum := 0.0
 		for k := range w {
 			if w[k][i] > 0 {
-				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
+				sum += min(math.Abs(math.Log(w[k][i]/median)), maxRatio)
 			}
 		}
 		// For normally distributed times, the standard deviation is √(π/2) times the mean absolute difference. The

@@ -46,7 +46,7 @@ func TestWindow(t *testing.T) {
 			if c.changes == 0 && at > 0 || c.changes > 0 && (at < 41 || at >= c.changes) {
 				t.Errorf("%s: a change at %d", c.name, at)
 			}
-			if m := w.medians(); c.changes > 0 && m.apart(&times{loop.WholeStep: c.seconds(78),
+			if m := w.medians(); c.changes > 0 && m.differs(&times{loop.WholeStep: c.seconds(78),
 				loop.GenerateRollouts: c.seconds(78) / 2}, 0.1) {
 				t.Errorf("%s: medians %v", c.name, m)
 			}

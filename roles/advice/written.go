@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// at returns the configuration with the movable components placed by l.
-func (s *Subject) at(l *planner.Layout) *config.Config {
+// placedBy returns the configuration with the movable components placed by l.
+func (s *Subject) placedBy(l *planner.Layout) *config.Config {
 	c := *s.Config
 	c.Cluster.ComponentPlacement = nil
 	own := map[string]bool{}
@@ -75,7 +75,7 @@ func (s *Subject) YAML(l *planner.Layout) string {
 		b.WriteString("  allow_idle_ranks: true\n")
 	}
 	b.WriteString("  component_placement:\n")
-	c := s.at(l)
+	c := s.placedBy(l)
 	for _, e := range c.Cluster.ComponentPlacement {
 		if len(e.Value.NodeGroup) > 0 {
 			fmt.Fprintf(&b, "    %s: {node_group: [%s], placement: \"%s\"}\n", e.Key,

@@ -120,9 +120,9 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 	return units * i / n * e.unit, units * (i + 1) / n * e.unit
 }
 
-// play plays the episodes of environments [lo, hi), and returns them as rows of env.AppendRows. It reports progress to
-// count. If the configuration asks for a film, play films the first environments.
-func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
+// play plays the episodes of environments [lo, hi), and returns them as rows of env.AppendRows. It calls report to show
+// its progress. If the configuration asks for a film, it films the first environments.
+func (e *evaluation) play(reg config.Registries, lo, hi int, report func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil
 	}
@@ -134,7 +134,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, 
 		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
 	}
 	stage.Record(e.film, reg.Programs)
-	stage.CountEpisodes(count, e.epochs)
+	stage.CountEpisodes(report, e.epochs)
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())

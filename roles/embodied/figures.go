@@ -42,24 +42,24 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	return on.Write(r)
 }
 
-// setOwn calls set with the metrics in s that only some kinds of environments have.
-func setOwn(set func(name string, value float64), spec *env.Spec, s *env.Summary) {
+// setOwn calls setMetric for the metrics of s that only some kinds of environments have.
+func setOwn(setMetric func(name string, value float64), spec *env.Spec, s *env.Summary) {
 	if spec.InfoIndex("success") >= 0 {
-		set("success_once", s.SuccessOnce)
-		set("success_at_end", s.SuccessAtEnd)
+		setMetric("success_once", s.SuccessOnce)
+		setMetric("success_at_end", s.SuccessAtEnd)
 	}
 	if spec.InfoIndex("wrong_object") >= 0 {
-		set("wrong_object", s.WrongObject)
+		setMetric("wrong_object", s.WrongObject)
 	}
 	if spec.InfoIndex(env.ToldObject) >= 0 {
-		set("told_object", s.ToldObject)
+		setMetric("told_object", s.ToldObject)
 	}
 	for i, t := range s.ByTask[:min(len(s.ByTask), len(spec.Tasks))] {
 		if t.NumTrajectories > 0 {
-			set("success_once/"+spec.Tasks[i], t.SuccessOnce)
+			setMetric("success_once/"+spec.Tasks[i], t.SuccessOnce)
 		}
 	}
 	for i, name := range spec.Figures() {
-		set("info/"+name, s.Info[i])
+		setMetric("info/"+name, s.Info[i])
 	}
 }

@@ -81,8 +81,8 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 }
 
 // episodes sets the means over the episodes es, in environments with this spec. The names of the metrics begin with
-// prefix. It returns the mean return, or old if no episode ended.
-func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, old float64,
+// prefix. It returns the mean return, or the previous one if no episode ended.
+func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, previous float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
 	state := l.State()
@@ -96,7 +96,7 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es [
 		set("num_lost", float64(s.NumLost))
 	}
 	if s.NumTrajectories == 0 {
-		return old
+		return previous
 	}
 	set("return", s.Return)
 	set("episode_len", s.EpisodeLen)
@@ -110,8 +110,8 @@ func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns value, a mean return, unchanged. Training from demonstrations without evaluations has only a loss,
-// which does not measure the policy: then Score returns NaN.
+// Score returns a mean return unchanged. Training from demonstrations without evaluations has only a loss, which does
+// not measure the policy, so Score returns NaN.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

@@ -42,8 +42,8 @@ func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { retu
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a value to a metric that the program defines. The metric is the mean of the values of all ranks. A rank may
-// add no value.
+// Log adds a value to a metric that the program defines. The metric is the mean of the values of all ranks. A rank need
+// not add a value.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
 // Carry registers a component that the program itself has launched, so that its workers keep their state when they move
@@ -143,8 +143,9 @@ func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 	return r.Evaluate(ctx)
 }
 
-// Evaluate plays one episode in every evaluation environment with the newest weights, for the metrics eval/*. The
-// rollouts' weights do not change. The configuration must have evaluations (runner.val_check_interval).
+// Evaluate plays env.eval.rollout_epoch episodes in every evaluation environment with the newest weights, for the
+// metrics eval/*. The rollouts' weights do not change. The configuration must have evaluations
+// (runner.val_check_interval).
 func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	if !r.plan.Config.Evaluates() {
 		return errors.New("embodied runner: evaluate: the configuration has no evaluations " +

@@ -91,15 +91,15 @@ func (j *Job) Moved(to *Job) (*Job, error) {
 		}
 	}
 	c := j.Config
-	if r := to.shared(); c.Deals() && !c.Cluster.UsePreProcessPolicy && r >= 0 && j.shared() < 0 {
+	if r := to.sharedRank(); c.Deals() && !c.Cluster.UsePreProcessPolicy && r >= 0 && j.sharedRank() < 0 {
 		return nil, fmt.Errorf("rank %d has actors and rollout workers: expected them apart, as now "+
 			"(cluster.use_pre_process_policy false)", r)
 	}
 	return &moved, nil
 }
 
-// shared returns a rank with both actors and rollout workers. It returns -1 if there is none.
-func (j *Job) shared() int {
+// sharedRank returns a rank with both actors and rollout workers. It returns -1 if there is none.
+func (j *Job) sharedRank() int {
 	for _, r := range j.Placement.Ranks("rollout") {
 		if slices.Contains(j.Placement.Ranks("actor"), r) {
 			return r

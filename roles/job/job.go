@@ -63,8 +63,8 @@ func (j *Job) Async() bool { return j.Config.Runner.Async && j.Config.Trains() }
 // SendsPatches reports whether weights are sent as changes to the initial weights.
 func (j *Job) SendsPatches() bool { return j.Config.WeightSyncer.Type == config.WeightSyncPatch }
 
-// SyncsAt reports whether the iteration after step begins with the newest weights. It is true for every iteration after
-// a checkpoint of an asynchronous run.
+// SyncsAt reports whether the iteration after step begins with the newest weights. It is always true in an asynchronous
+// run.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
 
 // EvaluatesAt reports whether an evaluation follows step.

@@ -79,20 +79,20 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	return fmt.Errorf("model: %s (%v%v) is in it, and is no tensor of this policy", h.Name, h.DType, h.Shape)
 }
 
-// Fit compares a list of tensors with the tensors want. It returns an error unless names and shapes are equal and all
-// listed tensors are float32.
-func Fit(have, want []tensor.Field) error {
-	for _, f := range want {
-		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
+// Fit compares a list of tensors with the expected tensors. It returns an error unless names and shapes are equal and
+// all listed tensors are float32.
+func Fit(listed, expected []tensor.Field) error {
+	for _, f := range expected {
+		i := slices.IndexFunc(listed, func(h tensor.Field) bool { return h.Name == f.Name })
 		if i < 0 {
 			return fmt.Errorf("model: no %s %v in it: expected the tensors of this model", f.Name, f.Shape)
 		}
-		if h := have[i]; h.DType != tensor.F32 || !slices.Equal(h.Shape, f.Shape) {
+		if h := listed[i]; h.DType != tensor.F32 || !slices.Equal(h.Shape, f.Shape) {
 			return fmt.Errorf("model: %s is %v%v, this model's is %v", f.Name, h.DType, h.Shape, f.Shape)
 		}
 	}
-	if len(have) != len(want) {
-		return fmt.Errorf("model: it has %d tensors, this model has %d", len(have), len(want))
+	if len(listed) != len(expected) {
+		return fmt.Errorf("model: it has %d tensors, this model has %d", len(listed), len(expected))
 	}
 	return nil
 }
@@ -154,10 +154,10 @@ func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 	return err
 }
 
-// Load reads the values of p from the file, directly into the memory of p. The argument whole declares the network of
-// which p has slices; it may be p itself. The tensors of the file must fit whole: see FitModel.
-func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
-	if err := FitModel(whole, f.Fields); err != nil {
+// Load reads the values of p from the file, directly into the memory of p. p may have slices of a larger network.
+// network declares this network, and may be p itself. The tensors of the file must fit network: see FitModel.
+func (f *TensorFile) Load(p, network *nn.Params[float32]) error {
+	if err := FitModel(network, f.Fields); err != nil {
 		return err
 	}
 	mine := ModelDict(p)

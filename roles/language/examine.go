@@ -96,8 +96,8 @@ type examination struct {
 	from  string // folder or file of the model
 }
 
-// load makes the examinees on all ranks, and calls the function prepare with each of them. An error of prepare is a
-// mistake of the user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
+// load makes the examinees on all ranks, and calls prepare for each of them. An error of prepare is a mistake of the
+// user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
@@ -144,8 +144,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares calls the function evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the
-// order of the copies.
+// shares calls evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in the order of
+// the copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
 	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
 	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)
@@ -184,8 +184,8 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 
 // openModel opens the trained tensors, and returns their folder or file and the open file. It takes the first of these:
 // the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the newest checkpoint
-// of the run. Without trained tensors f is nil, and from is the folder or file of l's weights.
-func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
+// of the run. If there are no trained tensors, f is nil, and path is the folder or file of l's weights.
+func openModel(cfg *config.Config, l *plan.Language, dir string) (path string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.BaseWeights.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {

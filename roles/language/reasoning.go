@@ -89,8 +89,8 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// around returns the channels to and from a component. They are nil at the ends of the pipeline.
-func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
+// channelsOf returns the channels to and from a component. They are nil at the ends of the pipeline.
+func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {
 		in = r.channels[stage-1]
@@ -170,31 +170,31 @@ func (r *ReasoningRunner) generate(ctx context.Context) error {
 
 // generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the answers.
 func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
-	_, out := r.around("rollout")
+	_, out := r.channelsOf("rollout")
 	calls := []*spmd.Future[loop.None]{
 		loop.Call(ctx, r.Rollout, "generate", func(ctx context.Context, w *worker.RolloutWorker) error {
 			return w.Generate(ctx, r.loop.GlobalStep(), n, out)
 		})}
 	if r.Reward != nil {
-		in, out := r.around("reward")
+		in, out := r.channelsOf("reward")
 		calls = append(calls, loop.Call(ctx, r.Reward, "score", func(ctx context.Context,
 			w *worker.RewardWorker) error {
 			return w.Score(ctx, in, out)
 		}))
 	}
 	if r.Inference != nil {
-		in, out := r.around("inference")
+		in, out := r.channelsOf("inference")
 		calls = append(calls, loop.Call(ctx, r.Inference, "infer",
 			func(ctx context.Context, w *worker.InferenceWorker) error { return w.Infer(ctx, in, out) }))
 	}
 	if r.Critic != nil {
-		in, out := r.around("critic")
+		in, out := r.channelsOf("critic")
 		calls = append(calls, loop.Call(ctx, r.Critic, "value", func(ctx context.Context,
 			w *worker.CriticWorker) error {
 			return w.Value(ctx, r.loop.GlobalStep(), in, out)
 		}))
 	}
-	in, _ := r.around("actor")
+	in, _ := r.channelsOf("actor")
 	calls = append(calls, loop.Call(ctx, r.Actor, "receive", func(ctx context.Context,
 		w *worker.ReasoningWorker) error {
 		return w.Receive(ctx, r.loop.GlobalStep(), in)

@@ -201,8 +201,8 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker, unless part is the worker itself,
-// which then stays.
+// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker. But if part is the worker itself,
+// the worker stays.
 func (m mover) Retire(part any) error {
 	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
 		return w.Retire(part)

@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Divide launches a group that evaluates with copies of a model. The argument size is the number of members that share
-// one copy. There are w.Size()/size copies, and at least one, so a rank may have several members. The axes of the group
-// are Data, over the copies, and Tensor, over the members of a copy. Divide calls the function new for each member on
-// this rank. The argument line connects the members of its copy. Collective over the world: see spmd.Launch.
+// Divide launches a group that evaluates with copies of a model. Each copy is divided among size members. There are
+// w.Size()/size copies, and at least one, so a rank may have several members. The axes of the group are Data, over the
+// copies, and Tensor, over the members of a copy. Divide calls newWorker for each member on this rank, with the line
+// that connects the members of its copy. Collective over the world: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
-	new func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
+	newWorker func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)
 	spec := spmd.GroupSpec{Name: "model", Comms: []string{Layers},
 		Axes: []spmd.Axis{{Name: Data, Size: copies}, {Name: Tensor, Size: size}}}
@@ -25,6 +25,6 @@ func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 		if err != nil {
 			return worker, err
 		}
-		return new(m, line)
+		return newWorker(m, line)
 	})
 }

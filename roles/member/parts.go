@@ -31,15 +31,14 @@ func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 		Blocks: []nn.Block{s.Block(whole).Times(t.DType().Size())}}
 }
 
-// PartsOf returns a Part for every parameter and buffer of the whole network, in its order. whole declares this
-// network, and p holds the member's part of it. A tensor that p lacks has a Part without memory. The names begin with
-// prefix.
-func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
+// PartsOf returns a Part for every parameter and buffer of network, in its order. network declares the whole network,
+// and p holds the member's part of it. A tensor that p lacks has a Part without memory. The names begin with prefix.
+func PartsOf(file, prefix string, p, network *nn.Params[float32]) (parts []Part) {
 	mine, index := p.Layout(), map[string]int{}
 	for i, f := range mine.Fields() {
 		index[f.Name] = i
 	}
-	for _, f := range whole.Layout().Fields() {
+	for _, f := range network.Layout().Fields() {
 		part := Part{File: file, Field: tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape}}
 		if i, ok := index[f.Name]; ok {
 			part.Memory = p.State()[mine.Offset(i):][:mine.Fields()[i].Bytes()]
@@ -51,14 +50,14 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 }
 
 // FlatPart returns t as a Part of a flat tensor, which has one element for each parameter of the whole network and for
-// each gap between parameters. whole declares this network. t has the elements for p.Data[lo:lo+t.Len()].
-func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
-	_, n := whole.Range(0, len(whole.Fields)-1)
+// each gap between parameters. network declares this network. t has the elements for p.Data[lo:lo+t.Len()].
+func FlatPart(file, name string, t tensor.Tensor, lo int, p, network *nn.Params[float32]) Part {
+	_, n := network.Range(0, len(network.Fields)-1)
 	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),
 		Gaps: true}
 	blocks := []nn.Block{{Len: n, Stride: n, Count: 1}}
 	if len(p.Data) < n {
-		blocks = p.Blocks(whole)
+		blocks = p.Blocks(network)
 	}
 	for _, b := range blocks {
 		for _, c := range b.Clip(lo, lo+t.Len()) {
@@ -69,8 +68,8 @@ func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[fl
 }
 
 // within calls f for each contiguous run of the part's bytes in [lo, hi) of the whole tensor. f gets the offset of the
-// run in the whole tensor (at), its offset in Memory (here), and its length (n).
-func (p *Part) within(lo, hi int, f func(at, here, n int)) {
+// run in the whole tensor, its offset in Memory, and its length.
+func (p *Part) within(lo, hi int, f func(offset, inMemory, n int)) {
 	for _, b := range p.Blocks {
 		b.Within(lo, hi, f)
 	}

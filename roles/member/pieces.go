@@ -52,9 +52,9 @@ type holder struct {
 	needed []nn.Block // the blocks of Part that no earlier holder has
 }
 
-// Collect calls the function write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send
-// pieces of their parts, so the memory of parts must not change. Ranks with parts return after write has returned on
-// rank 0, even if it failed. Collective over the members of g. comm is a communicator of the same members.
+// Collect calls write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send pieces of their
+// parts, so the memory of parts must not change. Ranks with parts return after write has returned on rank 0, even if
+// write has failed. Collective over the members of g. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)
@@ -275,10 +275,10 @@ type Source struct {
 }
 
 // Fits returns an error unless the sources have the tensors of all parts.
-func Fits(from []Source, parts []Part) error {
+func Fits(sources []Source, parts []Part) error {
 	for _, p := range parts {
 		var all []tensor.Field
-		for _, s := range from {
+		for _, s := range sources {
 			if s.File == p.File {
 				all = s.Fields
 			}
@@ -297,16 +297,16 @@ func Fits(from []Source, parts []Part) error {
 
 // Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may be of the same tensor. All
 // ranks pass the same sources, except that only rank 0 has readers. Collective over the members of g.
-func Distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part) error {
-	return distribute(ctx, g, from, parts, PieceBytes)
+func Distribute(ctx context.Context, g *collectives.Group, sources []Source, parts []Part) error {
+	return distribute(ctx, g, sources, parts, PieceBytes)
 }
 
-func distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part, piece int) error {
-	if err := Fits(from, parts); err != nil {
+func distribute(ctx context.Context, g *collectives.Group, sources []Source, parts []Part, piece int) error {
+	if err := Fits(sources, parts); err != nil {
 		return err
 	}
 	var buf []byte
-	for _, s := range from {
+	for _, s := range sources {
 		into := map[string][]*Part{}
 		for i := range parts {
 			if p := &parts[i]; p.File == s.File {

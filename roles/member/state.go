@@ -22,7 +22,7 @@ type Share struct {
 const TakenRollouts = "rollouts"
 
 // Rollouts returns the number of rollouts of each environment that the actors have received. If the state does not
-// count them, each iteration had one rollout, and the result is step, the number of iterations.
+// count them, each iteration had one rollout. Then the result is step, the number of iterations.
 func (st State) Rollouts(step int64) int64 {
 	if t, ok := st.Trainer.Get(TakenRollouts); ok {
 		return t.I64()[0]

@@ -4,20 +4,20 @@ import "math"
 
 // answer estimates rollouts of a language model by a closed form. Each rollout worker answers its prompts in stages.
 // Other workers process answers as they arrive: see choice.after. All workers on a node share its cores.
-func (c *choice) answer(m *Machine, p *Profile) played {
+func (c *choice) answer(m *Machine, p *Profile) rolloutRun {
 	w := &p.Work
 	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
 	inStage := math.Ceil(each / float64(c.stages))
 	call := c.rollout.call(m, p, OpGenerate, inStage*float64(w.Answers))
 	stages := math.Ceil(each / inStage)
-	k := c.rollout.computing()
+	k := c.rollout.activeThreads()
 	slow := slowdown(m, p, OpGenerate, k)
 	generated := stages * (call.Seconds - call.Busy + call.Busy*slow)
-	result := played{seconds: generated, bound: "rollout workers, which generate"}
+	result := rolloutRun{seconds: generated, bound: "rollout workers, which generate"}
 	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // fraction of the cores that generate answers
 	longest, last, shared := generated, 0.0, generated
 	for _, s := range c.after(w) {
-		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.computing())
+		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.activeThreads())
 		// A replica finishes its prompts one after the other, so about one prompt's share of this work follows the last
 		// answer.
 		last += work / max(1, each)

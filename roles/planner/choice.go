@@ -23,8 +23,8 @@ type choice struct {
 // newChoice returns the choice for a layout.
 func newChoice(l *Layout) *choice {
 	c := &choice{nodes: l.Nodes, stages: l.Stages}
-	for i, of := range l.all() {
-		*c.all()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
+	for i, of := range l.components() {
+		*c.groups()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
 	}
 	if c.rollout != nil {
 		c.trips = meet(c.rollout, c.actor, l.Nodes).worst
@@ -44,16 +44,16 @@ func (c *choice) detour() {
 	}
 }
 
-// all returns the groups in the order of Layout.all.
-func (c *choice) all() [6]**group {
+// groups returns the groups in the order of Layout.components.
+func (c *choice) groups() [6]**group {
 	return [...]**group{&c.actor, &c.env, &c.rollout, &c.reward, &c.inference, &c.critic}
 }
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
 	l := Layout{Nodes: c.nodes, Threads: c.threads, Stages: c.stages}
-	for i, of := range l.all() {
-		g := *c.all()[i]
+	for i, of := range l.components() {
+		g := *c.groups()[i]
 		if g == nil {
 			continue
 		}
@@ -71,7 +71,7 @@ func (c *choice) layout() Layout {
 // components on other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
-	for _, of := range c.all() {
+	for _, of := range c.groups() {
 		g := *of
 		if g == nil {
 			continue
@@ -92,7 +92,7 @@ func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
 // used returns the bits of the ranks 64·i to 64·i + 63. A bit is set if its rank has a member.
 func (c *choice) used(i int) (bits uint64) {
-	for _, of := range c.all() {
+	for _, of := range c.groups() {
 		if g := *of; g != nil {
 			bits |= g.bits[i]
 		}
@@ -114,7 +114,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
 	actor := w.part(c.actor.mesh).Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
-	each := [...]int64{actor, 0, 0, b.Reward, 0, 0} // bytes of a member, in the order of all
+	each := [...]int64{actor, 0, 0, b.Reward, 0, 0} // bytes of a member, in the order of groups
 	if c.env != nil {
 		each[1] = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
@@ -129,7 +129,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 		each[5] = w.part(c.critic.mesh).Critic
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
-	groups := c.all()
+	groups := c.groups()
 	for n := range c.actor.perNode {
 		need := perRank
 		for i, of := range groups {

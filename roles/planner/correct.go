@@ -18,9 +18,10 @@ type Trial struct {
 // attributes further time to the work of the phase.
 const callsAtMost = 500e-6
 
-// Correct sets p.Real from real iterations with one worker per component. In the trial inTurn, all workers ran in one
-// goroutine, without messages. In the trial messages, which may be nil, they exchanged messages in each step.
-func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
+// Correct sets p.Real from real iterations with one worker per component. inTurn is a trial in which all workers ran in
+// one goroutine, without messages. withMessages is a trial in which they exchanged messages in each step. It may be
+// nil.
+func Correct(m *Machine, p *Profile, inTurn Trial, withMessages *Trial) {
 	p.Real = Real{Calls: map[string]float64{}, Scale: map[string]float64{}}
 	made := Predict(m, p, inTurn.Layout, Steady())
 	rest := inTurn.Step
@@ -42,9 +43,9 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 		p.Real.Scale[ActorTraining] = max(1, f)
 	}
 	p.Real.Rest = max(0, rest)
-	if w := &p.Work; messages != nil && w.Steps > 0 {
-		with := Predict(m, p, messages.Layout, Steady())
-		late := messages.Phases[GenerateRollouts] - with.Phase(GenerateRollouts).Seconds
+	if w := &p.Work; withMessages != nil && w.Steps > 0 {
+		with := Predict(m, p, withMessages.Layout, Steady())
+		late := withMessages.Phases[GenerateRollouts] - with.Phase(GenerateRollouts).Seconds
 		scale := 1.0
 		if f := p.Real.Scale[GenerateRollouts]; f > 0 {
 			scale = f

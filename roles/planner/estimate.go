@@ -2,15 +2,15 @@ package planner
 
 import "math"
 
-// estimateSteps estimates rollouts in environments by a closed form. S is the number of stages, and a rollout worker
-// has lanes routes in each stage. The period of a step is the longest of five times:
+// estimateSteps estimates rollouts in environments by a closed form. S is the number of stages, and lanes is the number
+// of routes of a rollout worker in each stage. The period of a step is the longest of five times:
 //
 //	L1  step + inference + two messages: the latency of a step
 //	L2  S·step: an env worker steps its stages in turn
 //	L3  S·lanes·inference: a rollout worker serves its routes in turn
 //	L4  core seconds of all members of a node in a step, divided by the number of cores
 //	L5  reward workers: the time for the rewards of all their routes, or the latency of one route
-func (c *choice) estimateSteps(m *Machine, p *Profile) played {
+func (c *choice) estimateSteps(m *Machine, p *Profile) rolloutRun {
 	w, s := &p.Work, c.stages
 	each, share := w.Envs/s/len(c.env.ranks), w.Envs/s/len(c.rollout.ranks) // rows of a stage at each worker
 	lanes, rows := math.Ceil(float64(share)/float64(each)), min(each, share)
@@ -28,7 +28,7 @@ func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	most *= p.Factor(OpInfer, float64(m.Cores)) / float64(m.Cores)
 	if c.steps.inline {
 		period := max(stages*lanes*(step.Seconds+infer.Seconds), most, scored.Seconds)
-		return played{seconds: float64(w.Epochs) * (n*period + stages*lanes*infer.Seconds),
+		return rolloutRun{seconds: float64(w.Epochs) * (n*period + stages*lanes*infer.Seconds),
 			bound: "steps and inferences in turn"}
 	}
 	link := m.link(c.steps.worst)
@@ -36,7 +36,7 @@ func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 		link.Time(float64(w.Bytes.Action)*float64(rows))
 	period := max(step.Seconds+infer.Seconds+hops, stages*step.Seconds, stages*lanes*infer.Seconds, most,
 		scored.Seconds)
-	return played{seconds: float64(w.Epochs) * (n*period + infer.Seconds + hops), bound: "the longest of five"}
+	return rolloutRun{seconds: float64(w.Epochs) * (n*period + infer.Seconds + hops), bound: "the longest of five"}
 }
 
 // rewards returns the time that a reward worker takes to score one step of all its routes. The job has this many

@@ -61,7 +61,7 @@ type cores struct {
 	stamp  int                 // the stamp of this node's latest event; older events do not count
 }
 
-// A job is a computation that ends when the node's done reaches end.
+// A job is a computation that ends when cores.done reaches end.
 type job struct {
 	end  float64
 	proc int
@@ -73,7 +73,7 @@ type queue struct {
 	room   int    // items that may still be put
 	getter int    // process that waits for an item; -1 if there is none
 	putter int    // process that waits for room; -1 if there is none
-	waits  action // the putter's put
+	waits  action // the action of the putter
 	tags   []int  // of an inbox: the tags of the items in it
 }
 
@@ -116,13 +116,13 @@ type sharing struct {
 	since   float64 // the time of the last change
 }
 
-// change adds n to the number of members that compute an operation. The argument what is its name.
-func (s *sharing) change(what string, n, now float64) {
+// change adds n to the number of members that compute op.
+func (s *sharing) change(op string, n, now float64) {
 	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
 		s.spent = s.spent.plus((now-s.since)/all, s.present)
 	}
 	s.since = now
-	s.present.add(what, n)
+	s.present.add(op, n)
 }
 
 // newEngine returns an engine with this many nodes and ranks. slow(k) is the factor by which k concurrent computations
@@ -154,10 +154,9 @@ func (e *engine) add(x event) {
 	heap.Push(&e.agenda, x)
 }
 
-// run handles events until none is left, or until e.events reaches the limit most. It returns the time of the last
-// event.
-func (e *engine) run(most int) float64 {
-	for len(e.agenda) > 0 && e.events < most {
+// run handles events until none is left, or until e.events reaches limit. It returns the time of the last event.
+func (e *engine) run(limit int) float64 {
+	for len(e.agenda) > 0 && e.events < limit {
 		x := heap.Pop(&e.agenda).(event)
 		if x.what == finishes && x.stamp != e.nodes[x.index].stamp {
 			continue
@@ -301,7 +300,7 @@ func (n *cores) push(j job) {
 	n.active = append(n.active, j)
 	for i := len(n.active) - 1; i > 0; {
 		up := (i - 1) / 2
-		if !before(n.active[i], n.active[up]) {
+		if !less(n.active[i], n.active[up]) {
 			return
 		}
 		n.active[i], n.active[up] = n.active[up], n.active[i]
@@ -317,7 +316,7 @@ func (n *cores) pop() job {
 	for i := 0; ; {
 		least := i
 		for _, c := range []int{2*i + 1, 2*i + 2} {
-			if c < last && before(n.active[c], n.active[least]) {
+			if c < last && less(n.active[c], n.active[least]) {
 				least = c
 			}
 		}
@@ -329,5 +328,5 @@ func (n *cores) pop() job {
 	}
 }
 
-// before orders jobs by end, and jobs with equal ends by process.
-func before(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }
+// less orders jobs by end, and jobs with equal ends by process.
+func less(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

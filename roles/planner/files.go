@@ -59,9 +59,9 @@ type Identity struct {
 	Job   string // hash of the configuration: see Profile.Job
 }
 
-// Fits returns an error if p is from another build, host or job than id. If elsewhere is true, the host may differ,
+// Fits returns an error if p is from another build, host or job than id. If anyHost is true, the host may differ,
 // because the user describes the machine.
-func (p *Profile) Fits(id Identity, elsewhere bool) error {
+func (p *Profile) Fits(id Identity, anyHost bool) error {
 	var errs []error
 	want := func(what, has, here, remedy string) {
 		if has != "" && here != "" && has != here {
@@ -71,7 +71,7 @@ func (p *Profile) Fits(id Identity, elsewhere bool) error {
 	}
 	want("job", p.Job, id.Job, "a profile of this configuration; rlinf plan --save-profile FILE measures it")
 	want("build", p.Build, id.Build, "a profile by this program; rlinf plan --save-profile FILE measures again")
-	if !elsewhere {
+	if !anyHost {
 		want("machine", p.Host, id.Host, "a profile of this host, or --machine FILE, which describes the other one")
 	}
 	return errors.Join(errs...)

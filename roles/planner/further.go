@@ -8,9 +8,9 @@ import (
 // mostExtended is the number of choices at which extend stops.
 const mostExtended = 5000
 
-// further returns the names of the job's components other than actor, env and rollout.
-func (s *Space) further() (names []string) {
-	all := new(Layout).all()
+// otherNames returns the names of the job's components other than actor, env and rollout.
+func (s *Space) otherNames() (names []string) {
+	all := new(Layout).components()
 	for _, of := range all[3:] {
 		if _, has := s.Further[of.name]; has || s.Fixed[of.name] != nil {
 			names = append(names, of.name)
@@ -19,11 +19,11 @@ func (s *Space) further() (names []string) {
 	return names
 }
 
-// extend adds the components of Space.further to the choices in list. It places a component on the ranks of the actors,
+// extend adds the components of otherNames to the choices in list. It places a component on the ranks of the actors,
 // the ranks of the rollout workers, or idle ranks: on all of them or only the first. It starts with the fastest choices
 // that fit into memory. Of choices that differ only in their ranks, it extends one.
 func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
-	names := s.further()
+	names := s.otherNames()
 	if len(names) == 0 {
 		return list
 	}
@@ -66,36 +66,36 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 		return list
 	}
 	l := c.layout()
-	all := l.all()
+	all := l.components()
 	at := slices.IndexFunc(all[:], func(x component) bool { return x.name == names[0] })
-	for _, mesh := range s.furtherMeshes(names[0], c.actor.mesh) {
-		for _, ranks := range s.furtherSets(w, &l, names[0], mesh) {
+	for _, mesh := range s.otherMeshes(names[0], c.actor.mesh) {
+		for _, ranks := range s.otherSets(w, &l, names[0], mesh) {
 			x := c
-			*x.all()[at] = newGroup(ranks, s.Nodes, mesh)
+			*x.groups()[at] = newGroup(ranks, s.Nodes, mesh)
 			list = s.place(w, x, names[1:], list)
 		}
 	}
 	return list
 }
 
-// furtherMeshes returns the meshes that a search tries for a further component: the configured mesh, the actors' mesh
-// and the zero Mesh, as far as s.Free allows.
-func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
+// otherMeshes returns the meshes that a search tries for a component of otherNames: the configured mesh, the actors'
+// mesh and the zero Mesh, as far as s.Free allows.
+func (s *Space) otherMeshes(component string, actor Mesh) []Mesh {
 	now := s.Meshes[component].size()
 	list := []Mesh{now}
 	if s.Move {
 		return list
 	}
 	for _, other := range []Mesh{actor, {}} {
-		if mesh := s.Free[component].of(now, other); !slices.Contains(list, mesh) {
+		if mesh := s.Free[component].merge(now, other); !slices.Contains(list, mesh) {
 			list = append(list, mesh)
 		}
 	}
 	return list
 }
 
-// furtherSets returns the placements that a search tries for a further component of l with this mesh.
-func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
+// otherSets returns the placements that a search tries for a component of otherNames with this mesh.
+func (s *Space) otherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
 	}
@@ -113,10 +113,11 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (li
 	}
 	members := mesh.Members()
 	if n := s.Further[component]; n > 0 {
-		return dealt(n*members, sets)
+		return distribute(n*members, sets)
 	}
 	for _, set := range sets {
-		if set = whole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has a prompt
+		// Each replica needs a prompt.
+		if set = placeWhole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts {
 			list = append(list, set)
 		}
 	}

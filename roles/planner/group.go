@@ -13,8 +13,8 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of the members on these ranks, or nil if there are none. Their replicas shard models by
-// mesh. Rank r of the world is on node nodes[r].
+// newGroup returns the group of the members on these ranks, or nil if there are none. mesh describes how their replicas
+// shard models. Rank r of the world is on node nodes[r].
 func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	if len(ranks) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	}
 	for i, r := range ranks {
 		if first := i - i%mesh.Members(); first < i {
-			g.inside = max(g.inside, apart(ranks[first], r, nodes))
+			g.inside = max(g.inside, distance(ranks[first], r, nodes))
 		}
 		n := nodes[r]
 		if g.perNode[n]++; g.perNode[n] == 1 {
@@ -45,7 +45,7 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 // slow each other down.
 func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
 	t := g.call(m, p, op, rows)
-	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
+	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.activeThreads())
 }
 
 // disjoint reports whether g and h have no rank in common.
@@ -70,8 +70,8 @@ const (
 // link returns the link between two members at distance l.
 func (m *Machine) link(l level) Link { return [...]Link{m.Process, m.SameNode, m.Network}[l] }
 
-// apart returns the distance between two ranks.
-func apart(a, b int, nodes []int) level {
+// distance returns the distance between two ranks.
+func distance(a, b int, nodes []int) level {
 	switch {
 	case a == b:
 		return sameRank
@@ -92,7 +92,7 @@ type meeting struct {
 func meet(a, b *group, nodes []int) meeting {
 	m := meeting{inline: true}
 	for i, j := 0, 0; i < len(a.ranks) && j < len(b.ranks); {
-		m.worst = max(m.worst, apart(a.ranks[i], b.ranks[j], nodes))
+		m.worst = max(m.worst, distance(a.ranks[i], b.ranks[j], nodes))
 		endA, endB := (i+1)*len(b.ranks), (j+1)*len(a.ranks)
 		m.inline = m.inline && a.ranks[i] == b.ranks[j] && endA <= endB && (i*len(b.ranks) >= j*len(a.ranks))
 		if endA <= endB {

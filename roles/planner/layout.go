@@ -14,7 +14,7 @@ type Layout struct {
 	Actor   []int `json:"actor"`         // the rank of each actor
 	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty if the job has none
 	Env     []int `json:"env,omitempty"` // the rank of each env worker; empty if the job has none
-	// Reward, Inference and Critic are the ranks of further workers. A list is empty if the job has no such workers.
+	// Reward, Inference and Critic are the ranks of other workers. A list is empty if the job has no such workers.
 	Reward    []int `json:"reward,omitempty"`
 	Inference []int `json:"inference,omitempty"`
 	Critic    []int `json:"critic,omitempty"`
@@ -24,7 +24,7 @@ type Layout struct {
 	// Meshes has the mesh of each component that shards a model.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
 	// Threads has the number of threads of an actor, and of a rollout worker, in a job with a language model. Inference
-	// and critic workers have the number of an actor.
+	// and critic workers have as many threads as an actor.
 	Threads map[string]int `json:"threads,omitempty"`
 }
 
@@ -54,15 +54,15 @@ type component struct {
 	ranks *[]int
 }
 
-// all returns the components that a job may have, in the order in which texts name them.
-func (l *Layout) all() [6]component {
+// components returns the components that a job may have, in the order in which texts name them.
+func (l *Layout) components() [6]component {
 	return [...]component{{"actor", &l.Actor}, {"env", &l.Env}, {"rollout", &l.Rollout}, {"reward", &l.Reward},
 		{"inference", &l.Inference}, {"critic", &l.Critic}}
 }
 
 // Components returns the names of the components that have members.
 func (l *Layout) Components() (names []string) {
-	for _, c := range l.all() {
+	for _, c := range l.components() {
 		if len(*c.ranks) > 0 {
 			names = append(names, c.name)
 		}
@@ -72,7 +72,7 @@ func (l *Layout) Components() (names []string) {
 
 // Ranks returns the ranks of a component's members. It returns nil if there are none.
 func (l *Layout) Ranks(component string) []int {
-	for _, c := range l.all() {
+	for _, c := range l.components() {
 		if c.name == component && len(*c.ranks) > 0 {
 			return *c.ranks
 		}
@@ -82,7 +82,7 @@ func (l *Layout) Ranks(component string) []int {
 
 // Place sets the ranks of a component's members. It ignores a component that a Layout does not have.
 func (l *Layout) Place(component string, ranks []int) {
-	for _, c := range l.all() {
+	for _, c := range l.components() {
 		if c.name == component {
 			*c.ranks = ranks
 		}
@@ -104,8 +104,8 @@ func (m Moves) All() (n int) {
 // members.
 func (l *Layout) Moves(from *Layout) Moves {
 	moves := Moves{}
-	before := from.all()
-	for i, c := range l.all() {
+	before := from.components()
+	for i, c := range l.components() {
 		for k, rank := range *c.ranks {
 			if rank != (*before[i].ranks)[k] {
 				moves[c.name]++
@@ -118,7 +118,7 @@ func (l *Layout) Moves(from *Layout) Moves {
 // Idle returns the ranks without a member.
 func (l *Layout) Idle() (ranks []int) {
 	used := make([]bool, len(l.Nodes))
-	for _, c := range l.all() {
+	for _, c := range l.components() {
 		for _, r := range *c.ranks {
 			used[r] = true
 		}
@@ -131,9 +131,9 @@ func (l *Layout) Idle() (ranks []int) {
 	return ranks
 }
 
-// simpler orders layouts with equal times. If s.Move is true, fewer moves from the present layout come first. Then
-// fewer parts come first (see choice.parts), and then fewer idle ranks.
-func (s *Space) simpler(a, b *Layout) int {
+// bySimplicity orders layouts with equal times. If s.Move is true, layouts with fewer moves from the present layout
+// come first. Then layouts with fewer parts come first (see choice.parts), and then those with fewer idle ranks.
+func (s *Space) bySimplicity(a, b *Layout) int {
 	moves := 0
 	if s.Move {
 		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()

@@ -36,7 +36,7 @@ func (l Link) Time(bytes float64) float64 { return l.Latency + bytes*l.PerByte }
 func Usual() Link { return Link{Latency: 50e-6, PerByte: 1e-9} }
 
 // between returns the link between two ranks.
-func (m *Machine) between(a, b int, nodes []int) Link { return m.link(apart(a, b, nodes)) }
+func (m *Machine) between(a, b int, nodes []int) Link { return m.link(distance(a, b, nodes)) }
 
 // check returns an error if m has an impossible number.
 func (m *Machine) check() error {

@@ -38,14 +38,14 @@ func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
 // Axes marks the numbers of a Mesh that a search may change.
 type Axes struct{ Pipeline, Tensor bool }
 
-// of returns the mesh m, with the marked numbers taken from the mesh other.
-func (a Axes) of(m, other Mesh) Mesh {
-	m, other = m.size(), other.size()
+// merge returns m with the marked numbers of source.
+func (a Axes) merge(m, source Mesh) Mesh {
+	m, source = m.size(), source.size()
 	if a.Pipeline {
-		m.Pipeline = other.Pipeline
+		m.Pipeline = source.Pipeline
 	}
 	if a.Tensor {
-		m.Tensor = other.Tensor
+		m.Tensor = source.Tensor
 	}
 	return m
 }
@@ -63,8 +63,8 @@ type Model struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part has the memory of one member, in bytes, if its replica shards the model by Mesh. It is the memory of the
-// largest member. It is 0 for a component that the job lacks.
+// A Part has the memory of the largest member of each component, in bytes, if replicas shard the model by Mesh. The
+// memory is 0 for components that the job lacks.
 type Part struct {
 	Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
@@ -85,9 +85,9 @@ func (w *Work) part(mesh Mesh) Part {
 	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
-// passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass. ways is 2
-// if each pass has a forward and a backward half, and 1 if it is only forward.
-func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64) {
+// passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.
+// directions is 2 if each pass has a forward and a backward half, and 1 if it is only forward.
+func (w *Work) passes(op string, rows float64) (n, tokens float64, directions float64) {
 	x := &w.Model
 	switch op {
 	case OpUpdate, OpCritic:
@@ -105,8 +105,8 @@ func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
 // call returns the time of a call of op on the rows of one replica, on idle nodes. Busy counts the seconds in which all
 // threads of a member compute. In each pass, members that shard a layer sum the hidden states twice per layer and at
-// both ends. Stages send hidden states to the next stage. They wait for each other at the start and the end of a call
-// or optimiser step.
+// both ends of the model. Stages send hidden states to the next stage. They wait for each other at the start and the
+// end of a call or optimiser step.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {

@@ -196,12 +196,12 @@ func TestTies(t *testing.T) {
 	many := Prediction{Seconds: 1, Layout: few.Layout}
 	many.Layout.Env, many.Layout.Rollout = []int{0, 1}, []int{0, 1}
 	list := []Prediction{many, few}
-	if byParts(list, new(Space).simpler); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
+	if byParts(list, new(Space).bySimplicity); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
 		t.Errorf("%v wins by less than 3 %%", list[0].Layout)
 	}
 	few.Seconds = 1.04
 	list = []Prediction{many, few}
-	if byParts(list, new(Space).simpler); list[0].Seconds != 1 {
+	if byParts(list, new(Space).bySimplicity); list[0].Seconds != 1 {
 		t.Errorf("%v wins with 4 %% more time", list[0].Layout)
 	}
 }

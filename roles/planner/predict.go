@@ -95,18 +95,18 @@ func Estimate(m *Machine, p *Profile, l Layout) Prediction {
 }
 
 // generate estimates the rollouts by a closed form.
-func (c *choice) generate(m *Machine, p *Profile) played {
+func (c *choice) generate(m *Machine, p *Profile) rolloutRun {
 	switch w := &p.Work; {
 	case w.Envs > 0 && c.env != nil:
 		return c.estimateSteps(m, p)
 	case w.Prompts > 0 && c.rollout != nil:
 		return c.answer(m, p)
 	}
-	return played{}
+	return rolloutRun{}
 }
 
 // predict predicts an iteration with the rollouts g.
-func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction {
+func (c *choice) predict(m *Machine, p *Profile, l Layout, g rolloutRun) Prediction {
 	pred := Prediction{Layout: l, Events: g.events, Spent: g.spent}
 	phases, seconds := c.phases(m, p, g)
 	pred.Phases, pred.Seconds = phases[:], seconds
@@ -115,7 +115,7 @@ func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction 
 }
 
 // phases returns the phases of an iteration with the rollouts g, and the seconds of the whole iteration.
-func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, seconds float64) {
+func (c *choice) phases(m *Machine, p *Profile, g rolloutRun) (list [4]Phase, seconds float64) {
 	w, r := &p.Work, &p.Real
 	weights, how := c.weights(m, w)
 	rollouts := Phase{GenerateRollouts, g.seconds + c.trip(m, w), g.bound}
@@ -143,9 +143,9 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 	return list, seconds
 }
 
-// overlap returns the seconds of an iteration in which rollouts go on while actors train. It is the longer of both
-// times and, with staleness n, at least the sum of all phases divided by n+1. overlap sets the phase of rollouts in
-// list to the time that actors wait for rollouts.
+// overlap returns the seconds of an iteration in which rollouts go on while actors train. This is the time of the
+// rollouts, or of the training if that is longer. With staleness n, it is also at least the sum of all phases divided
+// by n+1. overlap sets the phase of rollouts in list to the time that actors wait for rollouts.
 func overlap(list *[4]Phase, staleness int) (seconds float64) {
 	var sum float64
 	for _, f := range list {

@@ -88,13 +88,13 @@ type Crowd struct {
 	Factor float64 `json:"factor"`
 }
 
-// A Took has the time of a call and, as Busy, the core seconds in it.
+// A Took has the time of a call in seconds. Busy counts the core seconds in it.
 type Took struct{ Seconds, Busy float64 }
 
 // Time returns the time of a call of op with this many rows on an idle node. It interpolates between measured sizes.
 // Beyond them it follows a line a + c·rows with a, c >= 0. If only one size was measured, the time is proportional to
 // the rows. If none was measured, the time is 0.
-func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
+func (p *Profile) Time(op string, rows float64) Took { return curve(p.costsOf(op, 0)).timeOf(rows) }
 
 // Together returns the seconds of a sum or a gather of this many bytes over n actors of a node.
 func (p *Profile) Together(op string, n int, bytes float64) float64 {
@@ -118,7 +118,7 @@ func (p *Profile) Together(op string, n int, bytes float64) float64 {
 			break
 		}
 	}
-	t := curve(p.of(op, near)).at(bytes / 4).Seconds
+	t := curve(p.costsOf(op, near)).timeOf(bytes / 4).Seconds
 	return t * float64(n) / float64(near) // members of a node take turns on its cores
 }
 
@@ -137,10 +137,10 @@ func (p *Profile) Factor(op string, k float64) float64 {
 	return factor
 }
 
-// corrected returns the corrected seconds of a phase. work is its predicted time. messages is true for rollouts in
+// corrected returns the corrected seconds of a phase. work is its predicted time. hasMessages is true for rollouts in
 // which env and rollout workers exchange messages.
-func (r *Real) corrected(phase string, work float64, messages bool) float64 {
-	if f := r.Scale[phase]; messages && r.Apart > 0 {
+func (r *Real) corrected(phase string, work float64, hasMessages bool) float64 {
+	if f := r.Scale[phase]; hasMessages && r.Apart > 0 {
 		work *= r.Apart
 	} else if f > 0 {
 		work *= f
@@ -148,8 +148,8 @@ func (r *Real) corrected(phase string, work float64, messages bool) float64 {
 	return work + r.Calls[phase]
 }
 
-// of returns the costs of op for this number of members, sorted by rows.
-func (p *Profile) of(op string, members int) (costs []Cost) {
+// costsOf returns the costs of op for this number of members, sorted by rows.
+func (p *Profile) costsOf(op string, members int) (costs []Cost) {
 	for _, c := range p.Costs {
 		if c.Op == op && c.Members == members {
 			costs = append(costs, c)
@@ -162,8 +162,8 @@ func (p *Profile) of(op string, members int) (costs []Cost) {
 // A curve has the costs of one operation, sorted by rows.
 type curve []Cost
 
-// at returns the cost of a call with this many rows.
-func (c curve) at(rows float64) Took {
+// timeOf returns the cost of a call with this many rows.
+func (c curve) timeOf(rows float64) Took {
 	switch n := len(c); {
 	case n == 0:
 		return Took{}
@@ -211,7 +211,7 @@ func (c curve) line(value func(Cost) float64) stats.Line {
 	return stats.Fit(points)
 }
 
-// spread returns the Spread of the cost whose rows are nearest to the argument rows.
+// spread returns the Spread of the cost with the nearest number of rows.
 func (c curve) spread(rows float64) []float64 {
 	var near *Cost
 	for i := range c {

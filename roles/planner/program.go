@@ -1,11 +1,11 @@
 package planner
 
-// A program is a body that repeats sections of actions. It runs all sections in each epoch, and the actions of finally
+// A program is a body that repeats sections of actions. It runs all sections in each epoch, and the closing actions
 // once at the end.
 type program struct {
 	epochs   int
 	sections []section
-	finally  []action
+	closing  []action
 	draw     drawer
 
 	epoch, section, time, at int
@@ -41,9 +41,9 @@ func (p *program) next() action {
 		}
 		return p.drawn(a)
 	}
-	if p.at < len(p.finally) {
+	if p.at < len(p.closing) {
 		p.at++
-		return p.drawn(p.finally[p.at-1])
+		return p.drawn(p.closing[p.at-1])
 	}
 	return action{}
 }

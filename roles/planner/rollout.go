@@ -24,8 +24,8 @@ type Options struct {
 // Steady returns the options with which a search compares layouts: noise, and enough steps to reach a steady state.
 func Steady() Options { return Options{Noise: true, Seed: 1, Steps: 48} }
 
-// A played has the predicted time of an iteration's rollouts.
-type played struct {
+// A rolloutRun has the predicted time of an iteration's rollouts.
+type rolloutRun struct {
 	seconds float64
 	bound   string
 	share   float64 // fraction of the time in which the bound is busy
@@ -34,7 +34,7 @@ type played struct {
 }
 
 // play runs the rollouts of l in virtual time.
-func play(m *Machine, p *Profile, l *Layout, o Options) played {
+func play(m *Machine, p *Profile, l *Layout, o Options) rolloutRun {
 	steps := p.Work.Steps
 	if o.Steps <= 0 || steps <= o.Steps {
 		return playSteps(m, p, l, o, steps)
@@ -48,7 +48,7 @@ func play(m *Machine, p *Profile, l *Layout, o Options) played {
 }
 
 // playSteps runs the rollouts with this many steps per epoch.
-func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all played) {
+func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all rolloutRun) {
 	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: RoutesOf(p.Work.Envs, l),
 		parts: newUnion(len(l.Nodes))}
 	for _, r := range scene.routes {
@@ -60,7 +60,7 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all pla
 	byPart := map[int][]Route{}
 	var order []int
 	for _, r := range scene.routes {
-		part := scene.parts.of(l.Nodes[l.Env[r.Env]])
+		part := scene.parts.find(l.Nodes[l.Env[r.Env]])
 		if byPart[part] == nil {
 			order = append(order, part)
 		}
@@ -149,7 +149,7 @@ func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
 }
 
 // run runs the routes of one part.
-func (s *scene) run(list []Route) played {
+func (s *scene) run(list []Route) rolloutRun {
 	nodes, ranks := map[int]int{}, map[int]int{}
 	number := func(seen map[int]int, x int) int {
 		if _, ok := seen[x]; !ok {
@@ -190,7 +190,7 @@ func (s *scene) run(list []Route) played {
 		start(s.l.Reward[member], rewards[member])
 		kinds = append(kinds, "reward")
 	}
-	result := played{seconds: e.run(math.MaxInt), events: e.events}
+	result := rolloutRun{seconds: e.run(math.MaxInt), events: e.events}
 	s.judge(e, kinds, &result)
 	return result
 }
@@ -284,15 +284,15 @@ func (s *scene) ask(e *engine, rewards map[int]*server, r Route) (ask, rewarded 
 
 // call returns the action for a call of op on this many rows.
 func (s *scene) call(op string, rows int) action {
-	c := curve(s.p.of(op, 0))
-	t := c.at(float64(rows))
+	c := curve(s.p.costsOf(op, 0))
+	t := c.timeOf(float64(rows))
 	return action{kind: compute, what: op, busy: min(t.Busy, t.Seconds), wait: max(0, t.Seconds-t.Busy),
 		spread: c.spread(float64(rows))}
 }
 
 // judge sets r.spent from the ranks of e. It also sets r.bound to what bounds the run: the cores of a node, the workers
 // of one component, or the latency of a step.
-func (s *scene) judge(e *engine, kinds []string, r *played) {
+func (s *scene) judge(e *engine, kinds []string, r *rolloutRun) {
 	if r.seconds <= 0 {
 		return
 	}
@@ -335,8 +335,8 @@ func newUnion(n int) *union {
 	return u
 }
 
-// of returns the representative of the set of x.
-func (u *union) of(x int) int {
+// find returns the representative of the set of x.
+func (u *union) find(x int) int {
 	for u.up[x] != x {
 		u.up[x] = u.up[u.up[x]]
 		x = u.up[x]
@@ -346,6 +346,6 @@ func (u *union) of(x int) int {
 
 // join joins the sets of a and b. The smaller of the two representatives represents the result.
 func (u *union) join(a, b int) {
-	a, b = u.of(a), u.of(b)
+	a, b = u.find(a), u.find(b)
 	u.up[max(a, b)] = min(a, b)
 }

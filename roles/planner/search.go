@@ -54,12 +54,12 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.run(m, p, fit, s.simpler)
+	f.run(m, p, fit, s.bySimplicity)
 	if !s.Move {
 		f.Best = f.Best[:min(shown, len(f.Best))]
 	}
 	if runs {
-		f.Present = f.of(m, p, *s.Present)
+		f.Present = f.prediction(m, p, *s.Present)
 	}
 	f.Sensitive = sensitivities(m, p, f.Best)
 	return f, nil
@@ -149,8 +149,8 @@ func SteadyFor(l *Layout) Options {
 	return o
 }
 
-// of returns the prediction of l, from f.Best if it is there.
-func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
+// prediction returns the prediction of l. It takes it from f.Best if l is there.
+func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
 			return &f.Best[i]
@@ -214,7 +214,7 @@ type Sensitivity struct {
 	Winner string  `json:"winner"` // the layout that then wins
 }
 
-// sensitivities returns, for each entry, the factor nearest to 1 that makes another layout of best the winner: see
+// sensitivities returns, for each entry, the factor nearest to 1 that makes another of these layouts the winner: see
 // race.fastest.
 func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
 	if len(best) < 2 {
@@ -246,8 +246,8 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 	return list
 }
 
-// A race compares the best layouts, the winner first. It has the predicted seconds of each layout, and the seconds of
-// its closed form.
+// A race compares the best layouts, the winner first. It has the predicted seconds of each layout, and the seconds by
+// the closed form.
 type race []struct {
 	*choice
 	seconds, closed float64

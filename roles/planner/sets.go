@@ -2,9 +2,9 @@ package planner
 
 import "slices"
 
-// sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf these are
-// the ranks below c, the ranks from c on, and the ranks from c to 2c-1. Further sets are the first or last ranks of
-// each node, s.Groups and, if s.Move is true, the present ranks of each component.
+// sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf, these
+// include the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are the first or last
+// ranks of each node, s.Groups and, if s.Move is true, the present ranks of each component.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
@@ -36,21 +36,21 @@ func (s *Space) sets() (sets [][]int) {
 		add(g)
 	}
 	if s.Move {
-		for _, of := range s.Present.all() {
+		for _, of := range s.Present.components() {
 			add(slices.Compact(slices.Clone(*of.ranks)))
 		}
 	}
 	return sets
 }
 
-// inEachNode splits the ranks of the world into the first n ranks of each node and all others. The argument first is n.
-func (s *Space) inEachNode(first int) (ranks, others []int) {
+// inEachNode splits the ranks of the world into the first n ranks of each node and all others.
+func (s *Space) inEachNode(n int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
 		if of != node {
 			at, node = 0, of
 		}
-		if at < first {
+		if at < n {
 			ranks = append(ranks, r)
 		} else {
 			others = append(others, r)
@@ -119,7 +119,7 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 	}
 	n := mesh.Members()
 	for _, set := range sets {
-		set = whole(set, n)
+		set = placeWhole(set, n)
 		list = append(list, set)
 		if len(set) <= 8 {
 			list = append(list, repeated(set, 2))
@@ -133,7 +133,7 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	now := s.Present.Ranks(component)
 	list := [][]int{now}
-	for _, ranks := range dealt(n, sets) {
+	for _, ranks := range distribute(n, sets) {
 		if !slices.Equal(ranks, now) {
 			list = append(list, ranks)
 		}
@@ -141,17 +141,17 @@ func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	return list
 }
 
-// whole places complete replicas of n members on ranks. If the number of ranks is a multiple of n, each rank gets one
-// member. Otherwise each rank gets n members.
-func whole(ranks []int, n int) []int {
+// placeWhole places complete replicas of n members on ranks. If the number of ranks is a multiple of n, each rank gets
+// one member. Otherwise each rank gets n members.
+func placeWhole(ranks []int, n int) []int {
 	if len(ranks)%n == 0 {
 		return ranks
 	}
 	return repeated(ranks, n)
 }
 
-// dealt distributes n members evenly over the ranks of each set. It omits sets of more than n ranks.
-func dealt(n int, sets [][]int) (list [][]int) {
+// distribute distributes n members evenly over the ranks of each set. It omits sets of more than n ranks.
+func distribute(n int, sets [][]int) (list [][]int) {
 	for _, set := range sets {
 		if len(set) > n {
 			continue

@@ -24,7 +24,7 @@ type Space struct {
 	// Runs reports whether a job that is configured with l runs its members on exactly these ranks. If Runs is nil,
 	// every job does.
 	Runs func(l *Layout) bool
-	// Groups are further sets of ranks for the members of a component, such as the ranks of a node group.
+	// Groups are other sets of ranks that members may use, such as the ranks of a node group.
 	Groups [][]int
 	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
 	// of these environments that begin in the same state.
@@ -49,9 +49,9 @@ func (s *Space) Allows(l *Layout) bool {
 			return false
 		}
 	}
-	for _, of := range l.all() {
+	for _, of := range l.components() {
 		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].size()
-		if fixed != nil && !slices.Equal(*of.ranks, fixed) || s.Free[of.name].of(s.Meshes[of.name], mesh) != mesh {
+		if fixed != nil && !slices.Equal(*of.ranks, fixed) || s.Free[of.name].merge(s.Meshes[of.name], mesh) != mesh {
 			return false
 		}
 	}
@@ -80,7 +80,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 			}
 		}
 		for _, e := range envs {
-			if !s.together(e, r) {
+			if !s.compatible(e, r) {
 				continue
 			}
 			var steps meeting
@@ -152,7 +152,7 @@ func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	now, free := s.Meshes[component].size(), s.Free[component]
 	list := []Mesh{now}
 	for _, x := range w.Model.Parts {
-		if mesh := free.of(now, x.Mesh); mesh == x.Mesh && mesh != now && !s.Move &&
+		if mesh := free.merge(now, x.Mesh); mesh == x.Mesh && mesh != now && !s.Move &&
 			mesh.Members()*replicas <= len(s.Nodes) {
 			list = append(list, mesh)
 		}
@@ -168,9 +168,9 @@ func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	return list
 }
 
-// together reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed, they
-// must have the same ranks, or no rank in common.
-func (s *Space) together(env, rollout *group) bool {
+// compatible reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed,
+// they must have the same ranks, or no rank in common.
+func (s *Space) compatible(env, rollout *group) bool {
 	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
 		env.disjoint(rollout)
 }
@@ -190,9 +190,9 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether a search tries c, perhaps with further components. Without fixed components, groups and moves,
-// it tries only one of the layouts that differ only in their ranks: the one that uses rank 0 and, on one node, has no
-// gaps.
+// begins reports whether a search tries c, perhaps with other components added. Without fixed components, groups and
+// moves, it tries only one of the layouts that differ only in their ranks: the one that uses rank 0 and, on one node,
+// has no gaps.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1
@@ -224,7 +224,7 @@ func (s *Space) runs(c *choice) bool {
 // fits reports whether the environments or prompts of a job can be divided among the members of l. The members of each
 // component must form complete replicas.
 func fits(w *Work, l *Layout) bool {
-	for _, of := range l.all() {
+	for _, of := range l.components() {
 		if len(*of.ranks)%l.Meshes[of.name].Members() != 0 {
 			return false
 		}

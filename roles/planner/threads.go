@@ -28,12 +28,11 @@ func amdahl(measured []Speedup, op string, n int) float64 {
 	return 0
 }
 
-// computing returns the number of threads that compute on the fullest node while all members of g work.
-func (g *group) computing() int { return g.most * max(1, g.threads) }
+// activeThreads returns the number of threads that compute on the fullest node while all members of g work.
+func (g *group) activeThreads() int { return g.most * max(1, g.threads) }
 
 // threaded returns copies of the choices in list with different numbers of threads: one thread per member, and enough
-// threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up threaded returns
-// list.
+// threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up it returns list.
 func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	if len(p.Speedups) == 0 {
 		return list
@@ -65,11 +64,11 @@ func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	return all
 }
 
-// thread sets the number of threads of each member. Inference and critic workers get the number of an actor.
+// thread sets the number of threads of each member. Inference and critic workers get as many threads as an actor.
 func (c *choice) thread(threads map[string]int) {
 	c.threads = threads
 	of := [...]string{"actor", "", "rollout", "", "actor", "actor"}
-	for i, at := range c.all() {
+	for i, at := range c.groups() {
 		if n := threads[of[i]]; *at != nil && n > 1 {
 			g := **at
 			g.threads, *at = n, &g

@@ -29,7 +29,7 @@ type Work struct {
 
 	// Samples is the number of samples of an iteration, over all actors. OptimiserSteps is the number of optimiser
 	// steps of an iteration. Each optimiser step sums a gradient of GradientBytes bytes. SmallSums is the number of
-	// other sums in an iteration. They are sums of a few numbers.
+	// other sums in an iteration, each of a few numbers.
 	Samples        int   `json:"samples"`
 	OptimiserSteps int   `json:"optimiser_steps"`
 	SmallSums      int   `json:"small_sums"`
@@ -41,7 +41,7 @@ type Work struct {
 	// Gathers is the number of optimiser steps that end with a gather of weights. It is 0 unless the replicas shard the
 	// optimiser's moments.
 	Gathers int `json:"gathers,omitempty"`
-	// CriticBytes and CriticGathers are GradientBytes and Gathers of critic workers.
+	// CriticBytes and CriticGathers are like GradientBytes and Gathers, but for critic workers.
 	CriticBytes   int64 `json:"critic_bytes,omitempty"`
 	CriticGathers int   `json:"critic_gathers,omitempty"`
 

@@ -22,8 +22,9 @@ type source struct {
 	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
-// Collector returns the collector of m, a member on this rank. It writes new parameters to state, the memory of the
-// member's parameters. If an actor has the same part, it does not use this memory, and Adopt returns another state.
+// Collector returns the collector of m, a member on this rank. The Collector writes new parameters to state, the memory
+// of the member's parameters. If an actor has the same part, the Collector does not use this memory, and Adopt returns
+// another state.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
 	for _, e := range w.ends {

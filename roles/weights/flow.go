@@ -20,7 +20,7 @@ type flow struct {
 	held    *part    // the part that the sources have: the flow's part, or a larger one
 	sources []member // all actors with this larger part
 	readers []reading
-	sent    []bool // for each field, whether it is sent to places without a source: see near
+	sent    []bool // for each field, whether it is sent to places without a source: see hasSource
 	all     bool   // all fields are sent to places without a source
 }
 
@@ -30,9 +30,9 @@ type reading struct {
 	fields []int
 }
 
-// near reports whether f has a source at a place. A place is a node, or a rank if ranks share no memory. places[r] is
-// the place of rank r.
-func (f *flow) near(place int, places []int) bool {
+// hasSource reports whether f has a source at a place. A place is a node, or a rank if ranks share no memory. places[r]
+// is the place of rank r.
+func (f *flow) hasSource(place int, places []int) bool {
 	return slices.ContainsFunc(f.sources, func(s member) bool { return places[s.rank] == place })
 }
 
@@ -56,25 +56,25 @@ func (f *flow) send(fields []*nn.Slice) {
 	}
 }
 
-// A take is the slice of a tensor that a reader copies from one field of a flow's part.
-type take struct {
+// A portion is the slice of a tensor that a reader copies from one field of a flow's part.
+type portion struct {
 	by    member // the reader
 	from  *flow
 	field int
 	slice nn.Slice
 }
 
-// A need collects all takes from one flow at a place that has no source of this flow.
+// A need collects all portions of one flow that a place needs. The place has no source of this flow.
 type need struct {
-	from   *flow
-	slices []*nn.Slice // for each field of the flow's part, the smallest slice that covers all takes; nil without takes
-	takes  []take
+	from     *flow
+	slices   []*nn.Slice // for each field of the flow's part, the smallest slice that covers all portions, or nil
+	portions []portion
 }
 
 // newFlows returns the flows from actors to readers, which are the same on every rank. If an actor has a reader's part,
 // the reader gets this part whole. Otherwise it gets each element of its part from the nearest actor with this element.
 // To a place without a source, a part is sent once, or only the piece that the readers there need. places[r] is the
-// place of rank r: see near.
+// place of rank r: see hasSource.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {
@@ -90,20 +90,20 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 		place := places[r.rank]
 		if i := slices.IndexFunc(flows, func(f *flow) bool { return f.part == r.part }); i >= 0 {
 			flows[i].add(r)
-			flows[i].all = flows[i].all || !flows[i].near(place, places)
+			flows[i].all = flows[i].all || !flows[i].hasSource(place, places)
 			continue
 		}
-		takes, err := takesOf(r, nearestFirst(flows, place, places))
+		portions, err := portionsOf(r, nearestFirst(flows, place, places))
 		if err != nil {
 			return nil, err
 		}
-		for _, t := range takes {
-			if t.from.near(place, places) {
+		for _, t := range portions {
+			if t.from.hasSource(place, places) {
 				t.from.add(r, t.field)
 				continue
 			}
 			i := slices.IndexFunc(needs, func(n *need) bool {
-				return n.from == t.from && places[n.takes[0].by.rank] == place
+				return n.from == t.from && places[n.portions[0].by.rank] == place
 			})
 			if i < 0 {
 				i = len(needs)
@@ -114,18 +114,18 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	}
 	for _, n := range needs {
 		to := n.from
-		if n.whole() {
+		if n.wholeFields() {
 			to.send(n.slices)
 		} else {
 			piece := n.from.part.piece(n.slices)
-			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.same(piece) })
+			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.equal(piece) })
 			if i < 0 {
 				i = len(flows)
 				flows = append(flows, &flow{part: piece, held: n.from.part, sources: n.from.sources, all: true})
 			}
 			to = flows[i]
 		}
-		for _, t := range n.takes {
+		for _, t := range n.portions {
 			to.add(t.by, to.part.find(n.from.part.fields[t.field].Name))
 		}
 	}
@@ -136,7 +136,7 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 func nearestFirst(flows []*flow, place int, places []int) []*flow {
 	var near, far []*flow
 	for _, f := range flows {
-		if f.near(place, places) {
+		if f.hasSource(place, places) {
 			near = append(near, f)
 		} else {
 			far = append(far, f)
@@ -145,25 +145,25 @@ func nearestFirst(flows []*flow, place int, places []int) []*flow {
 	return append(near, far...)
 }
 
-// takesOf returns the takes that fill the part of reader r. It prefers the flows that come first. It returns an error
-// if some bytes are in no flow.
-func takesOf(r member, flows []*flow) (takes []take, err error) {
+// portionsOf returns the portions that fill the part of reader r. It prefers the flows that come first. It returns an
+// error if some bytes are in no flow.
+func portionsOf(r member, flows []*flow) (portions []portion, err error) {
 	for i, f := range r.part.fields {
-		mine, before, missing := r.part.slices[i], len(takes), f.Bytes()
+		mine, before, missing := r.part.slices[i], len(portions), f.Bytes()
 		for _, from := range flows {
 			k := from.part.find(f.Name)
 			if k < 0 {
 				continue
 			}
 			common, any := mine.Common(from.part.slices[k])
-			seen := slices.ContainsFunc(takes[before:], func(t take) bool {
+			seen := slices.ContainsFunc(portions[before:], func(t portion) bool {
 				_, both := t.slice.Common(common)
 				return both
 			})
 			if !any || seen {
 				continue
 			}
-			takes = append(takes, take{r, from, k, common})
+			portions = append(portions, portion{r, from, k, common})
 			nn.Overlap(from.part.block(k), r.part.block(i), func(_, _, n int) { missing -= n })
 		}
 		if missing != 0 {
@@ -171,11 +171,11 @@ func takesOf(r member, flows []*flow) (takes []take, err error) {
 				f.Bytes(), f.Name)
 		}
 	}
-	return takes, nil
+	return portions, nil
 }
 
-// add adds a take, and extends the slice of its field to cover the take.
-func (n *need) add(t take) {
+// add adds a portion, and extends the slice of its field to cover the portion.
+func (n *need) add(t portion) {
 	switch s := n.slices[t.field]; {
 	case s == nil:
 		n.slices[t.field] = &t.slice
@@ -186,11 +186,11 @@ func (n *need) add(t take) {
 			*s = nn.Slice{}
 		}
 	}
-	n.takes = append(n.takes, t)
+	n.portions = append(n.portions, t)
 }
 
-// whole reports whether n needs whole fields only, and no slices of them.
-func (n *need) whole() bool {
+// wholeFields reports whether n needs only whole fields, and no slices of them.
+func (n *need) wholeFields() bool {
 	for i, s := range n.slices {
 		if s != nil && *s != n.from.part.slices[i] {
 			return false

@@ -49,10 +49,10 @@ func indexOf(fields []tensor.Field) map[string]int {
 	return index
 }
 
-// piece returns the part with slice of[i] of each field i of p. It omits the fields whose slice is nil.
-func (p *part) piece(of []*nn.Slice) *part {
+// piece returns the part with slice cuts[i] of each field i of p. It omits the fields whose slice is nil.
+func (p *part) piece(cuts []*nn.Slice) *part {
 	q := new(part)
-	for i, s := range of {
+	for i, s := range cuts {
 		if s == nil {
 			continue
 		}
@@ -66,8 +66,8 @@ func (p *part) piece(of []*nn.Slice) *part {
 	return q
 }
 
-// same reports whether p and q have the same slices of the same tensors.
-func (p *part) same(q *part) bool {
+// equal reports whether p and q have the same slices of the same tensors.
+func (p *part) equal(q *part) bool {
 	return slices.Equal(p.slices, q.slices) && slices.EqualFunc(p.fields, q.fields, func(a, b tensor.Field) bool {
 		return a.Name == b.Name
 	})
@@ -83,18 +83,17 @@ func (p *part) block(field int) nn.Block {
 // An overlap has the blocks of the same tensor in two parts. The parts share the elements that are in both blocks.
 type overlap struct{ from, to nn.Block }
 
-// overlaps returns an overlap for each of these fields of one part (from): with the field of the same name in the other
-// part (to).
-func overlaps(from *part, fields []int, to *part) (common []overlap) {
+// overlaps returns, for each of these fields of p, the overlap with the field of the same name in q.
+func overlaps(p *part, fields []int, q *part) (common []overlap) {
 	for _, i := range fields {
-		common = append(common, overlap{from.block(i), to.block(to.find(from.fields[i].Name))})
+		common = append(common, overlap{p.block(i), q.block(q.find(p.fields[i].Name))})
 	}
 	return common
 }
 
 // copyOverlaps copies the elements that two parts share from one state to the other.
-func copyOverlaps(to, from []byte, common []overlap) {
+func copyOverlaps(dst, src []byte, common []overlap) {
 	for _, o := range common {
-		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(to[b:b+n], from[a:a+n]) })
+		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(dst[b:b+n], src[a:a+n]) })
 	}
 }

@@ -56,20 +56,20 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the members of components with their parts. It adds new parts to the map parts, whose keys are the
-// results of Spec.Part.
+// members returns the members of components with their parts. cache maps results of Spec.Part to parts, and members
+// adds new entries.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
-	parts map[*nn.Params[float32]]*part) (all []member) {
+	cache map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
 			var declared *nn.Params[float32] // nil for all parameters; only ranks with a member know their layout
 			if s.Part != nil {
 				declared = s.Part(of, m)
 			}
-			p := parts[declared]
+			p := cache[declared]
 			if p == nil {
 				p = new(part)
-				parts[declared] = p
+				cache[declared] = p
 			}
 			if known := p.layout != nil; !known && declared != nil {
 				*p = *newPart(declared)

@@ -46,10 +46,10 @@ func processorTime() time.Duration {
 
 // sizesOf returns at most three numbers of environments to measure, in ascending order: the smallest number that a plan
 // for this many ranks would use, a number in the middle, and all environments. Each number divides envs, and is a
-// multiple of group.
-func sizesOf(envs, group, ranks int) []int {
+// multiple of the group size.
+func sizesOf(envs, groupSize, ranks int) []int {
 	var possible []int
-	for n := group; n <= envs; n += group {
+	for n := groupSize; n <= envs; n += groupSize {
 		if envs%n == 0 {
 			possible = append(possible, n)
 		}
@@ -65,12 +65,12 @@ func sizesOf(envs, group, ranks int) []int {
 	return []int{possible[0], possible[len(possible)/2], envs}
 }
 
-// shareOf returns the number of environments that each of n workers has: the largest multiple of group that divides
-// envs and is at most envs/n. It is at least one group.
-func shareOf(envs, group, n int) int {
-	share := max(group, envs/n/group*group)
+// shareOf returns the number of environments that each of n workers has: the largest multiple of the group size that
+// divides envs and is at most envs/n. It is at least one group.
+func shareOf(envs, groupSize, n int) int {
+	share := max(groupSize, envs/n/groupSize*groupSize)
 	for envs%share != 0 {
-		share -= group
+		share -= groupSize
 	}
 	return share
 }
@@ -104,11 +104,11 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 				return err
 			}
 		}
-		one, err := together(ctx, players[len(sizes):len(sizes)+1], each/rounds)
+		one, err := playTogether(ctx, players[len(sizes):len(sizes)+1], each/rounds)
 		if err != nil {
 			return err
 		}
-		all, err := together(ctx, players[len(sizes):], each/rounds)
+		all, err := playTogether(ctx, players[len(sizes):], each/rounds)
 		if err != nil {
 			return err
 		}
@@ -153,9 +153,9 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	return nil
 }
 
-// together lets players play at the same time, and returns the mean working time of a step, in seconds. Unlike a
-// median, the mean includes times without a core.
-func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
+// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. The mean,
+// unlike a median, includes steps that waited for a core.
+func playTogether(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
 		err := run(ctx, players[i], d, &c)
@@ -226,7 +226,7 @@ type learner struct {
 	work    policy.Work // memory for the work of inference workers
 	algo    algo.Algorithm
 	batch   tensor.Dict
-	updates int           // number of updates after warm
+	updates int           // number of updates after the warm-up
 	spent   time.Duration // time of these updates
 }
 
@@ -252,12 +252,12 @@ func (x *learner) close() {
 	}
 }
 
-// warm makes iterations+2 rollouts and updates, so that later updates make optimiser steps. The argument iterations is
-// the number of iterations that fill the replay buffer. After the time d warm stops early.
-func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
+// warm makes rollouts and updates until updates make optimiser steps: n iterations that fill the replay buffer, and two
+// more. It stops early after the time d.
+func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series
-	for n := 0; n < 2 || n < iterations+2 && time.Since(begun) < d; n++ {
+	for i := 0; i < 2 || i < n+2 && time.Since(begun) < d; i++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

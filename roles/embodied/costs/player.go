@@ -66,11 +66,11 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 // calls are the measured times of steps of environments, of inferences with recording, and of rewards.
 type calls struct{ step, infer, score probe.Series }
 
-// took has the times of one step: of the environments, of inference with recording, and of rewards.
-type took struct{ step, infer, score time.Duration }
+// stepTimes has the times of one step: of the environments, of inference with recording, and of rewards.
+type stepTimes struct{ step, infer, score time.Duration }
 
 // step takes one step in all environments, and returns its times.
-func (x *player) step() (spent took, err error) {
+func (x *player) step() (spent stepTimes, err error) {
 	p, t := x.plan, x.at
 	if t == 0 {
 		x.rec.Begin([]tensor.Dict{x.dict}, x.taken)

@@ -21,8 +21,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs (sender, receiver) that exchange trajectories: rollout and inference workers (in),
-// and inference workers and actors (out).
+// InferencePairs returns the pairs (sender, receiver) that exchange trajectories: first rollout and inference workers,
+// then inference workers and actors.
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

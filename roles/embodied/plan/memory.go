@@ -91,9 +91,9 @@ func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
-// checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
-// memory of all nodes. nodes is the number of nodes, and have is the memory of one node.
-func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
+// checkObservations reports whether the memory of all nodes has room for the observations of one iteration, and for
+// those of one step of an evaluation. nodes is the number of nodes, and nodeMemory is the memory of one node.
+func (d *Draft) checkObservations(nodes int, nodeMemory job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {
 		on = fmt.Sprintf("%d nodes", nodes)
@@ -104,11 +104,11 @@ func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	}
 	check := func(section string, envs, steps int) {
 		need := float64(row) * float64(envs) * float64(steps)
-		fits := need <= float64(have.Free)*float64(nodes)
+		fits := need <= float64(nodeMemory.Free)*float64(nodes)
 		fit = fit && fits
 		d.found.Want(fits, d.Config.EnvKey(section, "total_num_envs"), envs, fmt.Sprintf(
 			"fewer environments or shorter rollouts: %d observations of %d bytes of each are %.0f MiB on %s, "+
-				"and %v", steps, row, need/(1<<20), on, have))
+				"and %v", steps, row, need/(1<<20), on, nodeMemory))
 	}
 	if d.Config.Trains() && !d.Offline {
 		_, steps := d.Config.Samples()

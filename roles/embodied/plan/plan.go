@@ -49,7 +49,8 @@ func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 // EnvSteps returns the number of steps of all environments together in one iteration.
 func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.Steps*p.Chunks) }
 
-// Environments returns the number of training environments. saved is true: checkpoints have their states.
+// Environments returns the number of training environments. saved is true, because checkpoints have the states of the
+// environments.
 func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
 
 // Notes returns warnings that the user should see before the job begins.

@@ -63,7 +63,7 @@ func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
 }
 
-// fitReplay checks one node for CheckReplay. The node has this number of actors, and have is its available memory.
+// fitReplay checks one node for CheckReplay. The node has this number of actors, and this memory available.
 func (p *Plan) fitReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())

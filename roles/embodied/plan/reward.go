@@ -85,7 +85,7 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// Transitions returns the tensors of d, which has the layout of TransitionLayout, as a reward.Batch.
+// Transitions returns the tensors of d as a reward.Batch. d has the layout of TransitionLayout.
 func Transitions(d tensor.Dict) reward.Batch {
 	info, _ := d.Get(algo.FieldInfo)
 	infos, _ := d.Get(algo.FieldInfos)
@@ -100,7 +100,7 @@ func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns the pairs (sender, receiver) that exchange transitions (asks) and rewards (answers).
+// RewardPairs returns the pairs (sender, receiver) that exchange transitions, and then the pairs that exchange rewards.
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -4,11 +4,11 @@ package plan
 // environments, stages and workers. So every rank computes the same Routing, and nothing depends on the order of
 // arrival.
 //
-// Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
-// environments of one stage on all env workers, end to end, form a batch, which is divided evenly among the rollout
-// workers. Where the range of an env worker overlaps the range of a rollout worker, a route carries their observations
-// and actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into
-// one or more actor shards.
+// Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. On all env
+// workers together, the environments of one stage form a batch, which is divided evenly among the rollout workers.
+// Where the range of an env worker overlaps the range of a rollout worker, a route carries their observations and
+// actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into one or
+// more actor shards.
 type Routing struct {
 	Envs   int     // N, the number of environments
 	Stages int     // the number of pipeline stages of each env worker
@@ -76,14 +76,14 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 }
 
 // RunsInline reports whether the rollout worker of route l steps the environments of l itself, which is faster. It does
-// so if the env worker is on the same rank and no other rollout worker serves these environments. The argument of is
-// the routing that contains l. The argument training is false for evaluations.
-func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
+// so if the env worker is on the same rank and no other rollout worker serves these environments. l belongs to routing.
+// training is false for evaluations.
+func (p *Plan) RunsInline(routing Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
 	sharing, serving := 0, 0 // numbers of routes with l's env worker and stage, and with l's rollout worker
-	for _, other := range of.Routes {
+	for _, other := range routing.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++
 		}

@@ -11,8 +11,8 @@ func (p *Plan) TooOld(age int64) bool {
 }
 
 // OldestWeights returns the oldest version of the weights with which an environment's rollout n may begin. Iteration n
-// trains on rollout n when the weights have version n, so no such rollout is too old. After the last iteration no
-// rollout may begin. A replay buffer, or no bound on the age, allows any version.
+// trains version n of the weights on rollout n, so no such rollout is too old. After the last iteration no rollout may
+// begin. With a replay buffer, or without a bound on the age, any version is allowed.
 func (p *Plan) OldestWeights(n uint64) int64 {
 	if p.OffPolicy || !p.Bounded() {
 		return 0
@@ -24,7 +24,7 @@ func (p *Plan) OldestWeights(n uint64) int64 {
 }
 
 // QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. With a bound on the age
-// of rollouts, it is so small that a rollout made with the newest weights does not become too old while it waits.
+// of rollouts, the maximum is so small that no rollout made with the newest weights becomes too old while it waits.
 func (p *Plan) QueuedRollouts() int {
 	threshold := p.Config.Algorithm.StalenessThreshold
 	switch {

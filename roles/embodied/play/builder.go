@@ -30,14 +30,13 @@ type RolloutBuilder struct {
 	rows      []int         // the environments of the rows of final
 }
 
-// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of actions depends on
-// seed, the number of the environment and the step. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0,
-// and the last is n.
-func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
+// NewRolloutBuilder returns a builder for the environments [lo, lo+n). The noise of actions depends on seed, the number
+// of the environment and the step. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and the last is n.
+func NewRolloutBuilder(pol policy.Policy, seed uint64, lo, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
 	for i := range n {
-		r.noise.Env[i] = uint64(first + i)
+		r.noise.Env[i] = uint64(lo + i)
 	}
 	for i := 1; i < len(cuts); i++ {
 		r.parts = append(r.parts, part{lo: cuts[i-1], hi: cuts[i], over: make([]bool, cuts[i]-cuts[i-1]),
@@ -60,8 +59,8 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	return r
 }
 
-// Begin starts new trajectories. dicts[i] is the memory of actor i's trajectory. The argument step is the number of
-// steps that every environment has taken before.
+// Begin starts new trajectories. dicts[i] is the memory of actor i's trajectory. step is the number of steps that every
+// environment has taken before.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -104,8 +103,8 @@ func (r *RolloutBuilder) Ended() tensor.Tensor {
 	return ended
 }
 
-// GoOn continues, at time t, the trajectories in dicts, which another builder has begun with the same step. ended is
-// the result of the other builder's Ended.
+// GoOn continues the trajectories in dicts at time t. Another builder has begun them with the same step, and ended is
+// the result of its Ended.
 func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
 	r.Begin(dicts, step)
 	for i := range r.noise.Step {
@@ -118,9 +117,9 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 	}
 }
 
-// Act chooses actions for obs at time t, and records the actions and obs. fresh is true if new episodes begin with obs.
-// Otherwise Act also records the values of obs as the next values of time t-1.
-func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
+// Act chooses actions for obs at time t, and records the actions and obs. If newEpisodes is set, new episodes begin
+// with obs. Otherwise Act also records the values of obs as the next values of time t-1.
+func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
 		return policy.Act{}, err
@@ -145,14 +144,14 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 		}
 		if r.critic {
 			record(p.value, t, act.Value, p.lo)
-			if !fresh {
+			if !newEpisodes {
 				r.completeNext(p, t-1, act.Value)
 			}
 		} else if !p.value.IsZero() {
 			p.value.At(t).Zero()
 		}
 		if !p.mask.IsZero() {
-			p.markLive(t, fresh, r.Idles)
+			p.markLive(t, newEpisodes, r.Idles)
 		}
 		if !p.hidden.IsZero() {
 			record(p.hidden, t, r.Hidden.rows, p.lo)
@@ -229,13 +228,13 @@ func (r *RolloutBuilder) finalOf(step *env.Step) tensor.Dict {
 	return step.FinalObs
 }
 
-// Transition writes transitions into the dict to: the observations and actions of time t, and the result of the step.
-// Reward workers receive transitions in this form.
-func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
+// Transition writes the transitions of a step into dst: the observations and actions of time t, and the result of the
+// step. Reward workers receive transitions in this form.
+func (r *RolloutBuilder) Transition(dst tensor.Dict, t int, step *env.Step) {
 	final := r.finalOf(step)
 	for i := range r.parts {
 		p := &r.parts[i]
-		rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
+		rows := func(name string) tensor.Tensor { return dst.Must(name).Slice(p.lo, p.hi) }
 		for o, name := range r.names {
 			rows(r.obs[o]).CopyFrom(p.obs[o].At(t))
 			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
@@ -245,9 +244,9 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 		rows(algo.FieldTerminated).CopyFrom(p.terminated.At(t))
 		rows(algo.FieldTruncated).CopyFrom(p.truncated.At(t))
 	}
-	if all, ok := to.Get(algo.FieldInfos); ok {
+	if all, ok := dst.Get(algo.FieldInfos); ok {
 		all.CopyFrom(step.Info)
-		last, width := to.Must(algo.FieldInfo).F32(), step.Info.Dim(2)
+		last, width := dst.Must(algo.FieldInfo).F32(), step.Info.Dim(2)
 		for n := range step.Info.Dim(0) {
 			rows := step.InfoOf(n)
 			copy(last[n*width:(n+1)*width], rows[len(rows)-width:])
@@ -297,9 +296,9 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// Finish records the values of the observations after step t, the last step of an epoch. If cut is set, the next epoch
-// begins with new episodes, so Finish truncates the episodes that have not ended.
-func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
+// Finish records the values of the observations after step t, the last step of an epoch. If truncate is set, the next
+// epoch begins with new episodes, so Finish truncates the episodes that have not ended.
+func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, truncate bool) error {
 	if r.critic {
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
 		if err != nil {
@@ -310,7 +309,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 		}
 	}
 	for i := range r.parts {
-		if p := &r.parts[i]; cut {
+		if p := &r.parts[i]; truncate {
 			truncated := p.truncated.At(t).U8()
 			each := len(truncated) / len(p.ended)
 			for j, ended := range p.ended {
@@ -320,7 +319,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 			}
 		}
 	}
-	if cut {
+	if truncate {
 		r.Hidden.Clear()
 	}
 	return nil

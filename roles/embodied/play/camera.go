@@ -54,30 +54,30 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 }
 
 // newSheet returns a sheet for pictures of the first n environments, and their instructions as captions. Below each
-// picture the sheet has room for the caption and for extra lines. The argument more is the number of extra lines.
-func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, captions [][]string) {
+// picture the sheet has room for the caption and for extraLines more lines.
+func (c *Camera) newSheet(now *env.Step, n, extraLines int) (sheet *video.Sheet, captions [][]string) {
 	captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
 	lines := 0
 	for _, text := range captions {
 		lines = max(lines, len(text))
 	}
-	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
+	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+extraLines), captions
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which the argument by
-// starts. Without a camera Record does nothing.
-func (s *Stage) Record(file string, by programs.Entry) {
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which starter can start.
+// Without a camera Record does nothing.
+func (s *Stage) Record(file string, starter programs.Entry) {
 	if s.camera != nil {
-		s.camera.file, s.camera.by = file, by
+		s.camera.file, s.camera.by = file, starter
 	}
 }
 
-// start begins the film of an evaluation. now has the first observations of the evaluation's episodes.
-func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
+// start begins the film of an evaluation. reset has the first observations of the evaluation's episodes.
+func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
 	if c.file == "" {
 		return nil
 	}
-	c.sheet, c.captions = c.newSheet(now, min(c.cfg.NumEnvs, len(c.on)), 2)
+	c.sheet, c.captions = c.newSheet(reset, min(c.cfg.NumEnvs, len(c.on)), 2)
 	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS, c.by); err != nil {
 		return err
 	}
@@ -137,8 +137,8 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 }
 
 // Film returns an error if cfg asks for a film and its environments cannot be rendered. For an external simulator this
-// is no error: there will be no film, and unrenderable is the simulator's name.
-func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
+// is no error: there will be no film, and simulator is its name.
+func Film(envs *env.Registry, cfg env.Config) (simulator string, err error) {
 	if !cfg.VideoCfg.SaveVideo {
 		return "", nil
 	}
@@ -150,11 +150,11 @@ func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
 	switch name := vec.Spec().Name; {
 	case !errors.Is(err, errors.ErrUnsupported):
 	case mayBeUnrenderable(cfg):
-		unrenderable, err = name, nil
+		simulator, err = name, nil
 	default:
 		err = fmt.Errorf("%s has no pictures", name)
 	}
-	return unrenderable, errors.Join(err, vec.Close())
+	return simulator, errors.Join(err, vec.Close())
 }
 
 // mayBeUnrenderable reports whether the job may go on without a film if the environments of cfg cannot be rendered.

@@ -14,15 +14,15 @@ type EvalPlayer struct {
 	Hidden HiddenState  // hidden states of the environments
 }
 
-// NewEvalPlayer returns a player for the environments first, first+1, … first+n-1. It chooses pol's most likely
-// actions, unless the caller sets Mode. seed determines the random numbers of policies that sample. They differ from
-// the random numbers of training with the same seed.
-func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
+// NewEvalPlayer returns a player for the environments [lo, lo+n). It chooses pol's most likely actions, unless the
+// caller sets Mode. seed determines the random numbers of policies that sample. They differ from the random numbers of
+// training with the same seed.
+func NewEvalPlayer(pol policy.Policy, n int, seed uint64, lo int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
 		noise:  policy.Noise{Seed: ^seed, Env: make([]uint64, n), Step: make([]uint64, n)}}
 	for i := range p.noise.Env {
-		p.noise.Env[i] = uint64(first + i)
+		p.noise.Env[i] = uint64(lo + i)
 	}
 	return p
 }

@@ -38,13 +38,13 @@ func (p *part) abort(t, j int) {
 	}
 }
 
-// copyNext copies the observations after a step to dst: a row of final if the episode has ended, else a row of obs.
-func (p *part) copyNext(dst, obs, final tensor.Tensor) {
+// copyNext copies the observations after a step to dst: a row of finalObs if the episode has ended, else a row of obs.
+func (p *part) copyNext(dst, obs, finalObs tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
-	size := final.Len() / final.Dim(0) * final.DType().Size()
+	size := finalObs.Len() / finalObs.Dim(0) * finalObs.DType().Size()
 	for j, ended := range p.ended {
 		if ended {
-			copy(dst.Bytes()[j*size:(j+1)*size], final.Bytes()[(p.lo+j)*size:])
+			copy(dst.Bytes()[j*size:(j+1)*size], finalObs.Bytes()[(p.lo+j)*size:])
 		}
 	}
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// PlayEpoch plays n steps in s, whose episodes have begun, and records them with rec. The argument first is the time of
-// the first step. After each step t it calls observed(t), unless observed is nil.
-func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
-	for t := first; t < first+n; t++ {
-		act, err := rec.Act(t, s.Now.Obs, t == first)
+// PlayEpoch plays the steps [t0, t0+n) in s, whose episodes have begun, and records them with rec. After each step t it
+// calls observed(t), unless observed is nil.
+func PlayEpoch(rec *RolloutBuilder, s *Stage, t0, n int, observed func(t int) error) error {
+	for t := t0; t < t0+n; t++ {
+		act, err := rec.Act(t, s.Now.Obs, t == t0)
 		if err != nil {
 			return err
 		}
@@ -28,7 +28,7 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 			return fmt.Errorf("step %d: %w", t, err)
 		}
 	}
-	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
+	return rec.Finish(t0+n-1, s.Now.Obs, !s.AutoReset)
 }
 
 // PlayEpisodes plays episodes in all environments of s. epochs is the number of episodes per environment. The initial

@@ -26,18 +26,18 @@ type Stage struct {
 	begun     int           // episodes that each environment has begun since CountEpisodes
 }
 
-// NewStage makes the environments first, first+1, … first+n-1 of cfg. chunks is the number of actions in a step.
-func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*Stage, error) {
+// NewStage makes the environments [lo, lo+n) of cfg. chunks is the number of actions in a step.
+func NewStage(reg *env.Registry, cfg env.Config, use env.Use, lo, n, chunks int) (*Stage, error) {
 	vec, err := reg.New(cfg, n)
 	if err != nil {
 		return nil, err
 	}
 	spec := vec.Spec()
-	s := &Stage{Vec: vec, first: first, AutoReset: cfg.AutoReset &&
-		use == env.Train, Seeder: env.NewSeeder(cfg, use, first, n)}
-	s.Episodes = env.NewEpisodes(spec, first, n, s.AutoReset)
+	s := &Stage{Vec: vec, first: lo, AutoReset: cfg.AutoReset &&
+		use == env.Train, Seeder: env.NewSeeder(cfg, use, lo, n)}
+	s.Episodes = env.NewEpisodes(spec, lo, n, s.AutoReset)
 	s.take(chunks)
-	if cfg.VideoCfg.SaveVideo && use == env.Eval && first == 0 {
+	if cfg.VideoCfg.SaveVideo && use == env.Eval && lo == 0 {
 		s.camera, err = newCamera(vec, cfg.VideoCfg)
 		if errors.Is(err, errors.ErrUnsupported) && mayBeUnrenderable(cfg) {
 			s.camera, err = nil, nil
@@ -47,14 +47,14 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 }
 
 // take allocates memory for the actions of a step, and for their results. chunks is the number of actions in a step.
-// Call Begin after take.
+// Call Begin afterwards.
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
 	s.Action.Set(algo.FieldAction, tensor.New(spec.Action.DType, n, chunks, spec.Action.Dim()))
 }
 
-// Label adds the expert's actions to the observations. Call Begin after Label.
+// Label adds the expert's actions to the observations. Call Begin afterwards.
 func (s *Stage) Label() {
 	s.Vec = env.NewLabels(s.Vec)
 	s.take(s.Now.Reward.Dim(1))
@@ -112,14 +112,14 @@ func (s *Stage) CountSteps(p algo.Progress, n int) {
 	}
 }
 
-// CountEpisodes reports the number of ended episodes of an evaluation to p. The argument each is the number of episodes
-// per environment.
-func (s *Stage) CountEpisodes(p algo.Progress, each int) {
+// CountEpisodes reports the number of ended episodes of an evaluation to p. perEnv is the number of episodes per
+// environment.
+func (s *Stage) CountEpisodes(p algo.Progress, perEnv int) {
 	envs := s.Vec.Len()
-	p.Report("evaluation", 0, each*envs)
+	p.Report("evaluation", 0, perEnv*envs)
 	s.begun, s.report = 0, nil
 	if p != nil {
-		s.report = func() { p("evaluation", (s.begun-1)*envs+s.ended(), each*envs) }
+		s.report = func() { p("evaluation", (s.begun-1)*envs+s.ended(), perEnv*envs) }
 	}
 }
 

@@ -10,25 +10,26 @@ import (
 )
 
 // TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels use.
-// chunks is the number of actions in a sample, and logProbs the number of log-probs. rewards is chunks if each action
-// has its own reward, else 1. hidden is the length of the hidden state, and latent the length of an action's denoising
-// chain. If a length is 0, the trajectory has no such tensor. If mask is set, the trajectory has a mask of the steps to
-// train on.
-func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, t, n int, mask bool) []tensor.Field {
+// chunks is the number of actions in a sample, and logProbs the number of log-probs. rewards is the number of rewards
+// in a sample: chunks if each action has its own reward, else 1. hiddenLen is the length of the hidden state, and
+// latentLen the length of an action's denoising chain. If a length is 0, the trajectory has no such tensor. If mask is
+// set, the trajectory has a mask of the steps to train on.
+func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, latentLen, t, n int,
+	mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
 	if rewards > 1 {
 		each = append(each, rewards)
 	}
 	fs := ObservationFields(algo.Observations, spec, t, n)
-	if latent > 0 {
-		fs = append(fs, tensor.Field{Name: observedLatent, DType: tensor.F32, Shape: []int{t, n, latent}})
+	if latentLen > 0 {
+		fs = append(fs, tensor.Field{Name: observedLatent, DType: tensor.F32, Shape: []int{t, n, latentLen}})
 	}
 	if mask {
 		fs = append(fs, tensor.Field{Name: algo.FieldMask, DType: tensor.U8, Shape: []int{t, n}})
 	}
-	if hidden > 0 {
-		fs = append(fs, tensor.Field{Name: policy.HiddenState, DType: tensor.F32, Shape: []int{t, n, hidden}})
+	if hiddenLen > 0 {
+		fs = append(fs, tensor.Field{Name: policy.HiddenState, DType: tensor.F32, Shape: []int{t, n, hiddenLen}})
 	}
 	return append(fs,
 		tensor.Field{Name: algo.FieldAction, DType: action.DType, Shape: []int{t, n, chunks, action.Dim()}},
@@ -44,7 +45,7 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, 
 }
 
 // TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split trajectories
-// into transitions. If status is true, they include the status of each step, such as env.Aborted.
+// into transitions. If status is true, the tensors include the status of each step, such as env.Aborted.
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))

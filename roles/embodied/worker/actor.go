@@ -170,14 +170,14 @@ func (a *ActorWorker) assemble() {
 	a.batch = a.joined
 }
 
-// copyColumns copies src to the columns of dst, from column at on. The shape of src is [T, m, ...], and the shape of
-// dst is [T, n, ...].
-func copyColumns(dst, src tensor.Tensor, at int) {
+// copyColumns copies src to the columns of dst that begin at index offset. The shape of src is [T, m, ...], and the
+// shape of dst is [T, n, ...].
+func copyColumns(dst, src tensor.Tensor, offset int) {
 	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
 	to, from := dst.Bytes(), src.Bytes()
 	wide, narrow := dst.Dim(1)*column, src.Dim(1)*column
 	for t := range src.Dim(0) {
-		copy(to[t*wide+at*column:], from[t*narrow:(t+1)*narrow])
+		copy(to[t*wide+offset*column:], from[t*narrow:(t+1)*narrow])
 	}
 }
 

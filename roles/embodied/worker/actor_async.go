@@ -31,8 +31,8 @@ func newArrivals(p *plan.Plan) *Arrivals {
 
 // RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. The
 // rollouts of an environment arrive in the order in which they were made. For an algorithm with a replay buffer
-// RecvRollouts also receives further rollouts that have arrived, the same number on all actors. version is the version
-// of the actor's weights.
+// RecvRollouts then receives more of the rollouts that have arrived. All actors receive the same number. version is the
+// version of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -77,8 +77,8 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
 // TakenRollouts returns the number of rollouts of each environment that this actor has received in the whole run.
-// counts is false if the run is not asynchronous, because then each iteration has one rollout.
-func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
+// counted is false if the run is not asynchronous, because then each iteration has one rollout.
+func (a *ActorWorker) TakenRollouts() (n int64, counted bool) {
 	if a.arrivals == nil {
 		return 0, false
 	}
@@ -86,7 +86,7 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 }
 
 // take receives one rollout of each shard, and drops rollouts that are too old. If wait is set, take waits until all
-// shards have a rollout. Otherwise complete reports whether they have one.
+// shards have a rollout. Otherwise the result tells whether they have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {

@@ -38,8 +38,8 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
-// newStages returns the stages of the worker of member m. It makes their environments, or takes them from part unless
-// part is nil.
+// newStages returns the stages of the worker of member m. It takes their environments from part. If part is nil, it
+// makes them.
 func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config, use env.Use,
 	part *envPart) (stages []*envStage, err error) {
 	worker := m.Index()
@@ -82,8 +82,8 @@ func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	return nil
 }
 
-// Interact simulates the environments for one rollout. It sends observations through the channel obs and receives
-// actions through the channel act.
+// Interact simulates the environments for one rollout. It sends observations and receives actions through these
+// channels.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {

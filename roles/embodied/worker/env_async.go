@@ -8,7 +8,7 @@ import (
 )
 
 // Simulate steps the environments of an asynchronous run, rollout after rollout, until the rollout workers pause them.
-// The next call continues there. The stage whose actions arrive first takes the next step.
+// The next call continues where this call ended. The stage whose actions arrive first takes the next step.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {

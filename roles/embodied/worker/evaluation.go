@@ -26,8 +26,8 @@ type evalRoute struct {
 	over    bool          // all episodes have ended
 }
 
-// Evaluate receives observations through the channel obs and sends the policy's most likely actions through the channel
-// act, until all routes have played their episodes. Then it restores the rollouts' weights.
+// Evaluate receives observations and sends the policy's most likely actions, until all routes have played their
+// episodes. Then it restores the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	left, epochs := len(r.evals), r.plan.Config.Env.Eval.RolloutEpoch
@@ -82,7 +82,7 @@ func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error
 		return nil
 	}
 	infer.Begin()
-	act, err := l.player.Act(l.steps.of(item, stepOf).Obs)
+	act, err := l.player.Act(l.steps.viewOf(item, stepOf).Obs)
 	infer.End(0, 0)
 	if err != nil {
 		return err

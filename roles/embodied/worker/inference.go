@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An InferenceWorker receives trajectories from rollout workers, adds log-probabilities of the actions, and sends
-// them to actors. The log-probabilities are those of the actors' policy before the update (prox_log_prob) and of
-// the reference policy (ref_log_prob).
+// An InferenceWorker receives trajectories from rollout workers, adds log-probabilities of the actions, and sends the
+// trajectories to actors. The log-probabilities are those of the actors' policy before the update (prox_log_prob) and
+// of the reference policy (ref_log_prob).
 type InferenceWorker struct {
 	base
 	policy  policy.Policy // the policy's parameters are a view of the weights
@@ -78,8 +78,8 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 	return nil
 }
 
-// Infer receives the trajectories of an iteration through the channel in, adds log-probabilities, and sends the
-// trajectories through the channel out.
+// Infer receives the trajectories of an iteration from rollout workers, adds log-probabilities, and sends the
+// trajectories to actors.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {

@@ -40,7 +40,7 @@ type actorPart struct {
 }
 
 // Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil: the
-// successor starts with the initial weights, as all readers do, and gets the state by Unpack.
+// successor starts with the initial weights, as all readers do, and gets the state from Unpack.
 func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil

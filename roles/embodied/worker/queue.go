@@ -17,7 +17,7 @@ type queue struct {
 	own      []*spmd.Item // copies of rollouts in use
 }
 
-// get returns the next rollout. If there is none, get waits for one, or returns spmd.ErrEmpty if wait is false.
+// get returns the next rollout. If there is none, it waits for one. If wait is false, it returns spmd.ErrEmpty instead.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]
@@ -44,15 +44,15 @@ func (in *input) release(item *spmd.Item) {
 	in.from.Release(item)
 }
 
-// settle receives the rollouts that are still under way, and copies all unused rollouts to the queue. finished is the
+// settle receives the rollouts that are still under way, and copies all unused rollouts to the queue. total is the
 // number of rollouts that were made for the shard in the whole run.
-func (in *input) settle(ctx context.Context, finished int64) error {
+func (in *input) settle(ctx context.Context, total int64) error {
 	if next := in.next; next != nil {
 		in.waiting = append([]*spmd.Item{cloned(next)}, in.waiting...)
 		in.release(next)
 		in.next = nil
 	}
-	for in.received < finished {
+	for in.received < total {
 		item, err := in.from.Get(ctx)
 		if err != nil {
 			return fmt.Errorf("trajectories of %s: %w", in.Name(), err)

@@ -98,7 +98,7 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 		return err
 	}
 	span := w.m.Span("score").Begin()
-	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.batches.of(item, plan.Transitions))
+	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.batches.viewOf(item, plan.Transitions))
 	span.End(0, 0)
 	if err != nil {
 		return err

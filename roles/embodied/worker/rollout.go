@@ -149,9 +149,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate makes one rollout. It receives observations through the channel obs, sends actions through act, and sends
-// trajectories through out. Reward workers, if there are any, exchange transitions and rewards with Generate through
-// scores. The argument step is the number of steps that every environment has taken before.
+// Generate makes one rollout. It receives observations, sends actions, and sends trajectories to actors or inference
+// workers. Reward workers, if there are any, exchange transitions and rewards with it through scores. step is the
+// number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -258,9 +258,8 @@ func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, ou
 	return nil
 }
 
-// play plays the n steps of an epoch in the environments that this worker steps. The argument first is the time of the
-// first step.
-func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
+// play plays an epoch, the steps [t0, t0+n), in the environments that this worker steps.
+func (l *rolloutRoute) play(ctx context.Context, t0, n int) error {
 	if err := l.stage.Begin(); err != nil {
 		return err
 	}
@@ -268,7 +267,7 @@ func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
 	if l.scorer != nil {
 		observed = func(t int) error { return l.scorer.ask(ctx, l.rec, t, l.stage.Now) }
 	}
-	return play.PlayEpoch(l.rec, l.stage, first, n, observed)
+	return play.PlayEpoch(l.rec, l.stage, t0, n, observed)
 }
 
 // step receives the observations at time t of epoch e. It sends actions, except at the end of the epoch.
@@ -278,7 +277,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 		return err
 	}
 	defer l.obs.Release(item)
-	st := l.steps.of(item, stepOf)
+	st := l.steps.viewOf(item, stepOf)
 	r.infer.Begin()
 	act, last, err := l.decide(ctx, r.plan, e, t, st)
 	r.infer.End(0, 0)
@@ -289,8 +288,8 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 }
 
 // decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch it chooses no actions,
-// and last is true.
-func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, last bool,
+// and ended is true.
+func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, ended bool,
 	err error) {
 	at := e*p.Steps + t // time in the trajectory
 	if t > 0 {
@@ -338,8 +337,8 @@ type view[V any] struct {
 	data *V
 }
 
-// of returns the view of an item. The first call for an item makes the view with the function read.
-func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
+// viewOf returns the view of an item. The first call for an item uses read to make it.
+func (vs *views[V]) viewOf(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {
 		if v.item == item && v.rows == rows {

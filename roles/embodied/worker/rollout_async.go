@@ -15,7 +15,7 @@ import (
 
 // An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the newest
 // weights at its start, so a rollout delays neither actors nor other routes. A call of Produce may end between any two
-// steps, and the next call continues there.
+// steps, and the next call continues with the next step.
 type asyncRoute struct {
 	*rolloutRoute
 	weights []byte      // a copy of the weights of the present rollout
@@ -31,8 +31,8 @@ type asyncRoute struct {
 	paused  bool        // the environments wait for the next call
 }
 
-// Produce makes rollouts until stop is cancelled. It receives observations through the channel obs, sends actions
-// through act, and sends trajectories through out.
+// Produce makes rollouts until stop is cancelled. It receives observations, sends actions, and sends trajectories to
+// actors.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
@@ -138,7 +138,7 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 	}
 	l := r.running[i]
 	if l.acting {
-		if err := l.observe(ctx, r, l.steps.of(item, stepOf)); err != nil {
+		if err := l.observe(ctx, r, l.steps.viewOf(item, stepOf)); err != nil {
 			return l.located(err)
 		}
 		if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
@@ -161,7 +161,7 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 		return err
 	}
 	r.infer.Begin()
-	act, err := l.choose(r, l.steps.of(l.item, stepOf).Obs)
+	act, err := l.choose(r, l.steps.viewOf(l.item, stepOf).Obs)
 	r.infer.End(0, 0)
 	if err != nil {
 		return err

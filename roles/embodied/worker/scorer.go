@@ -41,8 +41,8 @@ func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	return err
 }
 
-// ask requests the rewards of step t of rec. The argument step is the result of this step. A nil scorer does nothing.
-func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
+// ask requests the rewards of step t of rec. result is what this step returned. A nil scorer does nothing.
+func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, result *env.Step) error {
 	if s == nil {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	if err != nil {
 		return fmt.Errorf("request rewards: %w", err)
 	}
-	rec.Transition(item.Dict, t, step)
+	rec.Transition(item.Dict, t, result)
 	item.Lo, item.Hi = s.Lo, s.Hi
 	s.asked = t
 	return s.to.Put(ctx, item)

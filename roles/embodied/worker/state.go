@@ -100,14 +100,14 @@ func (r *RolloutWorker) Load(st member.State, version int64) error {
 }
 
 // Save returns the state of this worker's environments without a copy. If the environments cannot save their state,
-// whole is false, and the shares have only the seeds.
-func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
-	whole = true
+// saved is false, and the shares have only the seeds.
+func (w *EnvWorker) Save() (shares []member.Share, saved bool, err error) {
+	saved = true
 	for i, s := range w.train {
 		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
 		d, err := s.Save()
 		if errors.Is(err, errors.ErrUnsupported) {
-			whole = false
+			saved = false
 			d, err = s.Seeder.Save() // a resumed run must not repeat the first seeds
 		}
 		if err != nil {
@@ -115,7 +115,7 @@ func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 		}
 		shares = append(shares, member.Share{Kind: "envs", Lo: lo, Hi: hi, Dict: d})
 	}
-	return shares, whole, nil
+	return shares, saved, nil
 }
 
 // Load loads this worker's part of st. st may have only weights.

@@ -63,24 +63,24 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 	return a, err
 }
 
-// grade grades the last answers, and adds the time to score.
-func (a *answerer) grade(score *probe.Series) error {
+// grade grades the last answers, and adds the time to series.
+func (a *answerer) grade(series *probe.Series) error {
 	if a.grader == nil {
 		return nil
 	}
 	start := time.Now()
 	err := a.grader.Grade(make([]answer.Grade, len(a.responses)), a.responses)
-	score.Add(time.Since(start))
+	series.Add(time.Since(start))
 	return err
 }
 
-// answer generates answers to the first prompts of the first step. The argument prompts is their number. It returns the
-// texts to train on, and the time of the generation.
-func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, time.Duration, error) {
+// answer generates answers to the first n prompts of the first step. It returns the texts to train on, and the time of
+// the generation.
+func (a *answerer) answer(ctx context.Context, n int) (algo.TextBatch, time.Duration, error) {
 	p, group := a.plan, a.plan.Config.Algorithm.GroupSize
 	var requests []engine.Request
 	var questions []plan.Question
-	for i, sample := range p.Samples(a.order, 0)[:prompts] {
+	for i, sample := range p.Samples(a.order, 0)[:n] {
 		q := p.Question(int(sample), int64(i))
 		questions = append(questions, q)
 		for k := range group {
@@ -167,9 +167,9 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
 }
 
-// answersByThreads measures the speed-up of generation with a thread for each core. alone is the time in seconds with
-// one thread.
-func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone float64, a planner.Asked,
+// answersByThreads measures the speed-up of generation with a thread for each core. oneThread is the time in seconds
+// with one thread.
+func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, oneThread float64, a planner.Asked,
 	f *planner.Profile) error {
 	x, err := newAnswerer(p, a.Cores)
 	if err != nil {
@@ -188,7 +188,7 @@ func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone floa
 		}
 	}
 	f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpGenerate, Threads: a.Cores,
-		Factor: alone / probe.Median(times.Samples)})
+		Factor: oneThread / probe.Median(times.Samples)})
 	return nil
 }
 

@@ -13,36 +13,37 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// halves is the number of members of a divided model in a measurement. The planner estimates the costs of more members.
-const halves = 2
+// numParts is the number of members of a divided model in a measurement. The planner estimates the costs of more
+// members.
+const numParts = 2
 
 // mostCrowded is the maximum number of members that compute at the same time in a measurement. Each needs its own
 // memory.
 const mostCrowded = 8
 
-// alone is an lm.Axis of a member that computes without the other members. Sums and gathers do nothing.
-type alone struct{ size int }
+// soloAxis is an lm.Axis of a member that computes without the other members. Sums and gathers do nothing.
+type soloAxis struct{ size int }
 
-var _ lm.Axis = alone{}
+var _ lm.Axis = soloAxis{}
 
-func (a alone) Size() int                   { return a.size }
-func (alone) Index() int                    { return 0 }
-func (alone) Sum([]float32) error           { return nil }
-func (alone) Sum64([]float64) error         { return nil }
-func (alone) Gather([]float32, []int) error { return nil }
+func (a soloAxis) Size() int                   { return a.size }
+func (soloAxis) Index() int                    { return 0 }
+func (soloAxis) Sum([]float32) error           { return nil }
+func (soloAxis) Sum64([]float64) error         { return nil }
+func (soloAxis) Gather([]float32, []int) error { return nil }
 
 // divided compares the time of a member that has half of each layer with the time of a member that has the whole model.
 // It measures forward passes over the tokens of an update, and over the tokens of a pass of answers, alone and on all
 // cores. It also measures the sums of a micro-batch, between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
-	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
+	if len(p.Model.Sizes()) < 2 || a.Ranks < numParts {
 		return nil
 	}
 	whole, err := p.Load(tensor.Heap)
 	if err != nil {
 		return err
 	}
-	half, err := p.LoadPart(lm.Part{Size: halves}, tensor.Heap)
+	half, err := p.LoadPart(lm.Part{Size: numParts}, tensor.Heap)
 	if err != nil {
 		return err
 	}
@@ -64,14 +65,14 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return probe.AddLayerSums(ctx, f, a.World)
 }
 
-// halved measures the forward passes of the operation op for divided. limit is the maximum size of a micro-batch.
+// halved makes the measurements of divided for the forward passes of op. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.Asked, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
 	defer one.Close()
 	var parts []*algo.TextLogProbs
 	for range max(1, min(a.Cores, mostCrowded)) {
-		x := algo.NewTextLogProbs(half, limit, 1, lm.Mesh{Layer: alone{halves}}, 1)
+		x := algo.NewTextLogProbs(half, limit, 1, lm.Mesh{Layer: soloAxis{numParts}}, 1)
 		defer x.Close()
 		parts = append(parts, x)
 	}
@@ -92,7 +93,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 			}
 		}
 	}
-	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: halves,
+	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: numParts,
 		Factor: probe.Median(wholes.Samples) / probe.Median(lone.Samples)})
 	if len(parts) > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
 		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: len(parts),
@@ -101,13 +102,13 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	return nil
 }
 
-// infer makes all passes over the texts at the same time, and adds the mean of their times to took.
-func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
+// infer makes all passes over the texts at the same time, and adds the mean of their times to series.
+func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, series *probe.Series) error {
 	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
 		start := time.Now()
 		_, err := passes[i].Append(nil, texts)
 		return time.Since(start).Seconds(), err
 	})
-	took.Samples = append(took.Samples, mean)
+	series.Samples = append(series.Samples, mean)
 	return err
 }

@@ -227,7 +227,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			return err
 		}
 		if crowded > 1 {
-			if err := together(learners[:crowded], &crowd); err != nil {
+			if err := learnTogether(learners[:crowded], &crowd); err != nil {
 				return err
 			}
 		}
@@ -310,8 +310,8 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return nil
 }
 
-// together lets learners update at the same time, and adds the mean of their times.
-func together(learners []*learner, update *probe.Series) error {
+// learnTogether lets learners update at the same time, and adds the mean of their times.
+func learnTogether(learners []*learner, update *probe.Series) error {
 	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
 		var none, took probe.Series
 		err := learners[i].train(&none, &none, &took)

@@ -21,8 +21,8 @@ func need(p *plan.Plan, cores int) int64 {
 		p.PartBytes("critic", whole)
 }
 
-// Profile measures the operations of the job of p. If the memory a.Room is too small to measure on all cores, it uses
-// fewer cores. If it is too small for the model, Profile measures a model with fewer layers, and scales the costs by
+// Profile measures the operations of the job of p. If a.Room is too little memory to measure on all cores, Profile uses
+// fewer cores. If it is too little for the model, Profile measures a model with fewer layers, and scales the costs by
 // Plan.PassCost.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	for a.Room > 0 && a.Cores > 1 && need(p, a.Cores) > a.Room {

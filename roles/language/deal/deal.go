@@ -80,9 +80,9 @@ type Cost struct {
 	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// first returns the range of prompts [lo, hi) with which a player begins: its even share of all prompts, but no more
-// than it has room for. The dealer deals the other prompts.
-func (t *Table) first(player int) (lo, hi int) {
+// startRange returns the range of prompts [lo, hi) with which a player begins: its even share of all prompts, but no
+// more than it has room for. The dealer deals the other prompts.
+func (t *Table) startRange(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)
 }

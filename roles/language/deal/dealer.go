@@ -28,11 +28,11 @@ type seat struct {
 	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
 
-// NewDealer returns the dealer of a batch. It sends messages with the function send.
+// NewDealer returns the dealer of a batch. It sends messages with send.
 func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {
-		lo, hi := t.first(p)
+		lo, hi := t.startRange(p)
 		d.seats[p].load.Tokens = make([]int32, (hi-lo)*t.Size)
 		for end := (p + 1) * t.Prompts / t.Players; hi < end; hi++ {
 			d.prompts = append(d.prompts, hi)
@@ -114,15 +114,14 @@ func (d *Dealer) all(m Message) {
 	}
 }
 
-// has returns the lengths of the unfinished answers that the player has after it has handled all messages sent to it.
-// It overwrites list.
-func (s *seat) has(list []int32) []int32 {
+// lengths returns the lengths of the player's unfinished answers once it has handled all messages sent to it. It
+// overwrites list.
+func (s *seat) lengths(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }
 
-// will returns the lengths of has, and the lengths of answers that other players were ordered to give to the player.
-// It overwrites list.
-func (s *seat) will(list []int32) []int32 { return append(s.has(list), s.coming...) }
+// futureLengths is like lengths, but includes answers that other players were ordered to give to the player.
+func (s *seat) futureLengths(list []int32) []int32 { return append(s.lengths(list), s.coming...) }
 
 // level orders the player with the most work to give answers to the player with the least work. It repeats this until
 // no move of answers gains enough: see share.
@@ -130,7 +129,7 @@ func (d *Dealer) level() {
 	for {
 		from, to, most, least := 0, 0, 0.0, math.Inf(1)
 		for p := range d.seats {
-			d.list = d.seats[p].will(d.list)
+			d.list = d.seats[p].futureLengths(d.list)
 			w := d.work(d.list)
 			if w > most {
 				from, most = p, w
@@ -149,28 +148,28 @@ func (d *Dealer) level() {
 	}
 }
 
-// more returns the expected number of further tokens of an unfinished answer. The argument tokens is its present
-// length. Lengths vary so much that a long answer is expected to get more further tokens than a new one.
-func (d *Dealer) more(tokens int32) float64 {
-	return max(1, min(float64(d.Mean)+float64(tokens)/4, float64(d.Tokens)-float64(tokens)))
+// remaining returns the expected number of tokens that an unfinished answer of this length still gets. Lengths vary so
+// much that a long answer is expected to get more of them than a new one.
+func (d *Dealer) remaining(length int32) float64 {
+	return max(1, min(float64(d.Mean)+float64(length)/4, float64(d.Tokens)-float64(length)))
 }
 
 // work returns the expected time in which a player finishes answers with these lengths. The unit is that of Cost.
 func (d *Dealer) work(lengths []int32) (sum float64) {
 	longest := 0.0
 	for _, n := range lengths {
-		x := d.more(n)
+		x := d.remaining(n)
 		sum, longest = sum+x, max(longest, x)
 	}
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the lengths of the answers that one player should give to another: its shortest answers. Their number
-// makes the later player finish as early as possible. If the gain is less than leastGain, share returns none.
+// share returns the lengths of the answers that one player should give to another. These are its shortest answers, so
+// many that both players have finished as early as possible. If the gain is less than leastGain, it returns none.
 func (d *Dealer) share(from, to *seat) []int32 {
-	has := from.has(nil)
+	has := from.lengths(nil)
 	slices.Sort(has)
-	a, b := slices.Concat(has, from.coming), to.will(nil)
+	a, b := slices.Concat(has, from.coming), to.futureLengths(nil)
 	best, n, moved, cached := d.work(a)*(1-leastGain), 0, 0.0, d.Cached
 	for k, tokens := range has[:max(0, len(has)-1)] {
 		if b = append(b, tokens); tokens > 0 {

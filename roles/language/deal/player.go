@@ -22,7 +22,7 @@ type Player struct {
 	Table
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
-	running map[int]Answer // answers in the engine, without their tokens; the key is the result of number
+	running map[int]Answer // answers in the engine by their index there, without their tokens
 	begun   map[int]int    // number of tokens of each running answer
 	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers
@@ -58,7 +58,7 @@ type group struct {
 func NewPlayer(t Table, s Setup) *Player {
 	p := &Player{Table: t, Setup: s, running: map[int]Answer{}, begun: map[int]int{}, groups: map[int]*group{}}
 	p.watch = engine.Watch{Token: p.token, Done: p.done}
-	lo, hi := t.first(s.Index)
+	lo, hi := t.startRange(s.Index)
 	for g := lo; g < hi; g++ {
 		p.take(g)
 	}

@@ -26,7 +26,7 @@ type Exam struct {
 }
 
 // Indices of an exam's sums. The sums of greedy answers come first, then the sums of sampled answers. The last sums are
-// the numbers of questions with 0, 1, … Samples right sampled answers. All sums are whole numbers, so ranks add them
+// the numbers of questions with 0, 1, 2, … right sampled answers. All sums are whole numbers, so ranks add them
 // exactly.
 const (
 	examAnswers = iota
@@ -43,9 +43,8 @@ type Shown struct {
 	Grade    answer.Grade
 }
 
-// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first questions. The argument
-// show is the maximum number of these answers.
-func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
+// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first n questions.
+func (e *Exam) Take(ctx context.Context, questions []answer.Question, n int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
 	responses, grades, err := e.ask(ctx, questions, 1, e.Greedy)
@@ -54,7 +53,7 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	}
 	for i := range responses {
 		count(sums, &responses[i], grades[i])
-		if i < show {
+		if i < n {
 			shown = append(shown, Shown{responses[i], grades[i]})
 		}
 	}
@@ -157,14 +156,14 @@ func Metrics(sums []float64) (names []string, values []float64) {
 }
 
 // PassAt estimates the probability that at least one of k answers to a question is right, as a mean over questions.
-// right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n. The estimate is
-// unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+// counts[c] is the number of questions with c right answers among n = len(counts)-1 samples, and k ≤ n. The estimate
+// is unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1):
 //
 //	pass@k = mean of 1 - C(n-c, k) / C(n, k)
-func PassAt(k int, right []float64) float64 {
-	n := len(right) - 1
+func PassAt(k int, counts []float64) float64 {
+	n := len(counts) - 1
 	questions, passed := 0.0, 0.0
-	for c, number := range right {
+	for c, number := range counts {
 		fails := 1.0 // C(n-c, k) / C(n, k)
 		for i := n - c + 1; i <= n; i++ {
 			fails *= max(0, 1-float64(k)/float64(i))
@@ -179,20 +178,20 @@ func PassAt(k int, right []float64) float64 {
 const z95 = 1.96
 
 // Intervals returns the 95 % confidence intervals of eval/accuracy (Wilson's interval) and of eval/pass@1 (the mean
-// over questions ± 1.96 standard errors). Without sampled answers pass has no meaning.
-func Intervals(sums []float64) (accuracy, pass [2]float64) {
+// over questions ± 1.96 standard errors). Without sampled answers passAt1 has no meaning.
+func Intervals(sums []float64) (accuracy, passAt1 [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
 	scale := 1 + z95*z95/n
 	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
 }
 
-// interval returns the 95 % interval of the mean share of right answers to a question. number[c] is the number of
-// questions with c right answers among len(number)-1.
-func interval(number []float64) [2]float64 {
-	n := float64(len(number) - 1)
+// interval returns the 95 % interval of the mean share of right answers to a question. counts[c] is the number of
+// questions with c right answers among len(counts)-1.
+func interval(counts []float64) [2]float64 {
+	n := float64(len(counts) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0
-	for c, k := range number {
+	for c, k := range counts {
 		x := float64(c) / n
 		questions += k
 		sum += k * x

@@ -22,8 +22,8 @@ type BaseWeights struct {
 // BaseHash is the name of the tensor in the trainer's state that holds BaseWeights.Hash.
 const BaseHash = "below"
 
-// UseBase makes the weights in the file at path the base weights of l's adapters. It does nothing if l has no adapters,
-// if the file has adapters, or if there is no file.
+// UseBase uses the weights in the file at path as the base weights of l's adapters. It does nothing if l has no
+// adapters, if the file has adapters, or if there is no file.
 func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil
@@ -86,8 +86,8 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// same returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
-func (b *BaseWeights) same(trainer tensor.Dict) error {
+// checkSame returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
+func (b *BaseWeights) checkSame(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil
 	}

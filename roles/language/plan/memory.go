@@ -21,12 +21,12 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, %sand %v: expected fewer "+
 		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
-		"or more nodes", node, job.Mebibytes(need), p.largest(nodes, node), have)
+		"or more nodes", node, job.Mebibytes(need), p.neediestRank(nodes, node), have)
 }
 
-// largest returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool of
-// ranks.
-func (p *Plan) largest(nodes []int, node int) string {
+// neediestRank returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool
+// of ranks.
+func (p *Plan) neediestRank(nodes []int, node int) string {
 	if !p.Config.Deals() {
 		return ""
 	}
@@ -141,8 +141,7 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	}
 }
 
-// moments returns the bytes of Adam's two moments on one of several replicas. weights is the size of the weights in
-// bytes.
+// moments returns the bytes of Adam's two moments on one of several replicas, for weights of this many bytes.
 func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 	if o.UseDistributedOptimizer {
 		return 2 * weights / int64(replicas)

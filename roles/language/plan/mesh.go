@@ -22,8 +22,8 @@ type Mesh struct {
 // A Point has the coordinates of a member in a Mesh.
 type Point struct{ Replica, Stage, Tensor int }
 
-// whole returns the Mesh of members that each have a whole model.
-func whole(members int) Mesh { return Mesh{Data: members, Pipeline: 1, Tensor: 1} }
+// wholeMesh returns the Mesh of members that each have a whole model.
+func wholeMesh(members int) Mesh { return Mesh{Data: members, Pipeline: 1, Tensor: 1} }
 
 // Members returns the number of members of a replica.
 func (m Mesh) Members() int { return m.Pipeline * m.Tensor }
@@ -91,7 +91,7 @@ func (p *Plan) Mesh(component string) Mesh {
 	if m, ok := p.meshes[component]; ok {
 		return m
 	}
-	return whole(p.Workers(component))
+	return wholeMesh(p.Workers(component))
 }
 
 // Beside returns the actor on a rank that has the same part of the model as a member of a component. It returns -1 if
@@ -175,7 +175,7 @@ func (d *Draft) divide() {
 		case len(given) > 0:
 			m.Layers = given
 		default:
-			m.Layers = divided(layerCosts(&d.Model), m.Pipeline)
+			m.Layers = divideLayers(layerCosts(&d.Model), m.Pipeline)
 		}
 		d.meshes[of] = m
 	}
@@ -186,15 +186,15 @@ func (d *Draft) divide() {
 	}
 }
 
-// Meshes returns meshes of one replica of the actors that the model allows. The first one is the mesh of the job. The
-// others have every possible number of tensor members, with 1, 2, 4, … stages.
+// Meshes returns the meshes of one replica that the model allows. The first one is the mesh of the job's actors. The
+// others have 1, 2, 4, … stages, and every possible number of tensor members.
 func (p *Plan) Meshes() []Mesh {
 	now := p.Mesh("actor")
 	now.Data = 1
 	list := []Mesh{now}
 	for stages := 1; stages <= p.Model.Layers; stages *= 2 {
 		for _, tensor := range p.Model.Sizes() {
-			m := Mesh{Data: 1, Pipeline: stages, Tensor: tensor, Layers: divided(layerCosts(&p.Model), stages)}
+			m := Mesh{Data: 1, Pipeline: stages, Tensor: tensor, Layers: divideLayers(layerCosts(&p.Model), stages)}
 			if stages != now.Pipeline || tensor != now.Tensor {
 				list = append(list, m)
 			}
@@ -255,9 +255,9 @@ func layerCosts(c *lm.Config) []int {
 	return costs
 }
 
-// divided divides layers with these costs into stages of about equal cost, and returns the number of layers of each
-// stage. The middle of a layer's cost decides its stage, but each stage has at least one layer.
-func divided(costs []int, stages int) []int {
+// divideLayers divides layers with these costs into stages of about equal cost, and returns the number of layers of
+// each stage. The middle of a layer's cost decides its stage, but each stage has at least one layer.
+func divideLayers(costs []int, stages int) []int {
 	total, before := 0.0, 0.0
 	for _, c := range costs {
 		total += float64(c)

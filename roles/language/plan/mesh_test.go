@@ -51,7 +51,7 @@ func TestDeal(t *testing.T) {
 		{[]int{1, 1, 1, 100}, []int{1, 1, 1, 1}},
 		{[]int{9, 1, 1, 1, 1, 1, 1, 9}, []int{1, 3, 3, 1}},
 	} {
-		if got := divided(c.costs, len(c.want)); !slices.Equal(got, c.want) {
+		if got := divideLayers(c.costs, len(c.want)); !slices.Equal(got, c.want) {
 			t.Errorf("%v in %d stages: %v, want %v", c.costs, len(c.want), got, c.want)
 		}
 	}

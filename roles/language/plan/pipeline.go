@@ -51,15 +51,15 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 	return first + lo, first + hi
 }
 
-// Pairs reports whether a member (from) of a stage sends groups to a member (to) of the next stage. Both must be the
-// first members of their replicas, and the replicas must have groups in common.
-func (p *Pipeline) Pairs(stage, from, to int) bool {
+// Pairs reports whether sender, a member of a stage, sends groups to receiver, a member of the next stage. Both must be
+// the first members of their replicas, and the replicas must have groups in common.
+func (p *Pipeline) Pairs(stage, sender, receiver int) bool {
 	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
-	if !mesh.IsFirst(from) || !next.IsFirst(to) {
+	if !mesh.IsFirst(sender) || !next.IsFirst(receiver) {
 		return false
 	}
-	a, b := p.Range(stage, mesh.At(from).Replica)
-	c, d := p.Range(stage+1, next.At(to).Replica)
+	a, b := p.Range(stage, mesh.At(sender).Replica)
+	c, d := p.Range(stage+1, next.At(receiver).Replica)
 	return stage == 0 && p.Dealt || max(a, c) < min(b, d)
 }
 
@@ -68,9 +68,9 @@ func (p *Pipeline) Receiver(stage, group int) int {
 	return p.Stages[stage].Mesh.First(p.Owner(stage, group))
 }
 
-// lines returns lines that describe the numbers of groups and answers. The argument size is the number of answers in a
-// group. Without groups there are no lines.
-func (p *Pipeline) lines(size int) []string {
+// lines returns lines that describe the numbers of groups and answers. groupSize is the number of answers in a group.
+// Without groups there are no lines.
+func (p *Pipeline) lines(groupSize int) []string {
 	if p.Groups == 0 {
 		return nil
 	}
@@ -92,7 +92,7 @@ func (p *Pipeline) lines(size int) []string {
 	} else if p.Rounds > 1 {
 		each[0] += fmt.Sprintf(" in %d stages", p.Rounds)
 	}
-	return []string{fmt.Sprintf("answers: %d to each of %d prompts; prompts: %s", size, p.Groups,
+	return []string{fmt.Sprintf("answers: %d to each of %d prompts; prompts: %s", groupSize, p.Groups,
 		strings.Join(each, ", then "))}
 }
 
@@ -108,10 +108,10 @@ func BalanceGroups(tokens []float64, replicas int) []int {
 	return balance(tokens, replicas, len(tokens)/replicas)
 }
 
-// balance assigns each item, a text or a group, to a replica, and returns the replica of each item. tokens[i] is the
-// number of tokens of item i. The longest remaining item goes to the replica with the fewest tokens, or to the first of
-// several such replicas. The argument most is the maximum number of items of a replica.
-func balance(tokens []float64, replicas, most int) []int {
+// balance assigns items (texts or groups) to replicas, and returns the replica of each item. tokens[i] is the number of
+// tokens of item i. The longest remaining item goes to the replica with the fewest tokens, or to the first of several
+// such replicas. A replica gets at most limit items.
+func balance(tokens []float64, replicas, limit int) []int {
 	longest := make([]int, len(tokens))
 	for i := range longest {
 		longest[i] = i
@@ -121,7 +121,7 @@ func balance(tokens []float64, replicas, most int) []int {
 	for _, i := range longest {
 		least := -1
 		for r := range load {
-			if owned[r] < most && (least < 0 || load[r] < load[least]) {
+			if owned[r] < limit && (least < 0 || load[r] < load[least]) {
 				least = r
 			}
 		}

@@ -18,7 +18,7 @@ func TestPipelineCoversEveryGroupOnce(t *testing.T) {
 				}
 				p := Pipeline{Groups: groups, Rounds: rounds}
 				for _, w := range workers {
-					p.Stages = append(p.Stages, PipelineStage{"any", whole(w)})
+					p.Stages = append(p.Stages, PipelineStage{"any", wholeMesh(w)})
 				}
 				cases++
 				checkPipeline(t, fmt.Sprintf("%d groups, %d rounds, %v workers", groups, rounds, workers), &p)

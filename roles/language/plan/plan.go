@@ -30,8 +30,8 @@ type Plan struct {
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling up
-	// to GenBatches batches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
+	// takes up to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // the maximum size of an actor's micro-batch
 	Tokenizer                   *tokenizer.Tokenizer
@@ -102,7 +102,7 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	if hash, ok := trainer.Get(TextsHash); ok && hash.I64()[0] != int64(p.Train.Hash) {
 		return errors.New("data.train_data_paths: the texts are not those of the checkpoint")
 	}
-	return p.BaseWeights.same(trainer)
+	return p.BaseWeights.checkSame(trainer)
 }
 
 // Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are the
@@ -119,10 +119,10 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	return keys, hashes
 }
 
-// Order returns the order of samples in an epoch. It reuses the memory of order, such as the order of another epoch.
-func (p *Plan) Order(order []int32, epoch int64) []int32 {
+// Order returns the order of samples in an epoch. It reuses the memory of buf, such as an earlier result.
+func (p *Plan) Order(buf []int32, epoch int64) []int32 {
 	data := &p.Config.Data
-	return algo.Permutation(order, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)
+	return algo.Permutation(buf, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)
 }
 
 // A Batch has the texts on which one replica of the actors trains in a step.
@@ -153,16 +153,16 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns a replica's samples of a batch (whole), in the order of the batch. All replicas get about the same
-// number of tokens, and at least one sample.
-func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
-	tokens := make([]float64, len(whole))
-	for k, i := range whole {
+// balanced returns a replica's samples of batch, in the order of the batch. All replicas get about the same number of
+// tokens, and at least one sample.
+func (p *Plan) balanced(batch []int32, replica int) (share []int32) {
+	tokens := make([]float64, len(batch))
+	for k, i := range batch {
 		tokens[k] = float64(len(p.Train.Samples[i].IDs))
 	}
-	for k, r := range balance(tokens, p.Actors, len(whole)) {
+	for k, r := range balance(tokens, p.Actors, len(batch)) {
 		if r == replica {
-			share = append(share, whole[k])
+			share = append(share, batch[k])
 		}
 	}
 	return share

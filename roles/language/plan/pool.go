@@ -41,25 +41,25 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// PoolOf returns the ranks of the members of a pool. named has the ranks that the configuration gives to each
-// component. Every rank of the pool gets a rollout worker, and an inference worker if named has some. The actors are
-// spread over the ranks, and keep their number. If cluster.use_pre_process_policy is false, the ranks that named gives
-// to actors get no rollout worker.
-func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
-	ranks := union(named)
-	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
+// PoolOf returns the ranks of the members of a pool. configRanks has the ranks of each component in the configuration.
+// Every rank of the pool gets a rollout worker, and an inference worker if the configuration places some. The actors
+// are spread over the ranks, and keep their number. If cluster.use_pre_process_policy is false, the configured ranks of
+// the actors get no rollout worker.
+func PoolOf(cfg *config.Config, configRanks map[string][]int) map[string][]int {
+	ranks := union(configRanks)
+	to := map[string][]int{"actor": spread(configRanks["actor"], ranks), "rollout": ranks}
 	if !cfg.Cluster.UsePreProcessPolicy {
 		to["rollout"] = slices.DeleteFunc(slices.Clone(ranks), func(r int) bool {
-			return slices.Contains(named["actor"], r)
+			return slices.Contains(configRanks["actor"], r)
 		})
 	}
-	if len(named["inference"]) > 0 {
+	if len(configRanks["inference"]) > 0 {
 		to["inference"] = ranks
 	}
 	return to
 }
 
-// union returns the ranks of all components in named, in ascending order, without duplicates.
+// union returns the ranks of all components, in ascending order, without duplicates.
 func union(named map[string][]int) (ranks []int) {
 	for _, of := range pooled {
 		ranks = append(ranks, named[of]...)
@@ -68,35 +68,35 @@ func union(named map[string][]int) (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// spread spreads members evenly over ranks. named has the present ranks of the members. If there are more ranks than
+// spread spreads members evenly over ranks. present has the ranks of the members now. If there are more ranks than
 // members, and each member has its own rank, the members keep their ranks.
-func spread(named, ranks []int) []int {
-	if len(named) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(named)))) == len(named) {
-		return named
+func spread(present, ranks []int) []int {
+	if len(present) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(present)))) == len(present) {
+		return present
 	}
-	to := make([]int, len(named))
+	to := make([]int, len(present))
 	for i := range to {
 		to[i] = ranks[i*len(ranks)/len(to)]
 	}
 	return to
 }
 
-// replace makes a new placement. The argument to maps components to their new ranks. All other components keep their
-// ranks. replace reports whether the placement is possible.
-func (d *Draft) replace(to map[string][]int, nodes []int) bool {
+// replace makes a new placement. newRanks has the new ranks of some components. All other components keep their ranks.
+// replace reports whether the placement is possible.
+func (d *Draft) replace(newRanks map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {
 		c.Components = append(c.Components, spmd.ComponentPlacement{Key: of, Placement: spmd.PlacementOf(ranks)})
 	}
 	for _, of := range d.Placement.Components() {
-		if ranks, moved := to[of]; moved {
+		if ranks, moved := newRanks[of]; moved {
 			add(of, ranks)
 		} else {
 			add(of, d.Placement.Ranks(of))
 		}
 	}
 	if !d.Placement.Has("rollout") {
-		add("rollout", to["rollout"])
+		add("rollout", newRanks["rollout"])
 	}
 	place, err := spmd.Place(c, nodes)
 	if err != nil {

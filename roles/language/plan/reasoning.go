@@ -67,8 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes the prompts of set that are too long. Without data.filter_prompt_by_length it reports them as a
-// mistake instead.
+// keepPrompts removes prompts that are too long from the dataset. Without data.filter_prompt_by_length it reports them
+// as a mistake instead.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -138,8 +138,8 @@ func (d *Draft) tryGrader() {
 }
 
 // ForEvaluation returns the plan of an evaluation of cfg, without a placement. It reads the validation questions in the
-// task reasoning, and the validation texts in the task sft. Each layer of the model is divided as in the component
-// Examined.
+// task reasoning, and the validation texts in the task sft. Each layer of the model is divided as in the component that
+// Examined returns.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")

@@ -11,9 +11,8 @@ func (p *Plan) PassCost() (sum float64) {
 	return sum
 }
 
-// Shallow returns the plan of a job whose model has fewer layers. The argument layers is their number. Every member has
-// the whole shallow model, with random weights. The costs of a model that does not fit into memory are estimated with
-// shallow models.
+// Shallow returns the plan of a job whose model has only this many layers. Every member has the whole shallow model,
+// with random weights. The costs of a model that does not fit into memory are estimated with shallow models.
 func (p *Plan) Shallow(layers int) (*Plan, error) {
 	s, cfg := *p, *p.Config
 	cfg.Runner.CkptPath = ""

@@ -35,7 +35,8 @@ type answers struct {
 	value      []float32 // value before each token, by the critic; nil if not computed
 }
 
-// newAnswers returns the engine's results for prompt p as a group. If logProbs is set, it includes their log-probs.
+// newAnswers returns the engine's results for prompt p as a group. If logProbs is set, the group includes their
+// log-probs.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
@@ -77,8 +78,8 @@ func (a *answers) batch() (b algo.TextBatch) {
 // total returns the number of tokens that training computes: all answers, each with its prompt.
 func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
 
-// optional returns the fields that may be nil, with their names in the result of dict.
-func (a *answers) optional() [5]optionalField {
+// optionalFields returns the fields that may be nil, with the names of their tensors.
+func (a *answers) optionalFields() [5]optionalField {
 	return [...]optionalField{{"log_prob", &a.logProb}, {"reward", &a.reward}, {"recomputed", &a.recomputed},
 		{"ref", &a.ref}, {"value", &a.value}}
 }
@@ -97,7 +98,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	ints("lengths", a.lengths)
 	d.Set("ended", tensor.FromU8(a.ended, len(a.ended)))
 	d.Set("outcome", tensor.FromU8(a.outcome, len(a.outcome)))
-	for _, o := range a.optional() {
+	for _, o := range a.optionalFields() {
 		if x := *o.field; x != nil {
 			d.Set(o.name, tensor.FromF32(x, len(x)))
 		}
@@ -105,7 +106,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	return d
 }
 
-// readAnswers decodes the dict of a group from b. It takes the question with its right answer from the plan.
+// readAnswers decodes a group from b. It takes the question with its right answer from the plan.
 func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	d, err := tensor.Decode(b)
 	if err != nil {
@@ -115,7 +116,7 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	a := &answers{group: group, sample: int(number[1]), question: p.Question(int(number[1]), number[0]),
 		tokens: d.Must("tokens").I32(), lengths: d.Must("lengths").I32(), ended: d.Must("ended").U8(),
 		outcome: d.Must("outcome").U8()}
-	for _, o := range a.optional() {
+	for _, o := range a.optionalFields() {
 		if x, ok := d.Get(o.name); ok {
 			*o.field = x.F32()
 		}
@@ -123,10 +124,10 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	return a, nil
 }
 
-// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or the
-// maximum, the argument most. So there are few layouts, and both ends of a channel soon know all of them.
-func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
-	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
+// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or limit if
+// that is smaller. So there are few layouts, and both ends of a channel soon know all of them.
+func packedLayout(layouts map[int]*tensor.Layout, bytes, limit int) *tensor.Layout {
+	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), limit)
 	if layouts[n] == nil {
 		layouts[n] = tensor.NewLayout(tensor.Field{Name: "packed", DType: tensor.U8, Shape: []int{n}})
 	}
@@ -199,7 +200,7 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, it waits for room, or returns spmd.ErrFull if wait is false.
+// put sends p. If there is no room, it waits. If wait is false, it returns spmd.ErrFull instead.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {
@@ -268,16 +269,16 @@ func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
 // Member returns the member of this worker.
 func (q *stageQueue) Member() *spmd.Member { return q.m }
 
-// each calls f with each of the replica's groups of an iteration, in the order of arrival. All members of the replica
-// call each. The first member receives each group from the channel in, calls once(group), and sends the group to the
-// other members. After f it sends the group to the channel out. once and out may be nil.
-func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
+// forEach calls f with each of the replica's groups of an iteration, in the order of arrival. All members of the
+// replica call forEach. The first member receives each group from source, calls check(group), and sends the group to
+// the other members. After f, the first member sends the group to sink. check and sink may be nil.
+func (q *stageQueue) forEach(ctx context.Context, source, sink *spmd.Channel, check, f func(*answers) error) error {
 	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
 	for range hi - lo {
 		var a *answers
 		var err error
 		if q.replica.first {
-			a, err = q.receive(ctx, in, lo, hi, once)
+			a, err = q.receive(ctx, source, lo, hi, check)
 		}
 		if err == nil {
 			a, err = q.replica.share(ctx, a)
@@ -288,18 +289,18 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 		if err := f(a); err != nil {
 			return fmt.Errorf("group %d: %w", a.group, err)
 		}
-		if out == nil || !q.replica.first {
+		if sink == nil || !q.replica.first {
 			continue
 		}
-		if err := q.out.send(ctx, out, q.pipeline.Receiver(q.stage+1, a.group), a); err != nil {
+		if err := q.out.send(ctx, sink, q.pipeline.Receiver(q.stage+1, a.group), a); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// receive returns the next group, whose number must be in [lo, hi). It first calls once(group), unless once is nil.
-func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
+// receive returns the next group, whose number must be in [lo, hi). It first calls check(group), unless check is nil.
+func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, check func(*answers) error) (*answers,
 	error) {
 	a, err := q.in.receive(ctx, in)
 	if err != nil {
@@ -308,8 +309,8 @@ func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, 
 	if a.group < lo || a.group >= hi {
 		return nil, fmt.Errorf("group %d has arrived, expected %d to %d", a.group, lo, hi-1)
 	}
-	if once != nil {
-		if err := once(a); err != nil {
+	if check != nil {
+		if err := check(a); err != nil {
 			return nil, fmt.Errorf("group %d: %w", a.group, err)
 		}
 	}

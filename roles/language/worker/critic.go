@@ -51,18 +51,17 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk gets the weights of a model (from), without its adapters.
-func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
-	c, err := algo.NewTextCritic(from.Config, from.Part(), alloc)
+// newCritic returns a critic whose trunk gets the weights of model, without its adapters.
+func newCritic(model *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
+	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc)
 	if err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
 	}
-	copyWeights(c.Model, from)
+	copyWeights(c.Model, model)
 	return c, nil
 }
 
-// Value receives this worker's answers of a step through the channel in, adds values to them, and sends the answers
-// through the channel out.
+// Value receives this worker's answers of a step, adds values to them, and sends the answers to the next stage.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
 	err := w.receive(ctx, step, in, out, func(a *answers) (err error) {
 		defer w.m.Span("value").Begin().End(0, 0)
@@ -88,7 +87,7 @@ func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 // Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's
 // critic.
 func (w *CriticWorker) Save() []member.Part {
-	return w.saved(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
+	return w.partsToSave(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
 }
 
 // Load returns the parts of a state that this worker needs. If the state has only weights, the critic's trunk loads

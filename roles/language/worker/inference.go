@@ -22,7 +22,7 @@ type InferenceWorker struct {
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.
 func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
-	shared, model, err := of(c, m)
+	shared, model, err := lookUp(c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -49,10 +49,10 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	return w, err
 }
 
-// Infer receives this worker's answers of an iteration through the channel in, adds log-probabilities to them, and
-// sends the answers through the channel out.
+// Infer receives this worker's answers of an iteration, adds log-probabilities to them, and sends the answers to the
+// next stage.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
-	return w.each(ctx, in, out, nil, func(a *answers) (err error) {
+	return w.forEach(ctx, in, out, nil, func(a *answers) (err error) {
 		defer w.m.Span("infer").Begin().End(0, 0)
 		texts := a.batch().Texts
 		if w.recomputed != nil {

@@ -50,10 +50,11 @@ func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) err
 	return nil
 }
 
-// receive receives this replica's answers of a step through the channel in, and calls f with each group. Then it sends
-// the group through the channel out, unless this channel is nil. The answers must be of the weights of this step. The
-// first member grades answers that have no reward.
-func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Channel, f func(*answers) error) error {
+// receive receives this replica's answers of a step, and calls f with each group. Then it sends the group to the next
+// stage, unless sink is nil. The answers must be of the weights of this step. The first member grades answers that have
+// no reward.
+func (w *learner[A]) receive(ctx context.Context, step int64, source, sink *spmd.Channel,
+	f func(*answers) error) error {
 	w.groups = w.groups[:0]
 	check := func(a *answers) error {
 		if a.version != step {
@@ -64,7 +65,7 @@ func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Chan
 		}
 		return nil
 	}
-	return w.queue.each(ctx, in, out, check, func(a *answers) error {
+	return w.queue.forEach(ctx, source, sink, check, func(a *answers) error {
 		w.groups = append(w.groups, a)
 		return f(a)
 	})
@@ -127,7 +128,7 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	// All replicas go through the pairs in the same order, so they cannot deadlock.
 	for a := range replicas {
 		for b := range replicas {
-			if groups := w.leaving(owners, a, b); a == b || len(groups) == 0 {
+			if groups := w.groupsToSend(owners, a, b); a == b || len(groups) == 0 {
 				continue
 			} else if a == this {
 				if err := w.sendGroups(ctx, b, groups, mine); err != nil {
@@ -149,11 +150,11 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that one replica (from) sends to another (to). owners[g] is the replica that gets group g.
-func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
-	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
+// groupsToSend returns the groups that one replica sends to another. owners[g] is the replica that gets group g.
+func (w *learner[A]) groupsToSend(owners []int, sender, receiver int) (groups []int) {
+	lo, hi := w.plan.Pipeline.Range(w.queue.stage, sender)
 	for g := lo; g < hi; g++ {
-		if owners[g] == to {
+		if owners[g] == receiver {
 			groups = append(groups, g)
 		}
 	}
@@ -166,14 +167,14 @@ func (w *learner[A]) peer(replica int) int {
 	return mesh.First(replica) + w.m.Index()%mesh.Members()
 }
 
-// sendGroups sends groups to another replica, and deletes them from the map mine.
-func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
+// sendGroups sends groups to another replica, and deletes them from byNumber.
+func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, byNumber map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
 	for i, g := range groups {
-		packed = tensor.Encode(packed, mine[g].dict())
+		packed = tensor.Encode(packed, byNumber[g].dict())
 		ends[i] = int64(len(packed))
-		delete(mine, g)
+		delete(byNumber, g)
 	}
 	var d tensor.Dict
 	d.Set("ends", tensor.FromI64(ends, len(ends)))
@@ -181,15 +182,15 @@ func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, 
 	return w.m.SendTo(ctx, w.m.Group(), w.peer(replica), d)
 }
 
-// receiveGroups receives groups from another replica, and adds them to the map mine.
-func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
+// receiveGroups receives groups from another replica, and adds them to byNumber.
+func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, byNumber map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), w.peer(replica), tensor.Dict{})
 	if err != nil {
 		return err
 	}
 	packed, from := d.Must("packed").U8(), int64(0)
 	for i, end := range d.Must("ends").I64() {
-		if mine[groups[i]], err = readAnswers(packed[from:end], groups[i], w.plan); err != nil {
+		if byNumber[groups[i]], err = readAnswers(packed[from:end], groups[i], w.plan); err != nil {
 			return err
 		}
 		from = end

@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one, or
-// returns ok = false if wait is false.
+// receive returns a message that has arrived, and its sender. If no message has arrived, it waits for one. If wait is
+// false, it returns ok = false instead.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err
@@ -168,9 +168,9 @@ func (p *post) arrived() (int, error) {
 	return -1, nil
 }
 
-// read returns the message whose head has arrived from p.from[at].
-func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
-	h := &p.heads[at]
+// read returns the message of p.from[i], whose head has arrived.
+func (p *post) read(ctx context.Context, i int) (m deal.Message, err error) {
+	h := &p.heads[i]
 	m = deal.Message{Kind: deal.Kind(h[0]), Player: int(h[1]), Count: int(h[2]), Load: deal.Load{Got: int(h[3])}}
 	if h[6] == 0 {
 		return m, nil
@@ -179,7 +179,7 @@ func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
 		return m, fmt.Errorf("%d tokens in %d words", h[4], h[6])
 	}
 	words := make([]int32, h[6])
-	r, err := p.comm.Irecv(tensor.FromI32(words, len(words)).Bytes(), p.member(p.from[at]), tagWords)
+	r, err := p.comm.Irecv(tensor.FromI32(words, len(words)).Bytes(), p.member(p.from[i]), tagWords)
 	if err != nil {
 		return m, err
 	}

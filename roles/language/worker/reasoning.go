@@ -22,7 +22,7 @@ type ReasoningWorker struct {
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
 func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ReasoningWorker, error) {
-	shared, model, err := of(c, m)
+	shared, model, err := lookUp(c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m, version)
 }
 
-// Receive receives this actor's answers of a step through the channel in. The answers must be of the weights of this
-// step. While answers arrive, Receive grades them and computes log-probs, unless other workers have done so.
+// Receive receives this actor's answers of a step. The answers must be of the weights of this step. While answers
+// arrive, Receive grades them and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	defer w.m.Span("receive").Begin().End(0, 0)
 	w.inferred = 0
@@ -85,8 +85,8 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 const inferTokens = 1 << 10
 
 // infer computes the log-probs of groups without log-probs. It does nothing if these groups have fewer than inferTokens
-// tokens, unless the argument all is true.
-func (w *ReasoningWorker) infer(all bool) error {
+// tokens, unless force is true.
+func (w *ReasoningWorker) infer(force bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func (w *ReasoningWorker) infer(all bool) error {
 	for _, a := range fresh {
 		tokens += a.total()
 	}
-	if !all && tokens < inferTokens {
+	if !force && tokens < inferTokens {
 		return nil
 	}
 	w.inferred = len(w.groups)

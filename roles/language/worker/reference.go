@@ -50,13 +50,13 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// load returns the weights of the reference as parts of the trainer's state. If weights is true, they are parts of the
-// model, because the state has only weights. load returns nil if the reference is nil or not a copy.
-func (r *reference) load(weights bool) []member.Part {
+// load returns the weights of the reference as parts of the trainer's state. If onlyWeights is true, the state has only
+// weights, so these are parts of the model instead. load returns nil if the reference is nil or not a copy.
+func (r *reference) load(onlyWeights bool) []member.Part {
 	switch {
 	case r == nil || !r.copied:
 		return nil
-	case weights:
+	case onlyWeights:
 		return weightParts(r.model)
 	}
 	mine, whole := flat(r.model), flat(r.model.Whole())

@@ -30,7 +30,7 @@ type replica struct {
 	buf   []byte   // the encoded group
 }
 
-// newReplica returns the replica of m. If groups is true, its members can share groups: see share.
+// newReplica returns the replica of m. If groups is true, the members of the replica can share groups: see share.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
 	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}

@@ -38,10 +38,9 @@ func NewRewardWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Rew
 	return &RewardWorker{stageQueue: newStageQueue(m, p, r), plan: p, grader: g}, err
 }
 
-// Score receives this worker's answers of an iteration through the channel in, grades them, and sends them through the
-// channel out.
+// Score receives this worker's answers of an iteration, grades them, and sends them to the next stage.
 func (w *RewardWorker) Score(ctx context.Context, in, out *spmd.Channel) error {
-	return w.each(ctx, in, out, nil, func(a *answers) error {
+	return w.forEach(ctx, in, out, nil, func(a *answers) error {
 		defer w.m.Span("score").Begin().End(0, 0)
 		return a.judge(w.grader, w.plan)
 	})

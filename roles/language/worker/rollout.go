@@ -40,7 +40,7 @@ type RolloutWorker struct {
 
 // NewRolloutWorker returns the worker of member m, for loop.Launch.
 func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
-	shared, model, err := of(c, m)
+	shared, model, err := lookUp(c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -90,9 +90,9 @@ func (w *RolloutWorker) Retire(part any) error {
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
 // Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. When all
-// answers of a group have ended, the first member sends the group through the channel out, while other answers are
-// generated. With cluster.auto_scheduler, package deal distributes the prompts. Random numbers depend only on the
-// prompt's number in the run, the answer's number in its group, and the position of the token.
+// answers of a group have ended, the first member sends the group to the next stage, while other answers are generated.
+// With cluster.auto_scheduler, package deal distributes the prompts. Random numbers depend only on the prompt's number
+// in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)

@@ -47,8 +47,8 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 // Replicas returns the connections with the copies of the worker's model.
 func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 
-// kept returns the model of a worker that stays on its rank in a move.
-func (t *tuner) kept() *lm.Model { return t.model }
+// keptModel returns the model of a worker that stays on its rank in a move.
+func (t *tuner) keptModel() *lm.Model { return t.model }
 
 // stays returns the part that the worker w leaves to its successor on the same rank: w itself. It returns nil if the
 // job sends patches, because then all workers begin a new world with the initial weights.
@@ -70,7 +70,7 @@ func (t *tuner) save(trainer []member.Part) []member.Part {
 	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
 		inputs.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
 	}
-	return t.saved(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
+	return t.partsToSave(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
 }
 
 // modelParts returns the trained parameters as parts of the model.
@@ -78,7 +78,7 @@ func (t *tuner) modelParts() []member.Part {
 	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
-// train calls the function update, and completes the metrics that it returns.
+// train calls update, and completes the metrics that update returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
 	span := t.m.Span("train").Begin()
 	m, err := update()
@@ -101,7 +101,7 @@ type SFTWorker struct {
 
 // NewSFTWorker returns the worker of member m, for loop.Launch.
 func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWorker, error) {
-	shared, model, err := of(c, m)
+	shared, model, err := lookUp(c, m)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +128,7 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 // RunTraining makes one optimiser step. Steps count from 0.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
 	return w.train(ctx, func() (algo.Metrics, error) {
-		number := w.at(step)
+		number := w.seek(step)
 		b := w.plan.BatchOf(w.order, number, w.replica.index)
 		return w.algo.Update(b.Mine, b.Targets, b.Tokens)
 	})

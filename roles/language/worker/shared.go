@@ -61,11 +61,11 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 }
 
 // load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
-// initial weights. After a move a new model gets its weights from other ranks, so load reads none, unless the job sends
-// patches, which apply to the initial weights.
+// initial weights. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
+// sends patches needs the initial weights, to which patches apply.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
-	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
-		if model := part.kept(); model != nil {
+	if part, ok := loop.Part[interface{ keptModel() *lm.Model }](own, component, m); ok {
+		if model := part.keptModel(); model != nil {
 			return model, nil
 		}
 	}
@@ -88,8 +88,8 @@ func SharedOf(c *loop.Cluster) (*Shared, error) {
 	return nil, errors.New("the job has no language model (runner.task_type sft or reasoning)")
 }
 
-// of returns the Shared of m's rank, and m's model.
-func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
+// lookUp returns the Shared of m's rank, and m's model.
+func lookUp(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 	s, err := SharedOf(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
@@ -135,9 +135,9 @@ type readerPart struct {
 	grader    *answer.Grader // the grader of a rollout worker's exam; nil if there is no exam
 }
 
-// kept returns the model of a worker that stays on its rank in a move. It gives the parameters new memory, because
+// keptModel returns the model of a worker that stays on its rank in a move. It gives the parameters new memory, because
 // their memory belonged to the previous world. The values come from the actors.
-func (p *readerPart) kept() *lm.Model {
+func (p *readerPart) keptModel() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved selects the parts that this member adds to checkpoints. The argument has all its parts. Replicas are equal, so
-// only the first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
-func (t *tuner) saved(parts []member.Part) []member.Part {
+// partsToSave returns those of the given parts that this member adds to checkpoints. Replicas are equal, so only the
+// first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
+func (t *tuner) partsToSave(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
 	}
@@ -53,7 +53,7 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 }
 
 // trainerPart returns the parts for the tensor t. For the first parameter of a network it returns the parts of all
-// parameters of the network, and for the other parameters none.
+// parameters of the network. For the other parameters it returns none.
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")

@@ -60,9 +60,9 @@ func (t *team) Step(w *engine.Watch) error {
 // end makes follow return on the other members.
 func (t *team) end() error { return t.sendOrders(0) }
 
-// sendOrders sends the orders since the last pass to the other members. more is 1 if a pass follows, else 0.
-func (t *team) sendOrders(more int64) error {
-	head := [2]int64{more, int64(len(t.words))}
+// sendOrders sends the orders since the last pass to the other members. passes is 1 if a pass follows, else 0.
+func (t *team) sendOrders(passes int64) error {
+	head := [2]int64{passes, int64(len(t.words))}
 	err := t.line.Run(t.ctx, collectives.Broadcast(head[:], 0))
 	if err == nil && len(t.words) > 0 {
 		err = t.line.Run(t.ctx, collectives.Broadcast(t.words, 0))

@@ -11,8 +11,8 @@ type texts struct {
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
 
-// at sets t.order to the order of the epoch that has this batch of the run. It returns the batch's number in the epoch.
-func (t *texts) at(batch int64) int64 {
+// seek sets t.order to the order of samples in the epoch of this batch. It returns the batch's number in the epoch.
+func (t *texts) seek(batch int64) int64 {
 	if epoch := batch / t.plan.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.plan.Order(t.order, epoch), epoch
 	}
@@ -31,7 +31,7 @@ type prompt struct {
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()
-	number := t.at(batch)
+	number := t.seek(batch)
 	samples := t.plan.Samples(t.order, number)
 	for g := lo; g < hi; g++ {
 		k := int(samples[g])

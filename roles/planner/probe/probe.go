@@ -24,10 +24,10 @@ func Host() string {
 	return name
 }
 
-// Machine measures this machine as one node of a cluster with this many equal nodes. free is the memory that its ranks
-// may use, in bytes.
-func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
-	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
+// Machine measures this machine as one node of a cluster with this many equal nodes. memory is the number of bytes that
+// its ranks may use.
+func Machine(ctx context.Context, build string, nodes int, memory int64) (*planner.Machine, error) {
+	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: memory,
 		Copy: copyRate(), Network: planner.Usual()}
 	m.Cores = min(m.Cores, runtime.NumCPU())
 	var err error
@@ -65,12 +65,12 @@ func Median(samples []float64) float64 {
 // sizes are the sizes of the items that measure a link, in bytes.
 var sizes = [...]int{64, 256 << 10}
 
-// link measures the link between two workers: one on rank 0, and one on the rank given by other, which may be 0 too.
-func link(ctx context.Context, other int) (planner.Link, error) {
+// link measures the link between two workers: one on rank 0, and one on this rank, which may be 0 too.
+func link(ctx context.Context, rank int) (planner.Link, error) {
 	var times [len(sizes)]float64
-	err := spmd.Run(ctx, local.New(other+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+	err := spmd.Run(ctx, local.New(rank+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		for i, size := range sizes {
-			if err := roundTrips(ctx, w, i, size, other, &times[i]); err != nil {
+			if err := roundTrips(ctx, w, i, size, rank, &times[i]); err != nil {
 				return err
 			}
 		}
@@ -133,10 +133,10 @@ func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, sec
 	return err
 }
 
-// pass receives n items on one channel and sends n items on the other, in turn. If first is true, it begins with a
+// pass receives n items on one channel and sends n items on the other, in turn. If sendFirst is true, it begins with a
 // send. It appends the seconds of each round to *times, unless times is nil.
 func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *tensor.Layout, n int, times *[]float64,
-	first bool) error {
+	sendFirst bool) error {
 	receiver, err := in.Receiver(m, spmd.Key{To: 0})
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	}
 	for range n {
 		start := time.Now()
-		if first {
+		if sendFirst {
 			if err := send(); err != nil {
 				return err
 			}
@@ -167,7 +167,7 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 		}
 		copy(mine, item.Dict.Must("data").Bytes())
 		receiver.Release(item)
-		if !first {
+		if !sendFirst {
 			if err := send(); err != nil {
 				return err
 			}

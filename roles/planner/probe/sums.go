@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// mostSummed is the maximum number of members in a measured sum. Between sums, the members compute for the time unequal
-// and for half of this time, in turn.
-const mostSummed, unequal = 8, 60 * time.Microsecond
+// mostSummed is the maximum number of members in a measured sum. Between sums, the members compute in turn for workTime
+// and for half of it.
+const mostSummed, workTime = 8, 60 * time.Microsecond
 
-// AddSums adds to f the costs of sums over this many actors or critic workers and, if they gather weights, of gathers.
-// With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World. The members compute
-// for unequal times between sums: if a world has more ranks than cores, a member that waits sleeps at once and wakes up
-// late.
+// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
+// costs of gathers. With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World.
+// The members compute for unequal times between sums. So the costs include late wake-ups if a world has more ranks than
+// cores.
 func AddSums(ctx context.Context, f *planner.Profile, members, world int) error {
 	if members <= 1 {
 		return nil
@@ -50,7 +50,7 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 		for n := range 200 {
 			for i := range rows {
 				start := time.Now()
-				computeFor(unequal / time.Duration(1+(w.Rank()+n*len(rows)+i)%2))
+				computeFor(workTime / time.Duration(1+(w.Rank()+n*len(rows)+i)%2))
 				var err error
 				switch i {
 				case 0:
@@ -64,7 +64,7 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 					return err
 				}
 				if w.Rank() == 0 && n > 2 {
-					times[i] = append(times[i], max(0, time.Since(start)-unequal).Seconds())
+					times[i] = append(times[i], max(0, time.Since(start)-workTime).Seconds())
 				}
 			}
 			stop := []float64{0}
@@ -85,7 +85,7 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 	}
 	var costs []planner.Cost
 	for i := range rows {
-		t := usual(times[i])
+		t := trimmedMean(times[i])
 		op := planner.OpSum
 		if i > 1 {
 			op = planner.OpGather
@@ -96,8 +96,8 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 }
 
 // AddLayerSums adds to f the costs of sums over members that shard every layer of a model, for one token and for a
-// micro-batch. It measures two goroutine ranks; world is planner.Asked.World. The ranks compute between sums: if a
-// world has more ranks than cores, a rank sleeps in a sum and wakes up late.
+// micro-batch. It measures two goroutine ranks; world is planner.Asked.World. The ranks compute between sums. So the
+// costs include late wake-ups if a world has more ranks than cores.
 func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	model := &f.Work.Model
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
@@ -117,7 +117,7 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 				waits = append(waits, time.Since(start).Seconds())
 			}
 			if w.Rank() == 0 {
-				seconds[i] = usual(waits[warm:])
+				seconds[i] = trimmedMean(waits[warm:])
 			}
 		}
 		return nil
@@ -132,10 +132,10 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	return nil
 }
 
-// summing starts a world of goroutine ranks, and calls do on its first ranks, the members. do gets the group of the
+// summing starts a world of goroutine ranks, and calls task on its first ranks, the members. task gets the group of the
 // members, and memory for n numbers.
 func summing(ctx context.Context, world, members, n int,
-	do func(w *spmd.World, g *collectives.Group, x []float32) error) error {
+	task func(w *spmd.World, g *collectives.Group, x []float32) error) error {
 	ranks := local.New(max(members, world))
 	return spmd.Run(ctx, ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		if w.Rank() >= members {
@@ -153,7 +153,7 @@ func summing(ctx context.Context, world, members, n int,
 		if err != nil {
 			return err
 		}
-		return do(w, g, tensor.Of(memory[:4*n], tensor.F32, n).F32())
+		return task(w, g, tensor.Of(memory[:4*n], tensor.F32, n).F32())
 	})
 }
 
@@ -163,9 +163,9 @@ func computeFor(d time.Duration) {
 	}
 }
 
-// usual sorts times, and returns their mean without the longest tenth, in which other programs used the core. It
-// returns 0 if times is empty.
-func usual(times []float64) float64 {
+// trimmedMean sorts times, and returns their mean without the longest tenth. In those times other programs used the
+// core. It returns 0 if times is empty.
+func trimmedMean(times []float64) float64 {
 	slices.Sort(times)
 	if few := times[:len(times)*9/10]; len(few) > 0 {
 		return stat.Mean(few, nil)
