@@ -20,7 +20,7 @@ type Config struct {
 	UseRewardModel bool `yaml:"use_reward_model"`
 	// RewardType names a rule. "env", the default, gives the environment's own reward. "success" gives 1 if the task
 	// was solved, otherwise 0. "potential" gives the increase of a potential in the step. Your own program can add
-	// rules. The task reasoning has other rules. "exact", its default, gives 1 for exactly the tokens or the text of a
+	// rules. The reasoning task has other rules. "exact", its default, gives 1 for exactly the tokens or the text of a
 	// right answer, otherwise 0. "math" gives 1 for a boxed answer that is mathematically right, otherwise -1.
 	// "countdown" gives 1 for steps that reach the target, otherwise 0. "program" calls a program of the user.
 	RewardType string `yaml:"reward_type"`
@@ -39,7 +39,7 @@ type Config struct {
 	// step.
 	Model ModelConfig `yaml:"model"`
 
-	// Answers are the keys that are only for the task reasoning.
+	// Answers are the keys that are only for the reasoning task.
 	Answers answer.Config `yaml:",inline"`
 
 	// Own are the keys of a user-defined rule.

@@ -21,8 +21,8 @@ type (
 	Cluster = loop.Cluster
 )
 
-// Run is like Main, but every rank of a training job runs program. Main runs FineTune for the task sft, Reason for the
-// task reasoning, and TrainEmbodied for all others.
+// Run is like Main, but every rank of a training job runs program. Main runs FineTune for the sft task, Reason for the
+// reasoning task, and TrainEmbodied for all others.
 func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program})
 }
@@ -35,10 +35,10 @@ func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program, Movable: true})
 }
 
-// FineTune is the program of the task sft: an SFTRunner trains a language model on texts.
+// FineTune is the program of the sft task: an SFTRunner trains a language model on texts.
 func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(ctx, c) }
 
-// Reason is the program of the task reasoning: a ReasoningRunner trains a language model on its own answers.
+// Reason is the program of the reasoning task: a ReasoningRunner trains a language model on its own answers.
 func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
 // TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs an
@@ -54,7 +54,7 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 }
 
 // Launch launches the group of workers that spec describes. newWorker makes the worker of each member: pass a
-// constructor below, or your own. Collective over the world: every rank makes the same launches, in the same order.
+// constructor below, or your own. Every rank must call it: every rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, spec, newWorker)
@@ -105,8 +105,8 @@ type (
 	Groups         = embodied.Groups
 )
 
-// NewEmbodiedRunner returns the runner of the groups g, and makes the channels between them. Collective over the
-// world. A job has one runner.
+// NewEmbodiedRunner returns the runner of the groups g, and makes the channels between them. Every rank
+// must call it. A job has one runner.
 func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
 }

@@ -53,9 +53,9 @@ func (m *Member) Line(axis string) []int {
 	return members
 }
 
-// AxisComm returns the member's end of a communicator along an axis. Its members are those of Line, in the same order.
-// It is a part of Comm(purpose): both belong to the same goroutine, and Close closes both. Messages along different
-// axes do not mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
+// AxisComm returns a communicator of the members that Line returns, in the same order. It uses Comm(purpose): only the
+// goroutine of Comm(purpose) may use it, and Close closes both. Messages along different axes do not mix, because two
+// members have at most one line in common. AxisComm panics for an unknown axis or purpose.
 func (m *Member) AxisComm(axis, purpose string) Comm {
 	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }

@@ -19,7 +19,7 @@ type Comm interface {
 	// error of Wait, never an overrun. A shorter message sets Request.N to its length.
 	Irecv(b []byte, from, tag int) (Request, error)
 	// Wait waits until all of reqs are done, sets their N and zeroes their handles. It returns the
-	// first error, or context.Cause(ctx) if ctx ends first. reqs may hold zero Requests. Waiting
+	// first error, or context.Cause(ctx) if ctx ends first. Wait ignores a zero Request in reqs. Waiting
 	// neither uses the CPU nor allocates.
 	Wait(ctx context.Context, reqs []Request) error
 	// WaitAny waits until one of reqs is done, zeroes that request and returns its index. It returns

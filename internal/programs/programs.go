@@ -223,7 +223,7 @@ func (s *Starter) CombinedOutput(ctx context.Context, cmd *exec.Cmd) ([]byte, er
 	return <-read, p.Err()
 }
 
-// Close ends all programs of s and their descendants. s may start programs again.
+// Close ends all programs of s and their descendants. After that, s can start other programs.
 func (s *Starter) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

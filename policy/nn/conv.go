@@ -49,7 +49,7 @@ func (c *Conv2D[T]) Init(seed uint64) { c.product.Init(seed, math.Sqrt2) }
 // Range returns the part of Params.Grad that belongs to this layer.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 
-// A ConvWork is memory for the windows of a few images. All convolutions of one user share it.
+// A ConvWork is working memory for the windows of a few images. Convolutions that run one after the other can share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
 // windowElements is the maximum number of elements of the windows that are in memory at a time, unless a single image

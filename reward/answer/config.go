@@ -17,10 +17,10 @@ var Source embed.FS
 // Config holds the keys of the section reward that are only for answers of language models. Start
 // from DefaultConfig.
 type Config struct {
-	// RewardScale multiplies the reward of the rule. Default 1. For the task reasoning.
+	// RewardScale multiplies the reward of the rule. Default 1. For the reasoning task.
 	RewardScale float32 `yaml:"reward_scale"`
 	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With reward_type math, an
-	// answer can be parsed if it has a complete \boxed{} that is not empty. Default 0. For the task reasoning. (+)
+	// answer can be parsed if it has a complete \boxed{} that is not empty. Default 0. For the reasoning task. (+)
 	FormatReward float32 `yaml:"format_reward"`
 	// RandomReward replaces all rewards by 0 or 1 at random, with equal probability, for control
 	// experiments. Metrics of right and parsable answers stay the same. Default false. For the task

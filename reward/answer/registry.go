@@ -34,7 +34,7 @@ type Builder func(Setup) (Rule, error)
 // A Registry maps values of reward.reward_type to rules.
 type Registry struct{ params.Registry[Builder] }
 
-// Default is the default reward_type of the task reasoning.
+// Default is the default reward_type of the reasoning task.
 const Default = "exact"
 
 // Builtin returns a registry with the rules of rlinf. Your own program can add rules.

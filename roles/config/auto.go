@@ -91,7 +91,7 @@ func (c *validation) checkAuto() {
 	}
 }
 
-// checkScheduler checks that a job with cluster.auto_scheduler has work that can move. In the task reasoning, answers
+// checkScheduler checks that a job with cluster.auto_scheduler has work that can move. In the reasoning task, answers
 // move. In other tasks, members move. It reports the key if nothing would move.
 func (c *validation) checkScheduler() {
 	const key = "cluster.auto_scheduler"

@@ -52,7 +52,7 @@ type ClusterConfig struct {
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
 	// AutoScheduler moves workers between ranks while the job runs, if the times of iterations predict a gain; this
-	// needs cluster.tracer.record. In the task reasoning, the ranks of actors, rollout and inference workers form one
+	// needs cluster.tracer.record. In the reasoning task, the ranks of actors, rollout and inference workers form one
 	// pool instead. The actors are spread over the pool. Prompts are distributed over it, and unfinished answers move
 	// to ranks with fewer answers. Results do not change. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
@@ -199,7 +199,7 @@ type RunnerConfig struct {
 	// weights of a language model. The run then trains adapters on these weights, and needs the file again to resume.
 	// Empty, the default, is none.
 	CkptPath string `yaml:"ckpt_path"`
-	// OnlyEval evaluates and does not train. Default false; true for the task embodied_eval.
+	// OnlyEval evaluates and does not train. Default false; true for the embodied_eval task.
 	OnlyEval bool `yaml:"only_eval"`
 	// WeightSyncInterval is the number of iterations between updates of the rollout workers'
 	// weights. Default 1.
@@ -249,10 +249,10 @@ type LoggerConfig struct {
 type AlgorithmConfig struct {
 	algo.Config `yaml:",inline"`
 	// GroupSize is the number of consecutive environments that share their initial states. It applies if
-	// env.train.group_size and env.eval.group_size are not given. In the task reasoning it is the number of answers to
+	// env.train.group_size and env.eval.group_size are not given. In the reasoning task it is the number of answers to
 	// each prompt. Default 1.
 	GroupSize int `yaml:"group_size"`
-	// Texts are the keys that only the task reasoning has.
+	// Texts are the keys that only the reasoning task has.
 	Texts algo.TextConfig `yaml:",inline"`
 	// StalenessThreshold is the maximum age of a rollout in an asynchronous run, in iterations of the actors. Older
 	// rollouts are dropped. Algorithms that learn from each rollout once need a bound. With them, no rollout begins
@@ -278,23 +278,23 @@ type RolloutConfig struct {
 	// GroupName is the component's name in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
 	// PipelineStageNum is the number of parts into which each env worker splits its environments. One part is simulated
-	// while actions are inferred for another. In the task reasoning, each rollout worker splits its prompts, and
+	// while actions are inferred for another. In the reasoning task, each rollout worker splits its prompts, and
 	// answers one part after the other. It changes no result. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
-	// MaxRunningRequests is the number of answers that a rollout worker of the task reasoning generates at the same
+	// MaxRunningRequests is the number of answers that a rollout worker of the reasoning task generates at the same
 	// time. It changes no result. Default 64.
 	MaxRunningRequests int `yaml:"max_running_requests"`
-	// ReturnLogprobs sends answers of the task reasoning with the log-probs that their tokens had when they were
+	// ReturnLogprobs sends answers of the reasoning task with the log-probs that their tokens had when they were
 	// sampled. false needs algorithm.recompute_logprobs, which gives the same log-probs. Default true.
 	ReturnLogprobs bool `yaml:"return_logprobs"`
-	// Threads is the number of cores of a rollout worker in the task reasoning. It changes no result. Default 1. (+)
+	// Threads is the number of cores of a rollout worker in the reasoning task. It changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
 	// TensorParallelSize is the number of rollout workers that divide every layer of one model. rlinf eval divides the
 	// model into the same number of parts, among goroutines or among its ranks. Default 1.
 	TensorParallelSize int `yaml:"tensor_parallel_size"`
 	// PipelineParallelSize must be 1, the default: rollout workers do not divide a model into stages.
 	PipelineParallelSize int `yaml:"pipeline_parallel_size"`
-	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
+	// SamplingParams configures how answers of the reasoning task, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
 	// EvalSamplingParams configures how evaluations sample answers. All values of its keys are supported. (+)
 	EvalSamplingParams EvalSamplingConfig `yaml:"eval_sampling_params"`

@@ -51,7 +51,7 @@ type SamplingConfig struct {
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
-// EvalSamplingConfig is the section rollout.eval_sampling_params: how evaluations of the task reasoning sample
+// EvalSamplingConfig is the section rollout.eval_sampling_params: how evaluations of the reasoning task sample
 // answers, in addition to the greedy answer to each prompt. All values of the keys are supported.
 type EvalSamplingConfig struct {
 	// N is the number of sampled answers to each prompt, for pass@1 to pass@N. Default 0: none. (+)
@@ -194,10 +194,10 @@ type DataConfig struct {
 	ApplyChatTemplate bool `yaml:"apply_chat_template"`
 	// FilterPromptByLength omits samples of more than runner.seq_length tokens. Default false: such samples are errors.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
-	// RolloutBatchSize is the number of prompts of an iteration of the task reasoning, over all
+	// RolloutBatchSize is the number of prompts of an iteration of the reasoning task, over all
 	// actors. No default.
 	RolloutBatchSize int `yaml:"rollout_batch_size"`
-	// MaxPromptLength is the maximum number of tokens of a prompt in the task reasoning. The rest of
+	// MaxPromptLength is the maximum number of tokens of a prompt in the reasoning task. The rest of
 	// runner.seq_length is for the answer. No default.
 	MaxPromptLength int `yaml:"max_prompt_length"`
 	// Shuffle shuffles the samples before every epoch. Default true.

@@ -133,8 +133,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns the number of layers, from the first layer of each stage, that the backward pass recomputes.
-// It returns math.MaxInt32 for all layers.
+// RecomputedLayers returns the number of layers at the beginning of each stage that the backward pass recomputes. It
+// returns math.MaxInt32 if the backward pass recomputes all layers.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {

@@ -15,7 +15,7 @@ type Registries struct {
 	Policies   *policy.Registry // actor.model.model_type
 	Algorithms *algo.Registry   // algorithm.adv_type, algorithm.loss_type
 	Rewards    *reward.Registry // reward.reward_type
-	Answers    *answer.Registry // reward.reward_type in the task reasoning; nil means answer.Builtin
+	Answers    *answer.Registry // reward.reward_type in the reasoning task; nil means answer.Builtin
 	// Components are names of a program's own components. cluster.component_placement may place them, in addition
 	// to actor, rollout, env, reward and inference.
 	Components []string

@@ -61,7 +61,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf sets the default of clip ratios in the task reasoning. As in RLinf, it is ratio_clip_eps.
+// clipLikeRLinf sets the default of clip ratios in the reasoning task. As in RLinf, it is ratio_clip_eps.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return

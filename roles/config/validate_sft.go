@@ -60,7 +60,7 @@ func (c *validation) checkSFT() {
 		"the folder of a tokenizer, or actor.model.model_path")
 }
 
-// checkReasoning checks the values of the task reasoning.
+// checkReasoning checks the values of the reasoning task.
 func (c *validation) checkReasoning() {
 	want, d, a := c.found.Want, &c.Data, &c.Algorithm
 	want(d.RolloutBatchSize > 0, "data.rollout_batch_size", d.RolloutBatchSize,
@@ -123,7 +123,7 @@ func (c *validation) unasked() (train, eval env.Config) {
 	return train, eval
 }
 
-// idleReasoning reports the given keys that have an effect only in the task reasoning.
+// idleReasoning reports the given keys that have an effect only in the reasoning task.
 func (c *validation) idleReasoning() {
 	const note = "a key of the task reasoning"
 	c.idleKeys("", "rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads")

@@ -24,7 +24,7 @@ func Train(ctx context.Context, c *loop.Cluster) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
-// LaunchEmbodied launches the groups of an EmbodiedRunner, one for each placed component. Collective over the world,
+// LaunchEmbodied launches the groups of an EmbodiedRunner, one for each placed component. Every rank must call it,
 // like all launches.
 func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewActorWorker)
@@ -68,7 +68,7 @@ func (g *Groups) check(place *spmd.Placement) error {
 }
 
 // NewEmbodiedRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Collective over the world.
+// runner. Every rank must call it.
 func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	p, err := worker.PlanOf(c)
 	if err != nil {

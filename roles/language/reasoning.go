@@ -46,7 +46,7 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Collective over the world,
+// LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Every rank must call it,
 // like all launches.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
@@ -58,7 +58,7 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 }
 
 // NewReasoningRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Collective over the world.
+// runner. Every rank must call it.
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error

@@ -33,8 +33,8 @@ type languageWorker interface {
 	Close() error
 }
 
-// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Collective over the
-// world.
+// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank
+// must call it.
 func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
 	if err != nil {
@@ -173,7 +173,7 @@ func (r leader) Members() (all []loop.Member) {
 // Moved does nothing, because every iteration begins with the newest weights.
 func (r leader) Moved() {}
 
-// A mover is a worker as a loop.Member. In a move it keeps the parts that it would load from a checkpoint.
+// A mover adapts a worker to loop.Member. When ranks move, it keeps the parts that it would load from a checkpoint.
 type mover struct{ languageWorker }
 
 // A trainer is a worker that trains. Its Replicas count iterations, and checkpoints do not store this count.

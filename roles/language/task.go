@@ -16,10 +16,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// FineTuning is the task sft: a language model is trained on texts.
+// FineTuning is the sft task: a language model is trained on texts.
 type FineTuning struct{}
 
-// Reasoning is the task reasoning: a language model is trained on its own answers.
+// Reasoning is the reasoning task: a language model is trained on its own answers.
 type Reasoning struct{}
 
 var (
@@ -27,10 +27,10 @@ var (
 	_ task.Task = Reasoning{}
 )
 
-// Has reports whether cfg asks for the task sft.
+// Has reports whether cfg asks for the sft task.
 func (FineTuning) Has(cfg *config.Config) bool { return cfg.FineTunes() && !cfg.Reasons() }
 
-// Has reports whether cfg asks for the task reasoning.
+// Has reports whether cfg asks for the reasoning task.
 func (Reasoning) Has(cfg *config.Config) bool { return cfg.Reasons() }
 
 // Draft returns the draft of cfg for a world whose rank r is on node nodes[r].

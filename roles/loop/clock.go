@@ -29,7 +29,7 @@ const (
 	timeBytes   = 8
 )
 
-// newClockSync returns the clockSync of a rank. Collective over the first ranks of all nodes.
+// newClockSync returns the clockSync of a rank. The first rank of every node must call it.
 func newClockSync(w *spmd.World, log *trace.Log, alloc tensor.Allocator) (*clockSync, error) {
 	var heads []int
 	for rank, node := range w.Nodes() {
@@ -49,7 +49,7 @@ func newClockSync(w *spmd.World, log *trace.Log, alloc tensor.Allocator) (*clock
 	return c, err
 }
 
-// compare sets the offset of this node's clock. Collective over the first ranks of all nodes.
+// compare sets the offset of this node's clock. The first rank of every node must call it.
 func (c *clockSync) compare(ctx context.Context) error {
 	if c == nil {
 		return nil

@@ -29,7 +29,7 @@ type Program func(ctx context.Context, c *Cluster) error
 
 // A Shared has what the workers of one rank share: models, and the weights that ranks exchange.
 type Shared interface {
-	// Connect prepares the exchange of weights between ranks. Collective over the world.
+	// Connect prepares the exchange of weights between ranks. Every rank must call it.
 	Connect(ctx context.Context) error
 	// Close ends what Connect began. It is called on every rank after the program.
 	Close()
@@ -53,7 +53,7 @@ type Services struct {
 	Count func(component string, member int) func(what string, done, total int)
 }
 
-// NewCluster returns the Cluster of one rank for the plan p. Collective over the world.
+// NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.
 func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with Services) (*Cluster, error) {
 	if with.Holdings == nil {
 		with.Holdings = NewHoldings(w)
@@ -81,7 +81,7 @@ func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
 // SharedOf returns the Shared of c's rank.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
-// PartOf returns the part that the member m left on this rank in a move: see Part.
+// PartOf returns the part of m that Part finds in c's Holdings.
 func PartOf[T any](c *Cluster, m *spmd.Member) (part T, ok bool) {
 	return Part[T](c.with.Holdings, m.Group(), m.Index())
 }
@@ -95,7 +95,7 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 }
 
 // Leave is called when the program has returned. It ends the loop, if the program has not done so. It returns the exit
-// code of a run that stopped before its last step, and otherwise 0. Collective over the world.
+// code of a run that stopped before its last step, and otherwise 0. Every rank must call it.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.loop != nil {
 		err = c.loop.leave(ctx)
@@ -129,8 +129,8 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches the group of workers that spec describes. newWorker makes the worker of each member. Collective over
-// the world: every rank must make the same launches in the same order.
+// Launch launches the group of workers that spec describes. newWorker makes the worker of each member. Every rank
+// must call it: every rank must make the same launches in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.plan.Common().Placement.Components(); len(spec.Ranks) == 0 {

@@ -70,8 +70,8 @@ func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	}
 }
 
-// Part returns the part that a member of the previous world left on this rank. The same member of the present world
-// takes it over. The result ok is false if the member was on another rank, or left nothing.
+// Part returns what a member of the previous world has kept on this rank, for the same member of the present world. ok
+// is false if the member was on another rank, or has kept nothing.
 func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
 	part, ok = h.present.parts[holder{component, member}].(T)
 	return part, ok

@@ -83,7 +83,7 @@ type PartsHolder interface {
 	Load(weights bool) []member.Part
 }
 
-// New returns the loop of a runner. A job has one runner. Collective over the world.
+// New returns the loop of a runner. A job has one runner. Every rank must call it.
 func New(c *Cluster, runner Leader) (*Loop, error) {
 	if c.loop != nil {
 		return nil, errors.New("runner: this job has one already")

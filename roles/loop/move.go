@@ -29,7 +29,7 @@ type Moves interface {
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
-	// Settle completes the messages between members that are in flight after Quiesce. Collective over the world.
+	// Settle completes the messages between members that are in flight after Quiesce. Every rank must call it.
 	Settle(context.Context) error
 	// Components returns the components whose workers can go on. The result must be the same on all ranks.
 	Components() []string

@@ -181,7 +181,7 @@ func readTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) 
 	return d, err
 }
 
-// partsOf returns a checkpoint file called name, with the tensors that c has collected for file.
+// partsOf returns the file name of a checkpoint. It has the tensors that c has collected under the name file.
 func partsOf(c *member.Collection, name, file string) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return c.Write(w, file) }}
 }

@@ -80,7 +80,7 @@ func (r recorder) Site(s spmd.Site) int {
 }
 
 // SaveTrace writes the traces of all ranks to a file on rank 0, in Chrome's format. It omits attempts before
-// minAttempt. It does nothing if the configuration does not enable the tracer. Collective over the world.
+// minAttempt. It does nothing if the configuration does not enable the tracer. Every rank must call it.
 func (c *Cluster) SaveTrace(ctx context.Context, file string, minAttempt int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil

@@ -10,7 +10,7 @@ import (
 // Divide launches a group that evaluates with copies of a model. Each copy is divided among size members. There are
 // w.Size()/size copies, and at least one, so a rank may have several members. The axes of the group are Data, over the
 // copies, and Tensor, over the members of a copy. Divide calls newWorker for each member on this rank, with the line
-// that connects the members of its copy. Collective over the world: see spmd.Launch.
+// that connects the members of its copy. Every rank must call it: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 	newWorker func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)

@@ -54,7 +54,7 @@ type holder struct {
 
 // Collect calls write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send pieces of their
 // parts, so the memory of parts must not change. Ranks with parts return after write has returned on rank 0, even if
-// write has failed. Collective over the members of g. comm is a communicator of the same members.
+// write has failed. Every member of g must call it. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)
@@ -296,7 +296,7 @@ func Fits(sources []Source, parts []Part) error {
 }
 
 // Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may be of the same tensor. All
-// ranks pass the same sources, except that only rank 0 has readers. Collective over the members of g.
+// ranks pass the same sources, except that only rank 0 has readers. Every member of g must call it.
 func Distribute(ctx context.Context, g *collectives.Group, sources []Source, parts []Part) error {
 	return distribute(ctx, g, sources, parts, PieceBytes)
 }

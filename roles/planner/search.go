@@ -214,8 +214,7 @@ type Sensitivity struct {
 	Winner string  `json:"winner"` // the layout that then wins
 }
 
-// sensitivities returns, for each entry, the factor nearest to 1 that makes another of these layouts the winner: see
-// race.fastest.
+// sensitivities returns a Sensitivity of each entry. Only the layouts in best can win.
 func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
 	if len(best) < 2 {
 		return nil

@@ -135,7 +135,7 @@ func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []in
 	return r.Agree(ctx, err)
 }
 
-// gather waits for the solvers that the uses need. It assigns them to ranks in the order of the solvers' processes.
+// gather waits for the number of solvers that uses need, and assigns them to ranks in the order of their processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)

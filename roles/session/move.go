@@ -134,8 +134,8 @@ func (m *mover) answer(w *proposal, a moves.Answer) {
 	}
 }
 
-// Next returns the new ranks of all members, or nil if no move is requested or the job refuses it. Collective over the
-// world.
+// Next returns the new ranks of all members, or nil if no move is requested or the job refuses it. Every rank
+// must call it.
 func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	var text []byte
 	if m.w.Rank() == 0 && m.want != nil {
@@ -261,8 +261,8 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	return nil
 }
 
-// arrived is called on rank 0 when the workers of a world are ready. It reports whether the world follows a move. If
-// so, it records the move, and answers the request.
+// arrived records the move that led to this world, answers its request, and returns true. It returns false if no move
+// led to this world. Rank 0 calls it when the workers of the world are ready.
 func (m *mover) arrived() bool {
 	t := m.transfer
 	if m.transfer = nil; t == nil {

@@ -9,7 +9,7 @@ import (
 )
 
 // measureNodes measures the links between the nodes of an MPI job, and the speed of their hosts. It does nothing unless
-// needed is true on rank 0. Rank 0 warns of hosts whose speed differs. Collective over the world.
+// needed is true on rank 0. Rank 0 warns of hosts whose speed differs. Every rank must call it.
 func (r *rank) measureNodes(ctx context.Context, needed bool) error {
 	nodes := r.w.Nodes()
 	if r.w.Describe().Transport != "mpi" || slices.Max(nodes) == 0 {

@@ -58,7 +58,7 @@ func (r *rank) record(ctx context.Context) error {
 }
 
 // recordTime begins the trace of this rank in the present world, and returns the trace. It returns nil if the
-// configuration asks for no trace. Collective over the world.
+// configuration asks for no trace. Every rank must call it.
 func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
 	cfg := r.plan.Common().Config
 	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {

@@ -115,7 +115,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	return int(s.code.Load()), err
 }
 
-// run runs the job on one rank in one world. Collective over the world. If the members move, run returns spmd.Again,
+// run runs the job on one rank in one world. Every rank must call it. If the members move, run returns spmd.Again,
 // and is called again in the next world.
 func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	r := s.ranks.byNumber[w.Rank()]
@@ -322,7 +322,7 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 var _ task.Host = (*rank)(nil)
 
 // Agree reports whether err is nil on all ranks. If not, all callers must stop: the error of the lowest failing rank
-// decides the exit code, and rank 0 writes this error. Collective over the world.
+// decides the exit code, and rank 0 writes this error. Every rank must call it.
 func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	code := byte(loop.ExitOK)
 	if err != nil {

@@ -82,7 +82,7 @@ func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	return all
 }
 
-// New connects the actors of j with the readers. Collective over the world.
+// New connects the actors of j with the readers. Every rank must call it.
 func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
 	parts := map[*nn.Params[float32]]*part{}
 	actors, readers := s.members(w, j, []string{"actor"}, parts), s.members(w, j, s.Readers, parts)

@@ -55,8 +55,8 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one part of a Product, with the same bits. The index of the part is from 0 to parts-1. Several
-// Multipliers may compute parts at the same time.
+// ProductPart computes one part of a Product. The result has the same bits as that part of Product. The index of the
+// part is from 0 to parts-1. Several Multipliers may compute parts at the same time.
 func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)

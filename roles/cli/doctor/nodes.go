@@ -18,7 +18,7 @@ type place struct {
 	Facts []fact
 }
 
-// compare writes the facts of rank 0, and the different facts of other ranks. Collective over the world.
+// compare writes the facts of rank 0, and the different facts of other ranks. Every rank must call it.
 func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) error {
 	all, err := gather(ctx, w, place{w.Host(), facts})
 	if err != nil || w.Rank() != 0 {
@@ -31,7 +31,7 @@ func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) er
 	return err
 }
 
-// gather returns the places of all ranks on rank 0, and nil on other ranks. Collective over the world.
+// gather returns the places of all ranks on rank 0, and nil on other ranks. Every rank must call it.
 func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {

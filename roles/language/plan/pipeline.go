@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Pipeline assigns groups to workers in an iteration of the task reasoning. A group is a prompt with its answers. A
+// A Pipeline assigns groups to workers in an iteration of the reasoning task. A group is a prompt with its answers. A
 // worker is here a replica: all its members work on its groups, and the first member sends and receives. A Pipeline
 // depends only on the numbers of groups, rounds and workers. So every rank computes the same Pipeline, and nothing
 // depends on the order of arrival.

@@ -38,7 +38,7 @@ type Plan struct {
 	notes                       []string // warnings for the user
 	batch                       int      // number of texts in a batch, over all actors; in reasoning, of prompts
 
-	// In the task reasoning:
+	// In the reasoning task:
 	Sampling engine.Sampling // the settings of sampled answers
 	Pipeline Pipeline        // the distribution of groups over workers
 	longest  int             // maximum number of tokens of a prompt with its answer

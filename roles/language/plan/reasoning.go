@@ -137,9 +137,9 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of an evaluation of cfg, without a placement. It reads the validation questions in the
-// task reasoning, and the validation texts in the task sft. Each layer of the model is divided as in the component that
-// Examined returns.
+// ForEvaluation returns the plan of an evaluation of cfg, without a placement. It reads the validation questions of
+// the reasoning task, or the validation texts of the sft task. Each layer of the model is divided as in the component
+// that Examined returns.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -272,5 +272,5 @@ func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) a
 		Ended: stopped}
 }
 
-// StepPrompts returns the number of prompts in a batch of the task reasoning, over all actors.
+// StepPrompts returns the number of prompts in a batch of the reasoning task, over all actors.
 func (p *Plan) StepPrompts() int64 { return int64(p.batch) }

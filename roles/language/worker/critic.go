@@ -81,7 +81,7 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// Part returns the worker itself: see stays.
+// Part returns the worker itself.
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
 // Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's

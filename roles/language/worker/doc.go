@@ -1,5 +1,5 @@
 // Package worker answers: what does one worker of each component do in a job that trains a language model?
-// Fine-tuning has SFTWorkers alone, which are its actors. In the task reasoning, groups of answers pass through
+// Fine-tuning has SFTWorkers alone, which are its actors. In the reasoning task, groups of answers pass through
 // these workers, in this order:
 //
 //	RolloutWorker     generates answers to prompts; also examines the model (Generate, Evaluate)

@@ -107,7 +107,7 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 
 // exchangeGroups exchanges groups among the replicas of a component, unless Plan.ExchangesGroups is false. Afterwards
 // all replicas have the same number of groups, and about the same number of tokens. Each member exchanges groups with
-// its peer in the other replica. Collective over the members of the component.
+// its peer in the other replica. Every member of the component must call it.
 func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil

@@ -135,7 +135,7 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// Part returns the worker itself: see stays.
+// Part returns the worker itself.
 func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 
 // Save returns this member's share of the state, without a copy.

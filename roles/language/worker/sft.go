@@ -158,7 +158,7 @@ func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 // results.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
-// Part returns the worker itself: see stays.
+// Part returns the worker itself.
 func (w *SFTWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads.

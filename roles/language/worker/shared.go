@@ -100,7 +100,7 @@ func lookUp(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 // Plan returns the plan of the job.
 func (s *Shared) Plan() *plan.Plan { return s.plan }
 
-// Connect connects the actors' weights with their readers. Collective over the world.
+// Connect connects the actors' weights with their readers. Every rank must call it.
 func (s *Shared) Connect(ctx context.Context) (err error) {
 	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil

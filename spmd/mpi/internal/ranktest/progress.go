@@ -168,7 +168,7 @@ func swap(ctx context.Context, c spmd.Comm, out, in []byte, reqs []spmd.Request)
 	return c.Wait(ctx, reqs)
 }
 
-// allocs shows that messages allocate nothing, small or large, from Alloc memory or Go memory.
+// allocs checks that no message allocates memory. It sends small and large messages, from memory of Alloc and of Go.
 func allocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "allocs")
 	if err != nil {
