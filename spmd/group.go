@@ -105,9 +105,9 @@ func (g *Group[W]) selects(member int) bool {
 }
 
 // Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
-// member's earlier calls. It returns at once. Every rank calls it, in the same order; on a rank
-// without members the Future is done and empty. The name stands for the call in messages. An error of
-// fn ends the job.
+// member's earlier calls. It returns at once. Every rank must make the same calls in the same order.
+// On a rank without members the Future is done, and has no results. Error messages name the call by
+// name. An error of fn ends the job.
 func Call[W, R any](g *Group[W], ctx context.Context, name string,
 	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
 	g.w.note("call", g.spec.Name+"."+name, g.selected)

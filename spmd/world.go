@@ -157,7 +157,7 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	return m.NewNative(ranks, label)
 }
 
-// SetStep sets the step of this rank, which the line of a failure includes.
+// SetStep sets the step of this rank. Failure messages of the rank name the step.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call

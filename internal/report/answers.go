@@ -82,7 +82,7 @@ func (r *Run) readAnswers() {
 	}
 }
 
-// parseAnswer parses an answer. Its text begins after the word "question".
+// parseAnswer parses an answer from the text that follows the word "question".
 func parseAnswer(block string) (a Answer) {
 	head, rest, _ := strings.Cut(block, "\n")
 	a.Number, a.Outcome, _ = strings.Cut(head, ": ")

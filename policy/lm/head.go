@@ -326,8 +326,8 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces the logits x of a row with the gradient of the loss with respect to them, without the term
-// 1_t·dlogp. d is the distribution of the row, p are its probabilities and H is its entropy:
+// logitsGrad replaces the logits x of a row with the gradient of the loss with respect to them. It leaves out dlogp of
+// the target t (the 1_t below). d is the distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A layer computes images from images, such as the layers of a ConvNet after the first convolution.
+// A layer maps images to images. A ConvNet has such layers after its first convolution.
 type layer[T Float] interface {
 	// Shape returns the shape of an output image.
 	Shape() Image

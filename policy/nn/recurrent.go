@@ -59,7 +59,7 @@ type RecurrentWork[T Float] struct {
 	rows, n int
 }
 
-// NewWork returns a work for at most maxRows rows, steps times sequences.
+// NewWork returns working memory for at most maxRows rows. The number of rows is steps × sequences.
 func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	of := func(width int) []T { return Vector[T](maxRows * width) }
 	hidden, gates := l.State-l.Out, l.input.Out

@@ -208,9 +208,9 @@ type RunnerConfig struct {
 	// train_async. A rollout begins with the newest weights that have arrived. See algorithm.staleness_threshold
 	// and actor.recv_drain_max_trajectories. Results of an asynchronous run depend on timing. Default false. (+)
 	Async bool `yaml:"async"`
-	// Deterministic uses kernels whose result for a row of a batch does not depend on the other rows, to the bit.
-	// Default true. false uses OpenBLAS for matrix products if the build has it (tag blas). It is faster only on
-	// processors without AVX2. (+)
+	// Deterministic uses kernels whose result for a row does not depend on the other rows of the batch. Default true.
+	// false uses OpenBLAS for matrix products if the build has it (tag blas), which is faster only on processors
+	// without AVX2. (+)
 	Deterministic bool `yaml:"deterministic"`
 	// Seed is the seed of all random numbers, unless a part has a seed of its own (actor.seed, env.train.seed,
 	// env.eval.seed). Default 1. (+)
@@ -255,8 +255,8 @@ type AlgorithmConfig struct {
 	// Texts are the keys that only the reasoning task has.
 	Texts algo.TextConfig `yaml:",inline"`
 	// StalenessThreshold is the maximum age of a rollout in an asynchronous run, in iterations of the actors. Older
-	// rollouts are dropped. Algorithms that learn from each rollout once need a bound. With them, no rollout begins
-	// that would become too old. A negative number, the default, is no bound.
+	// rollouts are dropped. Algorithms that learn from each rollout once need a bound, and never begin a
+	// rollout that would become too old. A negative number, the default, is no bound.
 	StalenessThreshold int `yaml:"staleness_threshold"`
 }
 

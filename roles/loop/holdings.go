@@ -55,8 +55,8 @@ func (h *Holdings) Enter(w *spmd.World) {
 // Moved reports whether the present world follows a move.
 func (h *Holdings) Moved() bool { return h.moved }
 
-// Alloc returns an allocator of the present world's memory for a member. The memory survives a move if the member
-// leaves a part on this rank.
+// Alloc returns an allocator of the present world's memory for a member. The memory stays valid in the
+// next world if the member keeps a part on this rank.
 func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	return func(n int) ([]byte, error) {
 		h.mu.Lock()

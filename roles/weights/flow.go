@@ -46,7 +46,7 @@ func (f *flow) add(m member, fields ...int) {
 	f.readers[i].fields = append(f.readers[i].fields, fields...)
 }
 
-// send marks the fields whose slices are not nil. They must be sent to places without a source.
+// send marks the fields whose slices are not nil. They must be sent to the places that have no source of them.
 func (f *flow) send(fields []*nn.Slice) {
 	if f.sent == nil {
 		f.sent = make([]bool, len(fields))

@@ -164,8 +164,9 @@ func (d *Dealer) work(lengths []int32) (sum float64) {
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the lengths of the answers that one player should give to another. These are its shortest answers, so
-// many that both players have finished as early as possible. If the gain is less than leastGain, it returns none.
+// share returns the lengths of the answers that the player from should give to the player to. They are the shortest
+// answers of from. Their number lets the later of the two players finish as early as possible. share returns nil if the
+// gain is less than leastGain.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.lengths(nil)
 	slices.Sort(has)

@@ -71,8 +71,8 @@ func (t *team) sendOrders(passes int64) error {
 	return err
 }
 
-// follow runs on each other member. It repeats the calls and passes of the first member, until the first member calls
-// end.
+// follow runs on all members except the first. It repeats the calls and passes of the first member, until the first
+// member calls end.
 func (t *team) follow(request func(group, sample int) engine.Request) error {
 	for {
 		var head [2]int64
