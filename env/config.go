@@ -12,7 +12,7 @@ import (
 // because some defaults are not zero.
 type Config struct {
 	// EnvType is the environment's name in the registry, such as CartPole-v1. If InitParams has an
-	// ID, EnvType is ignored; in RLinf it is then the name of a family of environments.
+	// ID, EnvType is ignored. (In RLinf, EnvType then names a family of environments.)
 	EnvType string `yaml:"env_type"`
 	// InitParams are the arguments of the environment.
 	InitParams InitParams `yaml:"init_params"`
@@ -33,8 +33,9 @@ type Config struct {
 	// multiplies the weight of an instruction by 0.2 + 4p(1-p). Here p is the share of successes
 	// among the environment's last episodes with that instruction. Default: the weights stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
-	// Split names the subset of a suite's scenes from which episodes are drawn, such as seen or
-	// new_role. The suite's documentation lists the names. Default: the suite's own choice. (+)
+	// Split is the name of a subset of the suite's scenes, such as seen or new_role. Episodes are
+	// drawn from this subset. The suite's documentation lists the names. Default: the suite's own
+	// choice. (+)
 	Split string `yaml:"split,omitempty"`
 	// Perturb changes one input of the policy on purpose, to measure how much the policy depends on
 	// that input. The suite's documentation lists the changes. Default: no change. (+)
@@ -64,8 +65,8 @@ type Config struct {
 	// MaxEpisodeSteps is the number of simulator steps after which an episode is truncated. 0, the
 	// default, means the task's own limit.
 	MaxEpisodeSteps int `yaml:"max_episode_steps"`
-	// GroupSize is the number of consecutive environments that share their initial states, which
-	// GRPO needs. Default 1.
+	// GroupSize is the number of consecutive environments that share their initial states. GRPO
+	// needs such groups. Default 1.
 	GroupSize int `yaml:"group_size"`
 	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default
 	// false.
@@ -84,7 +85,7 @@ type Config struct {
 	// means no clipping. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 	// ActionRepeat is the number of times that every action is taken, unless the episode ends
-	// before. The rewards are added up. Default 1. (+)
+	// earlier. The rewards are added up. Default 1. (+)
 	ActionRepeat int `yaml:"action_repeat"`
 	// StateElements lists the elements of the observation "state" that policies see, counted from
 	// 0. The policies see them in the order of the list. For example, [0, 2] hides the velocities
@@ -97,9 +98,9 @@ type Config struct {
 	// StepDelay is the minimum duration of each step of the batch, to imitate a slow simulator.
 	// Default 0. (+)
 	StepDelay time.Duration `yaml:"step_delay"`
-	// StepDelayMax makes the durations of steps random, from StepDelay to StepDelayMax. Most are
-	// short and few are long: a duration twice as long is half as frequent. StepDelayMax needs
-	// StepDelay. Default 0: all steps last StepDelay. (+)
+	// StepDelayMax makes the durations of steps random, from StepDelay to StepDelayMax. Most steps
+	// are short and few are long (a Pareto distribution). StepDelayMax needs StepDelay. Default 0:
+	// all steps last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg configures the videos of evaluations. Training makes no videos.
 	VideoCfg Video `yaml:"video_cfg"`
@@ -173,8 +174,8 @@ func (c Config) NoSuite() error {
 // MaxEnvs is the maximum number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check validates the values of c. It calls the given function for each rule, with: whether the rule holds, the key
-// below env.train or env.eval, the key's value, and a description of valid values.
+// Check validates the values of c. It calls the given function once per rule. The arguments are: whether the rule
+// holds, the key below env.train or env.eval, the key's value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")

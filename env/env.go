@@ -22,7 +22,7 @@ type Vec interface {
 	// environment stays done until its Reset. Further steps keep its Obs and Status, give Reward 0, and repeat its
 	// flags and last Info in column 0.
 	//
-	// If an action or a buffer is invalid, or before the first Reset, Step returns an error and changes nothing.
+	// If an action or a buffer is invalid, or if there was no Reset yet, Step returns an error and changes nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -77,7 +77,7 @@ type Spec struct {
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int
-	// Tasks are the names of the tasks. Each episode has one of them. Tasks is nil if there is only
+	// Tasks are the names of the tasks. Each episode has one task. Tasks is nil if there is only
 	// one task. The figure TaskNumber is the index of the episode's task in Tasks.
 	Tasks []string
 	// TaskWeights are the relative frequencies of Tasks. A task with weight 0 is never drawn.
@@ -137,7 +137,7 @@ func (s Space) Dim() int {
 // continues where it stopped.
 type Saver interface {
 	// Save returns the state of every environment, in tensors with leading dimension N. The caller
-	// owns the Dict. A wrapper of a Vec that is no Saver returns errors.ErrUnsupported.
+	// owns the Dict. If a wrapper's inner Vec is no Saver, Save returns errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
 	// Load restores N rows that Save returned, in the order of this Vec's environments. The rows may
 	// come from Vecs of other sizes.
@@ -148,7 +148,8 @@ type Saver interface {
 type Expert interface {
 	// Act fills action, [N,1,A], with the expert's action in each environment's current state. The
 	// action depends only on this state, which Act does not change. Environments whose episode is
-	// over get an action too. A wrapper of a Vec that is no Expert returns errors.ErrUnsupported.
+	// over get an action too. If a wrapper's inner Vec is no Expert, Act returns
+	// errors.ErrUnsupported.
 	Act(action tensor.Tensor) error
 }
 
@@ -156,8 +157,8 @@ type Expert interface {
 type Renderer interface {
 	// Render draws the environments where mask is true, or all if mask is nil, into their rows of
 	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. If mask is false
-	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. A wrapper
-	// of a Vec that is no Renderer returns errors.ErrUnsupported.
+	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. If a
+	// wrapper's inner Vec is no Renderer, Render returns errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 

@@ -13,9 +13,9 @@ type External struct {
 	// Command is the program and its arguments: a list, or a text that is split at white space.
 	// Every rank with environments starts the program N times, and stops it at the end.
 	Command Command `yaml:"command"`
-	// N is the number of children that share the environments of a rank, or of each stage of a rank
-	// with rollout.pipeline_stage_num. Default 1. If each child plays a fixed number of
-	// environments, the job starts enough children for all environments.
+	// N is the number of children that share the environments of a rank. With
+	// rollout.pipeline_stage_num, each stage of a rank has N children. Default 1. If each child
+	// plays a fixed number of environments, the job starts enough children for all environments.
 	N int `yaml:"n"`
 	// Listen is the address at which the job waits for children that were started elsewhere:
 	// unix:/path or tcp:host:port. Rank R listens at path.R (rank 0: path) or port+R. Without a
@@ -35,8 +35,8 @@ type External struct {
 	// StepTimeout is the maximum time that a child may take for a step of its environments, or for
 	// any other answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is the maximum number of successive replacements of a failing child without a
-	// finished episode in between. After these, the job stops with a checkpoint. Default 3. With
+	// MaxRestarts is the maximum number of times that a failing child is replaced in a row, without
+	// a finished episode in between. After these, the job stops with a checkpoint. Default 3. With
 	// listen: mpi no child is replaced.
 	MaxRestarts int `yaml:"max_restarts"`
 	// MaxSameErrors is the number of times that simulators may report the same error, ignoring the
@@ -48,8 +48,8 @@ type External struct {
 	// simulators fail. If more are lost, the job stops with a checkpoint and exit code 1. 1 means
 	// no limit. Default 0.5.
 	MaxLostShare float64 `yaml:"max_lost_share"`
-	// Greeting is the simulator's description of itself. The job records it here; users do not set
-	// it.
+	// Greeting is the simulator's description of itself. The job records this description here;
+	// users do not set it.
 	Greeting string `yaml:"greeting,omitempty"`
 }
 

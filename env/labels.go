@@ -18,7 +18,7 @@ type Labels struct {
 	label tensor.Dict // a buffer for ExpertAction only
 }
 
-// NewLabels wraps v, which must be an Expert. Otherwise Reset and Step return errors that are
+// NewLabels wraps v, which must be an Expert. Otherwise Reset and Step return errors that wrap
 // errors.ErrUnsupported.
 func NewLabels(v Vec) *Labels {
 	w := &Labels{wrapper: wrapper{Vec: v}, spec: v.Spec().Labelled()}

@@ -43,7 +43,7 @@ func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	return fmt.Errorf("draw %T: %w", v, errors.ErrUnsupported)
 }
 
-// A memory lists named tensors, with leading dimension N, that this package adds to a saved state.
+// A memory lists the named tensors that this package adds to a saved state. Their leading dimension is N.
 type memory []namedTensor
 
 type namedTensor struct {

@@ -91,7 +91,7 @@ func (c Config) fits(s Spec) error {
 }
 
 // Wrap adds the wrappers that cfg selects to vec: repeated actions, scaled and clipped rewards, hidden elements,
-// stacked frames, delayed steps. If vec has an ActionMask, Wrap also adds its check.
+// stacked frames, delayed steps. If vec has an ActionMask, Wrap also adds a check of the mask.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
 		vec = masked{wrapper{Vec: vec}, vec.Spec()}

@@ -103,8 +103,7 @@ func (s Spec) newObs(n int) tensor.Dict {
 	return d
 }
 
-// checkObs returns an error unless d has a tensor for n environments for every observation. The label is the name of d
-// in errors.
+// checkObs returns an error unless d has a tensor with n rows for every observation. In errors, label is the name of d.
 func (s Spec) checkObs(label string, d tensor.Dict, n int) error {
 	for i := range s.Obs {
 		f := &s.Obs[i]

@@ -42,7 +42,7 @@ type Task struct {
 
 // A Quantity is a list of numbers of the simulation. Set exactly one of its first six keys. The
 // name "*" means all parts of the kind, in the model's order. Values are taken after the step. Only
-// sensors of forces and accelerations have older values, from the last state for which the
+// the values of force and acceleration sensors are older: from the last state for which the
 // simulation computed them.
 type Quantity struct {
 	// position of a joint: an angle [rad] or a distance [m]; a free joint has 7 numbers, a ball joint 4
@@ -78,10 +78,10 @@ type Reward struct {
 	Weight float64 `yaml:"weight,omitempty"`
 	// If Before is true, the value before the step counts.
 	Before bool `yaml:"before,omitempty"`
-	// If Rate is true, the change of the value during the step counts, per second, in place of the value.
+	// If Rate is true, the change of the value per second, during the step, counts instead.
 	Rate bool `yaml:"rate,omitempty"`
-	// When selects the steps that give this reward: "always", the default, all steps; "alive" those
-	// without a termination; "success" only successful steps.
+	// When selects the steps that give this reward. "always" (default) selects all steps, "alive"
+	// the steps without a termination, and "success" only successful steps.
 	When string `yaml:"when,omitempty"`
 }
 

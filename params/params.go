@@ -32,8 +32,8 @@ type Own struct {
 	values any // pointer to the struct; not changed after decoding
 }
 
-// New returns an Own with the values of the struct p. New panics unless all exported fields have a
-// name in a yaml tag and, except for structs, documentation in a doc tag.
+// New returns an Own with the values of the struct p. New panics unless every exported field has a
+// name in a yaml tag. Fields other than structs also need documentation in a doc tag.
 func New[P any](p P) Own {
 	t := reflect.TypeFor[P]()
 	if t.Kind() != reflect.Struct {
@@ -72,7 +72,7 @@ func Get[P any](o Own, defaults P) (P, error) {
 func (o Own) IsZero() bool { return o.values == nil }
 
 // Values returns a pointer to the struct, or nil for the zero Own. Only a decoder may write to the
-// struct, on a clone of o.
+// struct, and only in a clone of o.
 func (o Own) Values() any { return o.values }
 
 // Clone returns an independent copy of o.
@@ -119,9 +119,9 @@ func (o Own) Keys() []Key {
 	return all
 }
 
-// Check calls the struct's method Check, if it has one. That method calls the given function for
-// each rule, with: whether the rule holds, the key relative to the section, the value, and a
-// description of valid values.
+// Check calls the struct's method Check, if it has one. That method calls the given function once
+// per rule. The arguments are: whether the rule holds, the key relative to the section, the value,
+// and a description of valid values.
 func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	if o.IsZero() {
 		return

@@ -35,8 +35,8 @@ type Config struct {
 	SuccessInfo string `yaml:"success_info"`
 	// Potential configures the rule "potential". (+)
 	Potential PotentialConfig `yaml:"potential"`
-	// Model is the network for UseRewardModel. The score is its value of the observation after the
-	// step.
+	// Model is the network for UseRewardModel. The score is the network's value of the observation
+	// after the step.
 	Model ModelConfig `yaml:"model"`
 
 	// Answers are the keys that are only for the reasoning task.
@@ -57,8 +57,8 @@ type PotentialConfig struct {
 	Target []float32 `yaml:"target"`
 }
 
-// ModelConfig is the section reward.model: a network with a value head, with the keys of
-// actor.model.
+// ModelConfig is the section reward.model: a network with a value head. The section also has the
+// keys of actor.model.
 type ModelConfig struct {
 	// ModelPath is a file with the network's parameters (safetensors), such as model.safetensors of
 	// a checkpoint. There is no default.
@@ -83,8 +83,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check validates the values that it can check without the environment. It calls the given function for each rule,
-// with: whether the rule holds, the key below reward, the value, and a description of valid values.
+// Check validates the values that it can check without the environment. It calls the given function once per rule. The
+// arguments are: whether the rule holds, the key below reward, the value, and a description of valid values.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RewardMode == PerStep || c.RewardMode == Terminal, "reward_mode", c.RewardMode, "per_step or terminal")
 	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight,

@@ -31,8 +31,8 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// cartPole is the cart's position x [m] and velocity, and the pole's angle θ from upright [rad] and
-// angular velocity.
+// cartPole is x, v, θ, ω: the cart's position [m], the cart's velocity, the pole's angle from
+// upright [rad] and the pole's angular velocity.
 type cartPole [4]float64
 
 const (

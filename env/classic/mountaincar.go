@@ -9,9 +9,9 @@ import (
 )
 
 // NewMountainCar makes n environments of MountainCar-v0: a car too weak for the hill in front of it
-// gathers speed by swinging in the valley. It pushes left (0), not at all (1) or right (2). The
-// reward is -1 for every step. An episode ends at the top (position 0.5), which is success, or
-// after 200 steps.
+// gathers speed by swinging in the valley. The actions push left (0), not at all (1) or right (2).
+// The reward is -1 for every step. An episode ends with success at the top (position 0.5), or after
+// 200 steps.
 //
 // Moore, "Efficient memory-based learning for robot control", 1990.
 func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
@@ -30,9 +30,9 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 }
 
 // NewMountainCarContinuous makes n environments of MountainCarContinuous-v0: the same valley, but
-// the top is at 0.45 and the push has any strength up to 1 in either direction. The reward is -0.1
-// a² for every step, where the action a is not clipped, plus 100 at the top. An episode has at most
-// 999 steps.
+// the top is at 0.45 and the push has any strength up to 1 in either direction. The reward of a
+// step is -0.1 a², where a is the action before clipping. At the top, 100 is added. An episode has
+// at most 999 steps.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{

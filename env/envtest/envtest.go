@@ -272,7 +272,7 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// sums are the results of single steps, accumulated as a chunk of repeated actions must report them.
+// sums are the results that a chunk of repeated actions must report, added up from single steps.
 type sums struct {
 	reward []float64   // [N,K]
 	flags  [][2]byte   // [N,K]: Terminated and Truncated
@@ -280,8 +280,7 @@ type sums struct {
 	ended  []bool      // [N]: the episode has ended
 }
 
-// add adds the results of a single step, which belongs to action k of the chunk, for the environments whose episode has
-// not ended.
+// add adds the results of a single step to action k of the chunk. It skips environments whose episode has ended.
 func (s *sums) add(single *env.Step, chunk, k int) {
 	for n := range s.ended {
 		if s.ended[n] {
@@ -344,7 +343,7 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 }
 
 // save tests that a Vec that loads the state of another Vec continues in the same way, even with
-// fewer environments, and that the saved state is a copy.
+// fewer environments. It also tests that the saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -365,7 +364,7 @@ func (s suite) save(t *testing.T) {
 	if err := env.Load(part.vec, state); err == nil {
 		t.Error("2 environments loaded the state of 5")
 	}
-	for range 3 { // must not change state
+	for range 3 { // must not change the saved state
 		r.step(k, true)
 		k++
 	}
@@ -515,7 +514,7 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	return r
 }
 
-// guard returns a tensor like t in memory between two guard areas, which checkGuards checks for writes.
+// guard returns a tensor like t with a guard area on each side in memory. The method checkGuards finds writes there.
 func (r *rollout) guard(t tensor.Tensor) tensor.Tensor {
 	const strip, fill = tensor.Align, 0xA5
 	size := t.Len() * t.DType().Size()
@@ -571,7 +570,7 @@ func (r *rollout) reset(mask []bool, seeds []uint64) {
 
 func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
 
-// act draws the actions of call k of Step: those of the steps k·chunk to (k+1)·chunk-1.
+// act draws the actions of call k of Step, for the steps k·chunk to (k+1)·chunk-1.
 func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {

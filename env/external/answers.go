@@ -112,8 +112,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for them and
-// 0 for all other numbers. This is faster than a branch for each number.
+// allFinite reports whether no number is NaN or infinite. It sums x - x, which is 0 for finite
+// numbers and NaN for all others. This is faster than a branch for each number.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

@@ -2,7 +2,8 @@ package external
 
 import "golang.org/x/sys/cpu"
 
-// takeLines copies the complete cache lines of src for take. It returns the number of bytes copied.
+// takeLines does what the function take does, for the complete cache lines of src. It returns the
+// number of bytes copied.
 func takeLines(dst, src []byte) int {
 	n := len(src) / cacheLine
 	if n == 0 || !cpu.X86.HasAVX {
@@ -12,7 +13,7 @@ func takeLines(dst, src []byte) int {
 	return n * cacheLine
 }
 
-// takeAVX copies n cache lines for take. n must be at least 1.
+// takeAVX copies n cache lines to dst, and writes them back to src. n must be at least 1.
 //
 //go:noescape
 func takeAVX(dst, src *byte, n int)

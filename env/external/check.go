@@ -21,7 +21,7 @@ type Check struct {
 	Steps   int            // steps of each environment in a rule that compares episodes; must be > 0
 	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; must be > 0
 	Only    string         // selects the rules whose name contains this text; the greeting is always checked
-	By      programs.Entry // entry of the supervisors that start the children
+	By      programs.Entry // to start the children under supervisors
 }
 
 // A Verdict is the result of one rule.
@@ -31,7 +31,7 @@ type Verdict struct {
 	Skipped string // reason why the rule does not apply to this simulator; "" if it applies
 }
 
-// A rule is one rule of the protocol with its check, which starts its own children.
+// A rule is one rule of the protocol. Its check starts its own children.
 type rule struct {
 	name  string
 	check func(*checker) error

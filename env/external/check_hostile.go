@@ -131,8 +131,8 @@ func attacks() []rule {
 	return out
 }
 
-// frame returns the bytes of a frame, modified by c unless c is nil. The length in the header is
-// that of the modified payload, unless c changes the length.
+// frame returns the bytes of a frame, modified by c unless c is nil. The header has the length of
+// the modified payload, unless c changes the length.
 func frame(h header, payload []byte, c change) []byte {
 	whole := uint64(len(payload))
 	if h.length = whole; c != nil {

@@ -28,8 +28,8 @@ type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
-	// last are the observations after the step; next are the first observations of the next episode
-	// if the step ended the episode, otherwise last again
+	// last are the observations after the step. If the step ended the episode, next are the first
+	// observations of the next episode; otherwise next equals last
 	last, next []tensor.Tensor
 }
 

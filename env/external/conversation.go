@@ -46,7 +46,7 @@ type conversation struct {
 	wanted    kind
 
 	received header
-	accept   func(head []byte) (uint64, error) // expect, as a function value
+	accept   func(head []byte) (uint64, error) // the method expect as a function value
 }
 
 // The errors of a child whose greeting is missing or wrong.
@@ -179,7 +179,7 @@ func (c *conversation) bind() {
 	}
 }
 
-// ask sends a RESET or STEP with the request block. The next call must be hear, which receives the answer.
+// ask sends a RESET or STEP with the request block. Call hear next, to receive the answer.
 func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	var payload []byte
 	if !c.shared {

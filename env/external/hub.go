@@ -38,8 +38,8 @@ type Hub struct {
 }
 
 // NewHub returns a Hub that writes its children's output and failures to log. If log has a method Repeat([]byte),
-// repeated lines and failures go to this method instead. The rank is that of this process in its job; each rank listens
-// at its own address.
+// repeated lines and failures go to this method instead. The argument rank is this process's rank in its job. Each rank
+// listens at its own address.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	novel := &novelWriter{to: lines, by: map[string]string{}}
@@ -50,8 +50,9 @@ func NewHub(log io.Writer, rank int) *Hub {
 	}
 }
 
-// Supervise makes the Hub start its children under a supervisor, which ends all their processes
-// when this process ends. It returns the Hub. Call it before the Hub starts children.
+// Supervise makes the Hub start its children under a supervisor. When this process ends, the
+// supervisor ends the children and their processes. Call Supervise before the Hub starts children.
+// It returns the Hub.
 func (h *Hub) Supervise(by programs.Entry) *Hub {
 	h.programs = by.NewStarter()
 	return h

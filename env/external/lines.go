@@ -11,5 +11,5 @@ func take(dst, src []byte) {
 	copy(dst[n:], src[n:])
 }
 
-// claim writes memory back unchanged, like take, without copying it elsewhere.
+// claim writes memory back unchanged, so that this core owns its cache lines exclusively.
 func claim(memory []byte) { take(memory, memory) }

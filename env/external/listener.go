@@ -47,8 +47,8 @@ type visitor struct {
 // room.
 const maxWaiting = 1024
 
-// A visitor must send its greeting within greetingTime. If there are maxVisitors, a new visitor replaces the oldest one
-// after it has had firstTime.
+// A visitor must send its greeting within greetingTime. If there are maxVisitors, a new connection waits until the
+// oldest visitor has had firstTime, and then replaces this visitor.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
@@ -121,7 +121,7 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 }
 
 // makeRoom removes a stale socket that a killed job has left at path. It returns an error if
-// anything else is there, or if a process listens.
+// anything else is at path, or if a process listens at the socket.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -200,7 +200,7 @@ func (l *listener) accept(h *Hub, token string) {
 	}
 }
 
-// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed before.
+// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed first.
 func (l *listener) admit(conn net.Conn) *visitor {
 	select {
 	case l.room <- struct{}{}:
@@ -423,7 +423,7 @@ func readSecret(file string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// newSecret creates file atomically with a new secret, which it returns.
+// newSecret creates file atomically with a new secret, and returns the secret.
 func newSecret(file string) (string, error) {
 	var random [32]byte
 	rand.Read(random[:])

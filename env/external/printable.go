@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// printable makes a simulator's text safe for logs and terminals. It replaces control characters,
-// except line feeds and tabs, and bytes that are not UTF-8 by escapes such as \x1b and \u200e.
+// printable makes a simulator's text safe for logs and terminals. Bytes that are not UTF-8 become
+// escapes such as \x1b and \u200e, as do control characters other than line feeds and tabs.
 func printable(text string) string {
 	harmless := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError }
 	if !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) }) {

@@ -54,7 +54,7 @@ type server struct {
 	request, reply tensor.Dict
 	head           [headerSize]byte
 	asked          header
-	accept         func(head []byte) (uint64, error) // expect, as a function value
+	accept         func(head []byte) (uint64, error) // the method expect as a function value
 }
 
 // forever returns a deadline that never comes. A child waits as long as its parent lives.

@@ -11,8 +11,8 @@ import (
 )
 
 // A shutdown records whether the program was asked to stop. A stop ends all waits for new simulators. If the program
-// must stop at once, the wait for each pending reply is also limited, to replyLimit. A nil shutdown means that nobody
-// can ask the program to stop.
+// must stop at once, it waits at most replyLimit for each pending reply. A nil shutdown means that nobody can ask the
+// program to stop.
 type shutdown struct {
 	once  sync.Once
 	asked chan struct{} // closed when the program is asked to stop

@@ -139,7 +139,7 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late returns the error to report for err, a timeout. It includes the name of the missing answer,
+// late returns the error to report for the timeout err. It includes the name of the missing answer,
 // the time limit, the limit's key, and the number of bytes received of an incomplete frame.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
@@ -149,10 +149,10 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// Numbers of polls of the bell, about 20 ns each, between two system calls of await. The first
-// number is 1, the second is fewLooks, and then the number doubles up to manyLooks. If the other
-// side runs on another core, the first number is besideLooks. A virtual machine loses its core for
-// a while after about 3000 polls in a row.
+// The method await polls the bell between two system calls. A poll takes about 20 ns. The first
+// number of polls is 1, the second is fewLooks, and then the number doubles up to manyLooks. If the
+// other side runs on another core, the first number is besideLooks. A virtual machine loses its
+// core for a while after about 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400

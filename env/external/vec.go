@@ -220,8 +220,8 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 	}
 }
 
-// exchange sends a request of kind k, for the environments that v.turn selects, to their children.
-// Then it receives the answers. It sets the err of each child.
+// exchange sends a request of kind k to the children of the environments that v.turn selects, and
+// receives the answers. It sets the field err of each child.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for _, c := range v.children {
 		c.by = v.by()
@@ -248,8 +248,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 // leeway is the minimum time that a child has to send its answer once the Vec begins to receive it.
 const leeway = time.Second
 
-// ask sends a request for the environments that turn selects, or nothing if it selects none. The
-// next call must be answer, which receives the reply.
+// ask sends a request for the environments that turn selects. If turn selects none, ask sends
+// nothing. Call answer next, to receive the reply.
 func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil

@@ -46,7 +46,7 @@ func ant(v Version) definition {
 					n := copy(obs, p.qpos[2:])
 					n += copy(obs[n:], p.qvel)
 					if v == V5 {
-						for i, f := range p.cfrcExt[6:] { // without the first row, that of the world
+						for i, f := range p.cfrcExt[6:] { // without the first row, which belongs to the world
 							obs[n+i] = clip(f, 1)
 						}
 					}

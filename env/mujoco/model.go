@@ -9,7 +9,7 @@ type model struct {
 	nq, nv   int
 	parts    map[string][]part // by kind: the kinds of env.Quantity and "geom"; in the model's order
 	control  [][2]float64      // bounds of each actuator's input; ±Inf means no bound
-	moves    []int             // [actuators]: index in qpos of the joint that it moves; -1 unless this is one number
+	moves    []int             // [actuators]: index in qpos of the moved joint; -1 if its position is not one number
 }
 
 // A part is a joint, a sensor, a body, a site, a geom or an actuator of a model. It has a range of

@@ -109,8 +109,8 @@ type outcome struct {
 	dt                    float64 // seconds per step
 }
 
-// arrived counts in memo[0] the consecutive steps in which the success bounds hold, and reports whether they are
-// enough.
+// arrived keeps in memo[0] the number of consecutive steps in which the success bounds hold. It reports whether there
+// were at least successSteps.
 func (o *outcome) arrived(p *physics) bool {
 	for _, b := range o.success {
 		if !b.hold(p) {

@@ -22,8 +22,8 @@ type layout struct {
 const (
 	streamScene    = iota // the scene
 	streamChange          // the change that the split makes
-	streamSentence        // a second scene, which gives the sentence if it is perturbed
-	streamStandIn         // a third scene, which pictures show if they are perturbed
+	streamSentence        // a second scene; a perturbed sentence belongs to it
+	streamStandIn         // a third scene; perturbed pictures show it
 	streamNoise           // noise in pictures; the step is the stream's counter
 )
 

@@ -21,8 +21,8 @@ const (
 	rightCube side = 1
 )
 
-// A goal holds the indices of the objects and the zone that an instruction names. The index of a
-// thing that it does not name is 0.
+// A goal holds the indices of the objects and the zone that an instruction names. An index is 0 if
+// the instruction names no such thing.
 type goal struct{ object, other, zone int }
 
 // An instruction is one of the twelve tasks of the suite.
@@ -34,7 +34,7 @@ type instruction struct {
 	zone     bool // whether it names a zone
 	other    bool // whether it names a second cube
 	anyShape bool // whether cubes and the ball can be mistaken for each other
-	heldOut  int  // colour of the target only in held-out splits; none if the instruction names no object's colour
+	heldOut  int  // colour that the target has only in held-out splits; none if no object's colour is named
 
 	done   func(t *suite, g goal) bool
 	aim    func(t *suite) [3]float64                   // where the target must go

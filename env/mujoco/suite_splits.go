@@ -88,8 +88,8 @@ func (t *suite) choose(cfg env.Config) (err error) {
 	return t.restrict()
 }
 
-// restrict gives weight 0 to the instructions that the split or the perturbation excludes. It returns an error if none
-// is left.
+// restrict gives weight 0 to the instructions that the split or the perturbation excludes. It returns an error if no
+// instruction is left.
 func (t *suite) restrict() error {
 	sum := 0.0
 	for i, o := range t.orders {

@@ -93,7 +93,7 @@ const (
 	besideMoved = 0.02  // m: maximum shift of the cube that must stay
 	stackMost   = 0.015 // m: maximum horizontal distance between the centres of stacked cubes
 	stackOff    = 0.005 // m: tolerance of the upper cube's height
-	placeNear   = 0.012 // m: horizontal distance from the aim at which the expert lowers the object
+	placeNear   = 0.012 // m: the expert lowers the object within this horizontal distance of the aim
 )
 
 // putZoneDone reports whether a cube lies on the zone, with the fingers open and the hand away.
@@ -118,7 +118,7 @@ func stackDone(t *suite, g goal) bool {
 // height.
 func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
-// toBeside returns the position beside the other cube that is nearest to the object's initial position.
+// toBeside returns a position beside the other cube, on the side of the object's initial position.
 func toBeside(t *suite) [3]float64 {
 	other := t.object(t.other())
 	x, y := direction(other, t.start(t.meant()))

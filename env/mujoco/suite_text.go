@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, relative to suiteSaid. They describe the sentence, which belongs to
-// another scene if it is perturbed.
+// Indices into physics.memo, relative to suiteSaid. They describe the sentence. A perturbed
+// sentence belongs to another scene.
 const (
 	saidOrder  = iota // index of the instruction
 	saidPhrase        // index of its phrase

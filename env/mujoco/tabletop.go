@@ -10,8 +10,8 @@ import (
 )
 
 // The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed
-// determines their positions and colours, and the target object and the target zone of the task. In the code, these are
-// the object and the zone that are meant.
+// determines their positions and colours, and the target object and the target zone of the task. The code also says
+// "meant" for "target".
 //
 // An action is four numbers, clipped to ±1. The first three move the commanded position of the hand by up to 2 cm along
 // x, y and z. The commanded position stays within 4 cm of the hand. The fourth closes the fingers if it is > 0, and
@@ -35,16 +35,16 @@ import (
 //	             with 0; see Sentence
 //
 // The figures of a step are success and wrong_object. A step is a success if the task is done for the second step in a
-// row. It has wrong_object if the task is done with another object, also twice in a row. Both end the episode. The
-// reward of a step is 1 for a success, and at most 1 otherwise. With env.Config.IgnoreTerminations, each further
-// successful step also has reward 1. Otherwise a success ends the episode, and no further rewards follow, so success
-// pays only with RewardOnlySuccess.
+// row. A step has wrong_object if the task is done with another object for the second step in a row. Both figures end
+// the episode. The reward of a step is 1 for a success, and at most 1 otherwise. With env.Config.IgnoreTerminations,
+// each further successful step also has reward 1. Without it, no rewards follow a success, so success pays only with
+// RewardOnlySuccess.
 
 // A tabletopTask defines one task on the table.
 type tabletopTask struct {
 	name     string
 	limit    int      // steps of an episode
-	objects  int      // number of objects that may be the target: the first ones
+	objects  int      // number of possible targets, which come first in the list of objects
 	zone     bool     // whether the task has a target zone
 	sentence []string // the instruction, with the placeholders OBJECT and ZONE
 
@@ -71,8 +71,8 @@ func (t tabletopTask) environments(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// chooseViews returns the views called names, in this order, or the first view if names is empty. Errors begin with id,
-// the environment's name.
+// chooseViews returns the views with the given names, in this order. Without names, it returns the first view. Errors
+// begin with id, the environment's name.
 func chooseViews(id string, names []string, all []view) (chosen []view, err error) {
 	if len(names) == 0 {
 		return all[:1], nil

@@ -34,7 +34,7 @@ const (
 	memoLen    = memoColor + tableThings
 )
 
-// Numbers of joints of the robot. In the model, the free joints of the objects follow them.
+// Numbers of joints of the robot. In the model, the free joints of the objects follow the robot's joints.
 const (
 	handJoints   = 3
 	fingerJoints = 2
@@ -198,8 +198,8 @@ func (s *scene) judge() (success, wrong bool) {
 	return success, wrong && !success
 }
 
-// inTwoSteps counts the consecutive calls with done = true in n, and reports whether there were two
-// or more.
+// inTwoSteps keeps in n the number of consecutive calls with done = true, and reports whether there
+// were two or more.
 func inTwoSteps(n *float64, done bool) bool {
 	*n = (*n + 1) * count(done)
 	return *n >= 2

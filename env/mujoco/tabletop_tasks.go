@@ -62,7 +62,7 @@ func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-const pickLift = 0.08 // m: height of a cube's centre at which it is picked up
+const pickLift = 0.08 // m: a cube whose centre is higher than this is picked up
 
 // pickReward is the reward of TabletopPick.
 func (s *scene) pickReward() float64 {

@@ -89,8 +89,9 @@ type task struct {
 	// step reads. memory is the number of these values.
 	memory  int
 	prepare func(p *physics, note []float64)
-	// control computes the inputs of the actuators, ctrl, from an action of commands numbers
-	// within ±1. If control is nil, the action is the inputs themselves.
+	// control computes the inputs of the actuators, ctrl, from an action. The field commands is the
+	// length of the action, whose numbers are within ±1. If control is nil, the action is the
+	// inputs themselves.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the results of the step that was just simulated, and fills info.

@@ -180,8 +180,8 @@ func checkText(record []byte) error {
 	}
 }
 
-// surrogate returns the surrogate that s begins with, as an escape such as \ud83d. It returns 0 if
-// there is none.
+// surrogate returns the surrogate at the start of s, written as an escape such as \ud83d. It
+// returns 0 if there is none.
 func surrogate(s []byte) uint64 {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0

@@ -63,8 +63,8 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work returns the calculations of a problem and the result in \boxed{}. A calculation is wrong, by
-// 1, 2 or 10, with probability slips. The next calculation continues with the wrong number.
+// work returns the calculations of a problem and the result in \boxed{}. With probability slips, a
+// calculation is wrong by 1, 2 or 10. The next calculation continues with the wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

@@ -33,8 +33,8 @@ type Task struct {
 	// MinSteps and MaxSteps are the minimum and maximum number of steps of a problem. They are 0 if
 	// problems have no steps.
 	MinSteps, MaxSteps int
-	// Slips is the probability that a calculation is wrong in the answer of a word problem for
-	// training.
+	// Slips is the probability of a wrong calculation in the answers for training. Only word
+	// problems have slips.
 	Slips float64
 	draw  func(s *philox.Stream, t *Task) Problem
 }
@@ -63,7 +63,7 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare is the ratio of all problems to the problems for tests.
+// One in testShare problems is for tests.
 const testShare = 8
 
 // Generate returns distinct problems for training and for tests. The seed and Problem.numbers

@@ -125,8 +125,8 @@ func (c *canon) script() []token {
 	return append([]token{sign}, c.argument(false)...)
 }
 
-// argument reads an argument, and returns it in braces. If digit is true, as for \frac and \binom, an argument without
-// braces is only one digit of a number.
+// argument reads an argument, and returns it in braces. Set digit for \frac and \binom. An argument without braces is
+// then only one digit of a number.
 func (c *canon) argument(digit bool) []token {
 	if c.at == len(c.tokens) {
 		return nil

@@ -10,7 +10,7 @@ import (
 // An answer holds the forms of a text that comparisons need.
 type answer struct {
 	exact  string // the text in its canonical form
-	folded string // exact in lower case; "" if case may distinguish variables
+	folded string // the field exact in lower case; "" if case may distinguish variables
 	choice string // A to E, if the answer begins with a choice
 	lone   bool   // the text is only the choice
 	tokens []token
@@ -169,7 +169,8 @@ func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" |
 
 // sameItems reports whether the items of two lists can be matched one to one, so that matched items are equal. Labels
 // must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If only
-// the solution b has them, the values in a must be in the order of the numbers. If only a has them, any order is right.
+// the solution b has numbered labels, the values in a must be in the order of the numbers. If only a has numbered
+// labels, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false

@@ -137,9 +137,8 @@ func constant(name string) *value {
 	return &value{re: float(0), im: float(1)} // i
 }
 
-// variableAt returns the value of a variable at a point, which depends only on the name and the point. At the real
-// points, its magnitude is from 1/2 to 2. At the other points, it is an integer from 2 to 10, different at each of
-// them.
+// variableAt returns the value of a variable at a point. The value depends only on the name and the point. At the real
+// points, its magnitude is from 1/2 to 2. The other points have integers from 2 to 10, all different.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // cannot fail

@@ -65,7 +65,7 @@ func absolute(x *value) *value {
 	return inexact(square.Sqrt(square))
 }
 
-// exponential returns e^x, for complex x with e^(a+bi) = e^a (cos b + i sin b).
+// exponential returns e^x. For complex x, it computes e^(a+bi) = e^a (cos b + i sin b).
 func exponential(x *value) *value {
 	if x == nil {
 		return nil
@@ -101,8 +101,8 @@ func exp(x *big.Float) *big.Float {
 	return total
 }
 
-// steps returns the precisions, in bits, of the iterations of ln and atan, which start from a float64. Each precision
-// is at most three times the previous one.
+// steps returns the precision of each iteration of ln and atan, in bits. The iterations start from a float64. Each
+// precision is at most three times the previous one.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
 // ln returns the logarithm of x, or nil if x ≤ 0. Each step of Halley's method triples the number of correct bits:

@@ -102,8 +102,8 @@ func CheckSolution(solution string) (note string, err error) {
 	return "", nil
 }
 
-// Equal reports whether each of two answers without boxes is right if the other one is the solution. A text that cannot
-// be parsed as mathematics equals only the same text. An empty text equals nothing.
+// Equal compares two answers without boxes. It reports whether each is right with the other as the solution. A text
+// that cannot be parsed as mathematics equals only the same text. An empty text equals nothing.
 func Equal(a, b string) bool {
 	x, y := read(a), read(b)
 	return x != nil && y != nil && equalAnswers(x, y) && equalAnswers(y, x)

@@ -31,7 +31,7 @@ const (
 	opFactorial
 	opBinomial
 
-	// The following are not single values; see isValue.
+	// Nodes with the following ops are not single values.
 	opList     // args: items, in any order
 	opTuple    // name: the brackets
 	opMatrix   // args: the rows, which are opTuples
@@ -104,7 +104,7 @@ func (p *parser) expect(k kind, text string) {
 	}
 }
 
-// enter begins a level of nesting, until leave is called. It fails and returns false beyond maxDepth.
+// enter begins a level of nesting, which the method leave ends. It fails and returns false beyond maxDepth.
 func (p *parser) enter() bool {
 	if p.depth++; p.depth > maxDepth {
 		p.fail()

@@ -222,7 +222,7 @@ func (p *parser) angle() *node {
 	return n
 }
 
-// apply expresses a function by the functions that eval can compute. A log without a base has an unknown base.
+// apply expresses a function by functions that the evaluator can compute. A log without a base has an unknown base.
 func (p *parser) apply(name string, base, x *node) *node {
 	of := func(name string, n *node) *node { return p.make(opFunction, name, n) }
 	quotient := func(above, below *node) *node { return p.make(opDiv, "", above, below) }

@@ -70,7 +70,7 @@ func (p *parser) term() *node {
 			if slash {
 				return p.fail()
 			}
-			// make fails if this is not a single value: 2(1, 2)
+			// the method make fails if the next factor is not a single value, as in 2(1, 2)
 			n = p.make(opMul, "", n, p.power())
 		default:
 			return n
@@ -87,7 +87,7 @@ func (p *parser) signed(mixed bool) *node {
 	return p.factor(mixed)
 }
 
-// starts reports whether t begins a factor that may follow another factor without a multiplication
+// starts reports whether t begins a factor that can follow another factor without a multiplication
 // sign.
 func (p *parser) starts(t token) bool {
 	switch t.kind {

@@ -160,8 +160,8 @@ const (
 	smallForms   = "0123456789+-n"
 )
 
-// raised rewrites leading characters that are in chars as an exponent (sign "^") or an index (sign "_"). It reports
-// whether there were such characters.
+// raised turns leading characters from chars into an exponent (sign "^") or an index (sign "_"). It reports whether
+// there were such characters.
 func (l *lexer) raised(sign, chars string) bool {
 	forms := []rune(chars)
 	end := strings.IndexFunc(l.rest, func(r rune) bool { return !slices.Contains(forms, r) })
@@ -407,8 +407,8 @@ func (l *lexer) number() {
 }
 
 // thousands appends groups of three digits from s to integer, and returns the result and the rest
-// of s. If a group has another length, it appends nothing. Outside brackets plain is true: then a
-// comma without braces also separates groups. The comma stays in the text, because "100,200" may
+// of s. If a group has another length, it appends nothing. If plain is true (outside brackets), a
+// comma without braces also separates groups. The comma stays in the text, because "100,200" can
 // also be a list.
 func thousands(integer, s string, plain bool) (string, string) {
 	first, rest := integer, s

@@ -16,7 +16,7 @@ const module = "github.com/rlinf/rlinf/"
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of the built package, in build-output
+	ImportPath  string // of the built package, for build-output
 	Test        string
 	Output      string
 	FailedBuild string  // ImportPath of the failed build that made the package fail

@@ -15,7 +15,7 @@ import (
 const (
 	side      = 16   // width and height of the image, in pixels
 	stride    = 0.25 // maximum move of the hand in a step, along each axis
-	reach     = 0.3  // the hand is at a square if it is nearer than this
+	reach     = 0.3  // a hand nearer than this is at the square
 	width     = 4    // side length of a square, in pixels
 	sentences = 24   // length of a sentence, in bytes
 )
@@ -43,8 +43,8 @@ var (
 
 // New makes n environments of Squares-v0. An action has three numbers within ±1: the move of the
 // hand along each axis, and a number that closes the hand if it is positive. Closing the hand at
-// the target is a success with a reward of 1. Closing it at the other square is a failure. Either
-// of them ends the episode, which has at most 12 steps.
+// the target is a success with a reward of 1. Closing it at the other square is a failure. Success
+// and failure end the episode, which has at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
 // NewSwapped is like New, but the sentences name the other square. Closing the hand at the other square is still a
@@ -179,7 +179,7 @@ func (s squares) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// paint fills a square of size × size pixels around its centre, which is in [-1, 1].
+// paint fills a square of size × size pixels. The coordinates of its centre are in [-1, 1].
 func paint(image []uint8, centre [2]float64, size int, rgb [3]uint8) {
 	place := func(x float64) int { return int((x+1)/2*(side-1)+0.5) - size/2 }
 	for y := range size {

@@ -82,7 +82,7 @@ func (l *Loop) Place(i int, qpos, qvel []float64) {
 	C.loop_place(&c, C.int(i), (*C.double)(&qpos[0]), (*C.double)(&qvel[0]))
 }
 
-// Run takes steps with the actions in action, [steps, n, actuators]. It returns the positions and
+// Run takes one step for each row of action, [steps, n, actuators]. It returns the positions and
 // velocities after the last step, [n, nq + nv], which the next Run overwrites.
 func (l *Loop) Run(steps int, action []float32) []float32 {
 	c := l.c
