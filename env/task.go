@@ -78,7 +78,8 @@ type Reward struct {
 	Weight float64 `yaml:"weight,omitempty"`
 	// If Before is true, the value before the step counts.
 	Before bool `yaml:"before,omitempty"`
-	// If Rate is true, the change of the value per second, during the step, counts instead.
+	// If Rate is true, the change of the value during the step, divided by the step's duration, counts instead of the
+	// value.
 	Rate bool `yaml:"rate,omitempty"`
 	// When selects the steps that give this reward. "always" (default) selects all steps, "alive"
 	// the steps without a termination, and "success" only successful steps.

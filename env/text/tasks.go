@@ -63,7 +63,7 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// One in testShare problems is for tests.
+// testShare is n if one in n problems is for tests.
 const testShare = 8
 
 // Generate returns distinct problems for training and for tests. The seed and Problem.numbers
