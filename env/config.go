@@ -46,7 +46,7 @@ type Config struct {
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. It must be positive and has no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
-	// RolloutEpoch is the number of rollouts collected for one update. Each has
+	// RolloutEpoch is the number of rollouts collected for one update. Each rollout has
 	// MaxStepsPerRolloutEpoch steps. In an evaluation, RolloutEpoch is the number of episodes that
 	// each environment plays, one after the other. Default 1; evaluations do not inherit the value
 	// of training.

@@ -157,8 +157,8 @@ type Expert interface {
 type Renderer interface {
 	// Render draws the environments where mask is true, or all if mask is nil, into their rows of
 	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. If mask is false
-	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. If a
-	// wrapper's inner Vec is no Renderer, Render returns errors.ErrUnsupported.
+	// everywhere, Render draws nothing, but still checks view. If a wrapper's inner Vec is no
+	// Renderer, Render returns errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 

@@ -199,7 +199,8 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 	}
 }
 
-// inform copies the figures of environment n's last step to row i of the caller's Info, if there is one.
+// inform copies the figures of environment n's last step to row i of the caller's Info. Without an Info it does
+// nothing.
 func (e *Episodic) inform(out *Step, n, i int) {
 	if columns := len(e.spec.Info); !out.Info.IsZero() {
 		copy(out.Info.F32()[i*columns:], e.info.F32()[n*columns:(n+1)*columns])

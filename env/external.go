@@ -39,10 +39,10 @@ type External struct {
 	// a finished episode in between. After these, the job stops with a checkpoint. Default 3. With
 	// listen: mpi no child is replaced.
 	MaxRestarts int `yaml:"max_restarts"`
-	// MaxSameErrors is the number of times that simulators may report the same error, ignoring the
-	// numbers in its text. Then the job stops with a checkpoint and exit code 1. Each rank has its
-	// own count, and restarts it after 100 episodes without a failure. 0 means no limit. Default
-	// 10.
+	// MaxSameErrors is the number of times that simulators may report the same error. Then the job
+	// stops with a checkpoint and exit code 1. Errors that differ only in numbers count as the
+	// same. Each rank has its own count, and restarts it after 100 episodes without a failure. 0
+	// means no limit. Default 10.
 	MaxSameErrors int `yaml:"max_same_errors"`
 	// MaxLostShare is the maximum share of the last 100 episodes that may be lost because
 	// simulators fail. If more are lost, the job stops with a checkpoint and exit code 1. 1 means

@@ -38,8 +38,8 @@ func (s Space) Allow(action []int32, mask []uint8) {
 	}
 }
 
-// A masked Vec returns an error if a choice has no allowed option. No action follows the last step
-// of an episode, so it allows every option there.
+// A masked Vec returns an error if a choice has no allowed option. After the last step of an
+// episode no action follows, so the Vec then allows every option instead.
 type masked struct {
 	wrapper
 	spec Spec

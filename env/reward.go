@@ -83,7 +83,7 @@ func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error 
 	return nil
 }
 
-// inform writes the rows of info: the figures of the wrapped Vec, then its reward.
+// inform writes the rows of info: the figures and then the reward of the wrapped Vec.
 func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	inside, repeats := len(w.spec.Info)-1, w.spec.Repeats()
 	for i := range len(info) / (inside + 1) {

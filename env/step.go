@@ -28,8 +28,7 @@ func (s Spec) NewStep(n, k int) *Step {
 // Repeats returns the number of times that an action is taken.
 func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
-// Took returns the number of steps of the chunk that environment n took, and whether its episode
-// ended.
+// Took returns how many steps of the chunk environment n took, and whether its episode ended.
 func (s *Step) Took(n int) (steps int, ended bool) {
 	chunk := s.Reward.Dim(1)
 	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]

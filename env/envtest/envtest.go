@@ -135,8 +135,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset tests that a step with seeds equals a step without seeds that is followed by a reset of the environments
-// whose episode ended.
+// autoReset compares a step with seeds to a step without seeds and a Reset of the environments whose episode ended. The
+// results must be equal.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -221,8 +221,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// chunks tests that a Step with K actions, each repeated several times, gives the same results and the same Episodes as
-// single steps.
+// chunks tests that a Step with several or repeated actions gives the same results and the same Episodes as single
+// steps.
 func (s suite) chunks(t *testing.T) {
 	for _, c := range []struct{ actions, times int }{{3, 1}, {10, 1}, {1, 3}, {2, 3}} {
 		t.Run(fmt.Sprintf("%d of %d", c.actions, c.times), func(t *testing.T) { s.chunk(t, c.actions, c.times) })
@@ -342,8 +342,8 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save tests that a Vec that loads the state of another Vec continues in the same way, even with
-// fewer environments. It also tests that the saved state is a copy.
+// save loads the state of a Vec, or rows of the state, into other Vecs. They must continue in the
+// same way. It also tests that the saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()

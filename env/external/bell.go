@@ -46,8 +46,8 @@ func carries(head []byte) bool {
 	return (k == reset || k == step || k == result) && binary.LittleEndian.Uint64(head[24:]) == 0
 }
 
-// news reports whether a received header is new. A frame may arrive through both the bell and the
-// stream; then only the first arrival is new.
+// news reports whether a received header is new. If a frame arrives through both the bell and the
+// stream, only the first arrival is new.
 func (b *bells) news(head []byte) bool {
 	if !carries(head) {
 		return true

@@ -31,7 +31,7 @@ type Hub struct {
 
 	mu        sync.Mutex
 	listeners map[string]*listener
-	spare     map[string]*conversation // children opened by Ask that no Vec uses yet, by source
+	spare     map[string]*conversation // by source: children that Ask opened and no Vec uses yet
 	vecs      map[*Vec]struct{}
 	started   int // number of children started so far
 	stop      func(error)

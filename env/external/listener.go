@@ -285,7 +285,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	return c, nil
 }
 
-// name returns a name, for messages, of the child that connected with conn.
+// name returns the name that messages give to the child at the other end of conn.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
 		return fmt.Sprintf("simulator at %v", l.net.Addr())
@@ -293,8 +293,8 @@ func (l *listener) name(conn net.Conn) string {
 	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
-// manyRefusals is the number of refusals that are all logged. Afterwards only the refusals 16, 32,
-// 64, … are logged, so that strangers cannot fill the log.
+// The first manyRefusals refusals are all logged. Afterwards only the refusals 16, 32, 64, … are
+// logged, so that strangers cannot fill the log.
 const manyRefusals = 8
 
 // refuse closes conn and logs err as the reason.

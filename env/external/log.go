@@ -58,8 +58,8 @@ func (w *novelWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput is the maximum number of bytes of its children's output that a Hub logs. Without a
-// limit, children that fail again and again could fill the disk.
+// A Hub logs at most maxOutput bytes of its children's output. Without a limit, children that fail
+// again and again could fill the disk.
 const maxOutput = 16 << 20
 
 // A limitedWriter passes on a limited number of bytes. Then it writes one notice and drops the

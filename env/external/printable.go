@@ -8,7 +8,7 @@ import (
 )
 
 // printable makes a simulator's text safe for logs and terminals. Bytes that are not UTF-8 become
-// escapes such as \x1b and \u200e, as do control characters other than line feeds and tabs.
+// escapes such as \x1b and \u200e. So do control characters, except line feeds and tabs.
 func printable(text string) string {
 	harmless := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) && r != utf8.RuneError }
 	if !strings.ContainsFunc(text, func(r rune) bool { return !harmless(r) }) {

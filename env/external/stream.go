@@ -21,7 +21,7 @@ type stream struct {
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
-	plays    bool // whether a request after CONFIG was sent
+	plays    bool // whether a request was sent after CONFIG
 	head     [headerSize]byte
 	payload  []byte
 }

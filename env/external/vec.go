@@ -233,8 +233,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 		if c.err == nil {
 			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
-			// earlier children may have used up the time, while this child still writes an answer
-			// that does not fit into a pipe
+			// receiving from earlier children may have used up the time, while this child still
+			// writes an answer that is larger than the pipe's buffer
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late
@@ -310,8 +310,8 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// abort writes the results of action k of the chunk for the failed child c: the episodes of its
-// environments are aborted.
+// abort writes the results of action k of the chunk for the failed child c. The running episodes of
+// the child are aborted.
 func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 	trunc, status, chunk := out.Truncated.U8(), out.Status.U8(), out.Reward.Dim(1)
 	for n := c.lo; n < c.hi; n++ {
@@ -361,7 +361,8 @@ func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
-// inform copies the figures of environment n to row i of the caller's Info, if there is one.
+// inform copies the figures of environment n to row i of the caller's Info. Without an Info it does
+// nothing.
 func (v *Vec) inform(c *child, n, i int, out *env.Step) {
 	if figures := len(v.spec.Info); !out.Info.IsZero() && c.conversation != nil {
 		copy(out.Info.F32()[i*figures:], c.info.F32()[(n-c.lo)*figures:(n-c.lo+1)*figures])

@@ -7,7 +7,7 @@ type model struct {
 	file     string
 	timestep float64 // s
 	nq, nv   int
-	parts    map[string][]part // by kind: the kinds of env.Quantity and "geom"; in the model's order
+	parts    map[string][]part // by kind ("geom" or a kind of env.Quantity), in the model's order
 	control  [][2]float64      // bounds of each actuator's input; ±Inf means no bound
 	moves    []int             // [actuators]: index in qpos of the moved joint; -1 if its position is not one number
 }

@@ -11,8 +11,8 @@ const (
 )
 
 const (
-	mixForgets = 0.9 // discount of the counts for each new episode with the same instruction
-	mixLeast   = 0.2 // minimum factor of a weight, if the instruction always or never succeeds
+	mixForgets = 0.9 // factor of an instruction's counts at each of its new episodes
+	mixLeast   = 0.2 // factor of the weight of an instruction that always or never succeeds
 )
 
 // tally returns the counters of the environment: the success of the current episode, and the

@@ -26,7 +26,7 @@ func reachExpert(t *suite) ([3]float64, bool) {
 
 const (
 	pushFar    = 0.08 // m: minimum shift of a pushed cube to the side
-	pushAcross = 0.04 // m: maximum shift of this cube forwards or backwards
+	pushAcross = 0.04 // m: maximum shift of a pushed cube forwards or backwards
 	pushAim    = 0.095
 )
 

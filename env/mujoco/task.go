@@ -86,7 +86,7 @@ type task struct {
 	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
 	// prepare is called before the simulation, unless it is nil. It saves values in note, which
-	// step reads. memory is the number of these values.
+	// step reads. The field memory is the number of these values.
 	memory  int
 	prepare func(p *physics, note []float64)
 	// control computes the inputs of the actuators, ctrl, from an action. The field commands is the

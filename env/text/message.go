@@ -310,7 +310,7 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// marker is a text that no other message contains.
+// marker is a text that does not occur in real messages.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
 // writes reports whether the template writes the content of message i. The test puts a marker in place of the content,

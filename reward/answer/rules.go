@@ -15,8 +15,8 @@ func verdict(o verify.Outcome, rightReward, wrongReward float32) Grade {
 	return Grade{wrongReward, o}
 }
 
-// exact gives an answer the reward 1 if its tokens equal those of the right answer, or if it ended and its text equals
-// a solution. Other answers get 0.
+// exact gives the reward 1 to an answer with the tokens of the right answer, and to an ended answer with the text of a
+// solution. Other answers get 0.
 func exact(r *Response) Grade {
 	q := r.Question
 	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {

@@ -138,7 +138,7 @@ func constant(name string) *value {
 }
 
 // variableAt returns the value of a variable at a point. The value depends only on the name and the point. At the real
-// points, its magnitude is from 1/2 to 2. The other points have integers from 2 to 10, all different.
+// points, its magnitude is from 1/2 to 2. At the other points, the variable has different integers from 2 to 10.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // cannot fail

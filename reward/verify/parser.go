@@ -46,7 +46,7 @@ type node struct {
 	number *big.Rat
 	name   string
 	unit   string  // "" for no unit, "?" for an unknown one
-	label  string  // left side of an equation, if it only names the right side
+	label  string  // left side of an equation, if this side is only a name
 	values *values // cache of atPoints
 }
 
@@ -63,7 +63,7 @@ type parser struct {
 	bars      int  // number of open |…| within the current brackets
 	angles    int  // nesting of function arguments, in which a degree is π/180
 	degrees   bool // a degree sign was read outside of functions
-	minus     bool // whether to read ± as its lower sign
+	minus     bool // if true, ± is read as - and ∓ as +
 	plusMinus bool // a ± was read
 }
 

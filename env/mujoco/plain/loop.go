@@ -58,8 +58,8 @@ type Loop struct {
 	out []float32
 }
 
-// Open reads the model in file, and makes n environments. Each of their steps has skip simulation steps. If contacts is
-// true, a step also computes contact forces.
+// Open reads the model in file, and makes n environments. The argument skip is the number of simulation steps in a
+// step. If contacts is true, a step also computes contact forces.
 func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
