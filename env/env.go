@@ -47,7 +47,7 @@ type Step struct {
 	// written
 	Info tensor.Tensor
 	// I32 [N]: number of steps that each environment took, counting repeated actions. If
-	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns the number
+	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns this number
 	Steps tensor.Tensor
 }
 

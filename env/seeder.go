@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. Their initial states differ.
+// A Use is training or evaluation. Training and evaluation have different initial states.
 type Use uint8
 
 const (

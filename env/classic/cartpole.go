@@ -74,7 +74,7 @@ func stepCartPole(s *cartPole, action int32) (float64, bool) {
 	if !fallen(s[0], s[2]) {
 		return 1, false
 	}
-	if fallen(x, theta) { // already before this step, if terminations are ignored
+	if fallen(x, theta) { // fell in an earlier step: terminations are ignored
 		return 0, true
 	}
 	return 1, true

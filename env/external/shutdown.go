@@ -100,9 +100,9 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
 // Wait waits for a reply, for Links outside this package. It calls poll, each time with a deadline for that call, until
-// poll returns anything but os.ErrDeadlineExceeded. After the deadline, Wait returns os.ErrDeadlineExceeded.
-// RequestStop ends a wait for a new simulator (plays is false); it ends any other wait only if atOnce was true. The
-// error then wraps ErrStopRequested.
+// poll returns anything but os.ErrDeadlineExceeded. After the deadline, Wait returns os.ErrDeadlineExceeded. If plays
+// is false, the wait is for a new simulator, and RequestStop ends it. RequestStop ends any other wait only if atOnce
+// was true. The error then wraps ErrStopRequested.
 func (h *Hub) Wait(deadline time.Time, plays bool, poll func(deadline time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, deadline)

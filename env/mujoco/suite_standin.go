@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, relative to suiteStandIn. With the perturbation shuffled, pictures
-// show this scene in place of the episode's own.
+// Indices into physics.memo, relative to suiteStandIn. They describe the scene that pictures show
+// with the perturbation shuffled.
 const (
 	standInObjects = 0                               // [tableObjects,7], as in qpos
 	standInZones   = standInObjects + 7*tableObjects // [tableZones,3]

@@ -45,7 +45,7 @@ func DefaultConfig() Config {
 	return Config{RewardScale: 1, Program: ProgramConfig{Timeout: time.Minute}}
 }
 
-// Check validates c. It calls the given function for each rule, with the key below reward.
+// Check validates c, and calls the given function for each rule. Keys are relative to the section reward.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 	want(finite(c.RewardScale) && c.RewardScale > 0, "reward_scale", c.RewardScale, "a number > 0")
