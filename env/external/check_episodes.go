@@ -19,8 +19,8 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// sameEpisodes returns a check that starts two children, with the two setups, and compares their outcomes. In the
-// second child, environments reset themselves; in the first child, only if resets is true.
+// sameEpisodes returns a check that starts a child with each setup, and compares the outcomes of the two children. In
+// the second child, environments reset themselves. In the first child, they do so only if resets is true.
 func sameEpisodes(one, other setup, resets bool) func(*checker) error {
 	return func(k *checker) error {
 		want, err := k.played(one, k.Steps, resets)

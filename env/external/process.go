@@ -110,8 +110,8 @@ func (p *process) watch(out *os.File, name string, log io.Writer) {
 	close(p.done)
 }
 
-// end kills the child and its descendants. If useless is false, the child first has the time grace
-// to exit.
+// end kills the child and its descendants. If useless is false, the child first has some time
+// (grace) to exit.
 func (p *process) end(useless bool) error {
 	if !useless {
 		select {

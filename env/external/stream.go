@@ -235,8 +235,8 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 
 // A spinPolicy decides whether to poll again or to block. Waking up takes longer than a fast
 // simulator's step, so the caller first polls for spinFor, and yields the core between polls. If no
-// answer comes in this time, the caller does not poll for the next 1, 3, 7, … up to maxSleeps
-// answers.
+// answer comes in this time, the caller does not poll for the next answers: first for 1 answer,
+// then for 3, 7, … up to maxSleeps.
 type spinPolicy struct {
 	until           time.Time // end of the polling for the current answer; zero before it begins
 	backoff, sleeps int       // number of answers without polling after the last failure, and how many of them are left
