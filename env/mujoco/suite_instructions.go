@@ -34,7 +34,7 @@ type instruction struct {
 	zone     bool // whether it names a zone
 	other    bool // whether it names a second cube
 	anyShape bool // whether cubes and the ball can be mistaken for each other
-	heldOut  int  // colour that the target has only in held-out splits; the constant none without one
+	heldOut  int  // colour that only held-out splits give the target; the constant none if there is no such colour
 
 	done   func(t *suite, g goal) bool
 	aim    func(t *suite) [3]float64                   // where the target must go
