@@ -117,9 +117,9 @@ type Config struct {
 	// EvalTemperature is the temperature in mode Deterministic. If it is 0 (default), the policy takes the most likely
 	// token; otherwise it draws a token. The key is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
-	// BLAS computes the matrix products of the layers with OpenBLAS, if the program was built with the tag blas.
-	// runner.deterministic: false sets the field, because results of OpenBLAS depend on the batch. OpenBLAS is faster
-	// on processors for which package kernel has no vector code.
+	// BLAS computes the matrix products of the layers with OpenBLAS, if the program was built with the tag blas. BLAS
+	// is true if runner.deterministic is false, because results of OpenBLAS depend on the batch. OpenBLAS is faster on
+	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
 	// may ignore Blank.

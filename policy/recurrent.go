@@ -92,8 +92,8 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns the inputs of the heads for the rows of x. The rows are steps of n sequences. It writes the hidden
-// state after the last step to nextHidden; see nn.Recurrent.
+// forward returns the inputs of the heads for the rows of x. The rows are steps of n sequences. forward writes the
+// hidden state after the last step to nextHidden; see nn.Recurrent.
 func (c *core[T]) forward(w *coreWork[T], nextHidden, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
 	return c.layer.Forward(w.layer, nextHidden, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
