@@ -22,22 +22,23 @@ type head interface {
 }
 
 // An iterativeHead (tokens_autoregressive, flow) chooses actions in several passes over slots after a cached prefix.
-// Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
+// The inputs of its slots differ between rows: they depend on the tokens chosen so far, or on an action with noise.
 type iterativeHead interface {
 	head
 	// encode adds to slots the part that depends on the row and on the given actions of b. Before the call, slots holds
 	// the learnt embeddings.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of the parameters that encode reads. dSlots is the gradient of slots.
+	// backwardSlots adds to the gradients of the parameters that the method encode reads. dSlots is the gradient of
+	// slots.
 	backwardSlots(dSlots []float32, n int)
 }
 
 // A sampling has the options with which a head chooses actions. At temperature 0 the head chooses the most likely
-// actions; otherwise it draws.
+// actions; otherwise it draws actions.
 type sampling struct {
 	temperature float64
 	training    bool
-	streams     []philox.Stream // of each row
+	streams     []philox.Stream // one for each row
 }
 
 // pick returns one of the options of a row.
