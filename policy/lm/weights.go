@@ -142,7 +142,7 @@ func (m *Model) Count() int {
 	return n
 }
 
-// Whole returns a model like m, but with all parts of the weights, and without memory for them.
+// Whole returns the whole model that m is a part of, without memory for the weights.
 func (m *Model) Whole() *Model {
 	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless, Values: m.values}
 	whole, err := New(new(nn.Params[float32]), m.Config, o)
