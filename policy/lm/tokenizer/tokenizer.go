@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Tokenizer turns text into token ids and back. It is read-only: any number of goroutines may use
-// it.
+// A Tokenizer turns text into token ids and back. It is read-only, so any number of goroutines can use it.
 type Tokenizer struct {
 	added      []AddedToken // by id
 	raw        matcher      // finds added tokens in the original text
