@@ -11,11 +11,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
-// Each MLP can read the features of images and words. In NewRNN, actor and critic are only heads on a recurrent core.
-// Discrete actions are categorical. Continuous actions are normal, with a deviation that is constant or depends on the
-// state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed bounds them for the
-// environment (Config.ActionBound).
+// An ActorCritic chooses actions with one MLP, and estimates values with another MLP or with a second head on the same
+// MLP. Each MLP can read the features of images and words. In NewRNN, actor and critic are only heads on a recurrent
+// core. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that is
+// constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed
+// bounds them for the environment (Config.ActionBound).
 type ActorCritic struct {
 	obs    *observations
 	action env.Space

@@ -39,7 +39,7 @@ func finite(t tensor.Tensor, what string, n int) error {
 }
 
 // Check returns an error if g.Action is set. Every other tensor of g must be the zero Tensor, or have the shape of the
-// first n rows of the tensor of that name in eval.
+// first n rows of the corresponding tensor of eval.
 func (g Grad) Check(eval Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")

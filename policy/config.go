@@ -57,8 +57,8 @@ type Config struct {
 	// (SAC). For discrete actions, the policy is itself the critic (DQN). The key requires add_value_head: false.
 	// Default false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, the number of networks in the critic of AddQHead. Each has layers of HiddenSizes and makes its
-	// own estimate. Default 2.
+	// NumQHeads is H, the number of networks in the critic of AddQHead. Each network has layers of HiddenSizes, and
+	// makes its own estimate. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
 	// QHeadType is the kind of network that AddQHead uses for critic and actor: default or crossq. With crossq, the
 	// layers normalise their inputs over a batch (CrossQ).
@@ -109,7 +109,7 @@ type Config struct {
 	// C·A).
 	LogProbType string `yaml:"-"`
 	// ActionValues makes the critic estimate one value for each action of a chunk, V = C, from the observation before
-	// the chunk. If it is false, V = 1. It is derived from algorithm.reward_type.
+	// the chunk. If it is false, V = 1. The value comes from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
 	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. The key is
 	// rollout.sampling_params.temperature_train. Default 1.

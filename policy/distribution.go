@@ -20,16 +20,16 @@ type distribution[T nn.Float] interface {
 // A distributionWork is the state of one user of a distribution. Slices have n rows. Slices of log-probs and entropies
 // have the shape [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose sets dst to actions, and logProb to their log-probs, bit for bit as Evaluate does. In mode Sample it draws
-	// the actions. In mode Deterministic it takes the most likely actions.
+	// Choose sets dst to actions, and logProb to their log-probs. In mode Sample it draws the actions. In mode
+	// Deterministic it takes the most likely actions. Evaluate gives the same log-probs, bit for bit.
 	Choose(dst actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward follows Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
+	// Backward must follow Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
 	// Backward sets dOut to the gradient with respect to in.out, and adds to the gradients of the distribution's own
 	// parameters.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
-	// BackwardFeatures follows Backward. It adds to dFeatures, [n,F], the part of the gradient with respect to
+	// BackwardFeatures must follow Backward. It adds to dFeatures, [n,F], the part of the gradient with respect to
 	// in.features that does not flow through in.out.
 	BackwardFeatures(dFeatures []T, in inputs[T])
 }

@@ -79,7 +79,7 @@ func addWords(c *nn.Choices, f env.Field) error {
 	return nil
 }
 
-// A batch is some rows of observations.
+// A batch holds some rows of observations.
 type batch[T nn.Float] struct {
 	nn.Batch[T]
 	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil allows every option
@@ -96,7 +96,7 @@ type encoder[T nn.Float] struct {
 	out       int // width of a row
 }
 
-// features is the part of a network that turns observations into features, before its trunks.
+// features is the part of a network that turns observations into features, before the trunks.
 type features[T nn.Float] interface {
 	Width() int // width of a row of features
 	State() int // size of the recurrent state of a row; 0 without recurrent cells

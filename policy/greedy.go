@@ -219,7 +219,7 @@ func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
 	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head gives no probabilities of earlier actions")
 }
 
-// Value returns an error, because a Greedy has values of actions, not of states.
+// Value returns an error, because a Greedy values actions, not states.
 func (p *Greedy) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }

@@ -118,7 +118,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 }
 
 // isImage reports whether the bytes of f are an image. Numbers have one dimension. Without an encoder, stacked frames
-// of numbers may have two.
+// of numbers can have two dimensions.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -157,7 +157,7 @@ func (o *observations) shape() obsShape {
 	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
-// sources returns the inputs that the user's own layers may refer to by name: normalised numbers, images and choices.
+// sources returns the inputs that the user's own layers can refer to by name: normalised numbers, images and choices.
 func (o *observations) sources() []nn.Source {
 	var sources []nn.Source
 	for i := range o.vectors {

@@ -31,7 +31,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 	return build(cfg, spec, &encoder, seed, alloc)
 }
 
-// Sources returns the inputs that the layers of an encoder for spec may refer to by name.
+// Sources returns the inputs that the layers of an encoder for spec can refer to by name.
 func Sources(spec env.Spec) ([]nn.Source, error) {
 	o, err := newObservations(spec, DefaultConfig(), new(nn.Layer), new(nn.Params[float32]))
 	if err != nil {

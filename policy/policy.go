@@ -36,7 +36,7 @@ type Mode uint8
 
 const (
 	Sample        Mode = iota // draw from the distribution, for training
-	Deterministic             // take the mode of the distribution, for evaluation
+	Deterministic             // take the most likely action, for evaluation
 )
 
 // Noise selects the random numbers of one Forward. Row n draws only from the streams of (Seed, Env[n], Step[n]), so an
@@ -60,7 +60,7 @@ type Act struct {
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor without a hidden state (Recurrent)
 	Hidden tensor.Tensor
 	// F32 [N,K]: the denoising steps that led to the action; LogProb is their log-prob. The zero Tensor if the policy
 	// is not a Denoiser, or makes no chain.
@@ -81,13 +81,13 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor without a hidden state (Recurrent)
 	Hidden tensor.Tensor
 }
 
 // Grad holds the gradients of the loss with respect to the fields of an Eval, in the shapes of these fields. The zero
-// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action: after Forward, its gradients
-// are with respect to Act.Action and Act.LogProb.
+// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action. After Forward, Action and
+// LogProb are the gradients with respect to Act.Action and Act.LogProb.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
 // A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of this chain, so

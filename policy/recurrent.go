@@ -41,10 +41,10 @@ func HiddenLen(p Policy) int {
 	return 0
 }
 
-const rnnPolicy = "rnn_policy" // Config.ModelType
+const rnnPolicy = "rnn_policy" // a value of Config.ModelType
 
-// NewRNN is the Builder of rnn_policy, for observations of numbers and choices: an ActorCritic with
-// a hidden state.
+// NewRNN is the Builder of rnn_policy, for observations of numbers and choices. It makes an ActorCritic with a hidden
+// state.
 func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	cfg.ModelType = rnnPolicy
 	if err := cfg.Valid(); err != nil {

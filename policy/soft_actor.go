@@ -72,7 +72,7 @@ func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, err
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
 
-// NewValue returns a critic of the same observations, without actions. It has one head.
+// NewValue returns a critic that values observations without actions. It has one head.
 func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	cfg := p.cfg
 	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault

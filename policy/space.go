@@ -89,8 +89,8 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// fromUnit maps the numbers in unit from [-1, 1] to the bounds. It writes the results to action, which may be the slice
-// unit.
+// fromUnit maps the numbers in unit from [-1, 1] to the bounds. It writes the results to action. The slices action and
+// unit may be the same.
 func (b unitBox) fromUnit(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)

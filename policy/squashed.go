@@ -15,7 +15,7 @@ import (
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
 // For a given ε, the action a and its log-prob are differentiable functions of the parameters. backward takes the
-// gradients with respect to both in one call.
+// gradients with respect to the action and the log-prob in one call.
 //
 // With Config.ExplorationNoise, squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise
 // with the standard deviation Config.ExplorationNoise to the action a, and clips the sum to ±1. All log-probs are 0.
@@ -48,7 +48,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width i
 	}
 }
 
-// init draws the initial parameters. For all observations, means are near 0 and deviations near exp(initial).
+// init draws the initial parameters. For all observations, means are near 0, and deviations are near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
 	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {
@@ -173,7 +173,7 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 }
 
 // addCorrection subtracts log(1 - a²) from the log-probs. It computes this logarithm as
-// 2 (log 2 - |u| - log(1 + exp(-2|u|))), which is finite for every u.
+// 2 (log 2 - |u| - log(1 + exp(-2|u|))). This is finite for every u.
 func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	n := w.n * s.dims
 	e := w.scratch[:n]

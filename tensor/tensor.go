@@ -173,7 +173,7 @@ func (t Tensor) BF16() []uint16 { return data[uint16](t, BF16) }
 // F16 returns the bits of the elements of a float16 tensor, as a view.
 func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
-// At returns the view t[i], which has one dimension less than t.
+// At returns the view t[i]. The view has one dimension less than t.
 func (t Tensor) At(i int) Tensor {
 	v := t.Slice(i, i+1)
 	v.rank--

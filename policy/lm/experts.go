@@ -34,9 +34,9 @@ func (m *Model) newExperts(prefix string) *experts {
 	return x
 }
 
-// routed has the activations of a sparse layer for n tokens. A slot is one choice of one token:
-// slot s of token t has number t·PerToken + s. A place is the number of a slot in the order of
-// computation: by expert, then by token.
+// routed has the activations of a sparse layer for n tokens. A token has a slot for each of its PerToken experts: slot
+// s of token t has number t·PerToken + s. A place is the number of a slot in the order of computation: by expert, then
+// by token.
 type routed struct {
 	probs    []float32 // [n, experts]
 	chosen   []int32   // [slots]: the chosen expert

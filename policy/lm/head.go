@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// At most headRows rows of logits are in memory at a time, and at most headLogits logits unless one row has more.
+// At most headRows rows of logits are in memory at a time. They have at most headLogits logits, unless a single row has
+// more.
 const (
 	headRows   = 192
 	headLogits = 1 << 24

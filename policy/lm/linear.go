@@ -2,7 +2,7 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A linear computes y = x·W + b, and adds the product of its adapter if it has one.
+// A linear computes y = x·W + b. If it has an adapter, it adds the product of the adapter to y.
 type linear struct {
 	m          *Model
 	in, out    int // sizes of this part

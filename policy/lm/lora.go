@@ -107,7 +107,7 @@ func (m *Model) InitAdapters(seed uint64) {
 	}
 }
 
-// LoRA returns the Options.LoRA of New. It is nil if the model has no adapters.
+// LoRA returns the Options.LoRA of New. The result is nil if the model has no adapters.
 func (m *Model) LoRA() *LoRA { return m.lora }
 
 // Adapters returns the tensors of the adapters. A tensor is named after the product of its adapter, for example

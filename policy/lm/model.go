@@ -16,7 +16,7 @@ type Model struct {
 
 	part     Part
 	local    Config // Config with the sizes of this part
-	blocks   int    // number of blocks in every sum that may be split among ranks: Config.Blocks
+	blocks   int    // number of blocks in every sum that can be split among ranks: Config.Blocks
 	own      int    // number of these blocks in this part
 	firstID  int    // first id of this part of the vocabulary
 	fixed    bool   // the model's own weights are frozen
@@ -25,10 +25,10 @@ type Model struct {
 	ready    bool // Alloc or ShareFrozen was called
 	frozen   frozen
 	list     []listed       // all weights except those of adapters
-	index    map[string]int // index in list of a weight's name
+	index    map[string]int // index of each weight in list, by name
 	lora     *LoRA
 	adapters []*adapter
-	adapted  map[string]*adapter // adapters by the name of their product
+	adapted  map[string]*adapter // adapters by the names of the products
 
 	embed  weight
 	layers []layer

@@ -45,7 +45,7 @@ type Work struct {
 
 	*pass                    // pass of the current micro-batch
 	passes  []*pass          // passes of the micro-batches that wait for their backward pass
-	ready   func(lo, hi int) // argument of Train during its last micro-batch; nil otherwise
+	ready   func(lo, hi int) // argument ready of Train, during the last micro-batch; else nil
 	message []float32        // message to or from another stage
 	results []float32        // outputs that Infer collects
 

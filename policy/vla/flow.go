@@ -27,7 +27,7 @@ import (
 //
 // At t = 1 the denominator 1-t in σ is replaced with δ. Entropies are 0.
 //
-// Slots use the weights of the trunk. In π0 they have their own weights (action expert).
+// Slots use the weights of the trunk. In π0 the slots have weights of their own (action expert).
 type flowHead struct {
 	denoiser
 	p         *Policy

@@ -11,8 +11,8 @@ import (
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type head interface {
-	// choose sets action, logProb and chains, [n,K], after a forward pass x. For a parallel head x.slots has the hidden
-	// states of the slots. An iterative head appends its slots to the prefixes in x.cache.
+	// choose sets action, logProb and chains, [n,K], after the forward pass x. For a parallel head, x.slots has the
+	// hidden states of the slots. An iterative head appends its slots to the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, s sampling) error
 	// evaluate sets logProb and entropy of action, given the hidden states of the slots.
 	evaluate(logProb, entropy, hidden, action []float32, n int)

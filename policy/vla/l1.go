@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// laplaceLog is log 2, from the log density -|x| - log 2 of a Laplace distribution of scale 1.
+// laplaceLog is the term log 2 of -|x| - log 2, the log density of a Laplace distribution of scale 1.
 const laplaceLog = math.Ln2
 
 // An l1Head computes each action with a small network. The network reads the hidden states of the action's slots, side
-// by side. Its loss is the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
-// dimension. The actions have a Laplace distribution of scale 1. Its log density contains this error:
+// by side. The loss is the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
+// dimension. The actions have a Laplace distribution of scale 1. The log density contains this error:
 //
 //	log p(a) = -|u - μ| - log 2
 //

@@ -34,7 +34,7 @@ type pass struct {
 	iterative iterativeHead // the same head if it is iterative, else nil
 	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
-	// set by encode
+	// The method encode sets these fields.
 	numbers  []float32 // [rows, numbers], normalised
 	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera: memory for this part; nil if the policy sees the whole image
@@ -46,7 +46,7 @@ type pass struct {
 	prefix   []int32   // the length of each prefix
 	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk, without the text
 
-	// set by scatter
+	// The method scatter sets these fields.
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 

@@ -46,7 +46,7 @@ type Policy struct {
 	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
 }
 
-// The groups of the parameters, in their order.
+// The groups of the parameters, in order.
 const (
 	visionGroup = iota // layers that make tokens of images and numbers
 	sharedGroup        // trunk, and embeddings of positions and slots

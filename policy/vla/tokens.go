@@ -15,7 +15,7 @@ type tokensHead struct {
 	scratch []float32
 }
 
-// A slotGroup holds the slots that share a layer, with their distributions.
+// A slotGroup holds the slots that share a layer, and the distributions of these slots.
 type slotGroup struct {
 	layer      *nn.Linear[float32]
 	slots      []int32   // indices of the slots in a row

@@ -27,8 +27,8 @@ func (s *observations) sources() (all []nn.Source) {
 }
 
 // network describes the layers that turn observations into tokens of width d, and sets the number of tokens. Each
-// camera has a grid of tokens. One more token holds all numbers and keypoints, and with vision_film or vision_words
-// also the text. The output has all tokens side by side, then the auxiliary prediction.
+// camera has a grid of tokens. One more token holds all numbers and keypoints. With vision_film or vision_words, it
+// also holds the text. The output has all tokens side by side, then the auxiliary prediction.
 func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.checkVision(c); err != nil {
 		return nn.Layer{}, err

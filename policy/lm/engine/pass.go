@@ -72,8 +72,9 @@ func (e *Engine) Step(w *Watch) error {
 	return e.leave(w.Done)
 }
 
-// draw draws the next token of each sequence in e.drawn. For each sequence it returns the token and the token's
-// log-probability. All tokens are exact in float32. Each tensor-parallel rank draws for some of the sequences.
+// draw draws the next token of each sequence in e.drawn. The result has two numbers for each sequence: the token and
+// the token's log-probability. Every token is exact in float32. Each tensor-parallel rank draws for some of the
+// sequences.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

@@ -80,7 +80,7 @@ func (e *Engine) cacheLength(r *Request) int {
 	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
 }
 
-// length returns the maximum number of tokens of a request in the cache. The last token of its text is never in the
+// length returns the maximum number of tokens of a request in the cache. The last token of a text is never in the
 // cache.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
@@ -122,7 +122,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives each waiting sequence a fork of its source's cache, if this cache holds all tokens of the prompt except
+// fork gives a waiting sequence a fork of the cache of its source, if this cache holds all tokens of the prompt except
 // the last.
 func (e *Engine) fork() {
 	for _, s := range e.running {

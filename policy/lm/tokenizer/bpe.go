@@ -110,7 +110,7 @@ func (t *mergeTable) result(left, right int32) uint64 {
 
 // symbols appends the tokens of a piece before any merge to dst. These are the tokens of its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
-	unknown := false // an unknown token is pending; with fuse, further unknown characters join it
+	unknown := false // an unknown token is pending; if fuse is true, further unknown characters join this token
 	flush := func() {
 		if unknown {
 			dst = append(dst, m.unknown)

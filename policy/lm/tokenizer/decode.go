@@ -233,9 +233,9 @@ func (s *Stream) passStripped(i int, text string) {
 	s.pass(i+1, text)
 }
 
-// appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete character. Each
-// maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends (chapter 3.9). If final is true,
-// an incomplete character counts as ill-formed, too.
+// appendCharacters appends the whole characters of text, in UTF-8, to dst. It returns the bytes of an incomplete
+// character at the end. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends
+// (chapter 3.9). If final is true, an incomplete character counts as ill-formed, too.
 func appendCharacters(dst, text []byte, final bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {

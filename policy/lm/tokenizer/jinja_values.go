@@ -14,7 +14,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A list is the value of a list in a template. Unlike gonja's own lists, a list with one item supports the index -1.
+// A list holds the items of a list in a template. Unlike gonja's own lists, a list with one item supports the index -1.
 type list []any
 
 // GetItem returns the item at an index. A negative index counts from the end.

@@ -14,7 +14,7 @@ type merger struct {
 	places     []int32 // places of the merges of one rank
 	symbols    []int32 // the tokens of a piece that is merged in windows
 	window     window  // the window whose tokens are being written
-	nextWindow window  // the window after it
+	nextWindow window  // the next window
 }
 
 const (

@@ -183,7 +183,7 @@ func (t *Tokenizer) readMerges(v value) []merge {
 	return merges
 }
 
-// mergesInWords reports whether ▁ is a token and no merge joins it to a character before it.
+// mergesInWords reports whether ▁ is a token and no merge joins ▁ to a character before it.
 func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	if _, ok := t.ids[metaspace]; !ok {
 		return false

@@ -30,7 +30,7 @@ type Tokenizer struct {
 
 // A token is the data for decoding an id.
 type token struct {
-	text string // text in the file; for an ordinary token of a byte-level model, its bytes instead
+	text string // text in the file; for an ordinary token of a byte-level model: the bytes
 	kind tokenKind
 }
 
