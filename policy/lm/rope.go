@@ -16,7 +16,7 @@ type Rope struct {
 	Factor float64 // new length of sequences divided by Original
 
 	LowFreqFactor, HighFreqFactor float64 // for llama3
-	BetaFast, BetaSlow            float64 // for yarn: f_j stays above BetaFast rotations; f_j/Factor below BetaSlow
+	BetaFast, BetaSlow            float64 // for yarn: keep f_j above BetaFast rotations, divide f_j below BetaSlow
 	AttentionFactor               float64 // for yarn: factor of cos and sin; if 0, it is computed from other fields
 	MScale, MScaleAllDim          float64 // for yarn; 0 if not given
 	Exact                         bool    // for yarn: do not round the ramp's ends to whole pairs (truncate: false)

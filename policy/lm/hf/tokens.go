@@ -13,9 +13,9 @@ import (
 
 // Tokens are the ids of special tokens.
 type Tokens struct {
-	BOS int   // begins a text; -1 if there is none
-	EOS []int // each ends a text
-	Pad int   // pads sequences; -1 if there is none
+	BOS int   // the token that begins a text; -1 if there is none
+	EOS []int // the tokens that end a text
+	Pad int   // the token that pads sequences; -1 if there is none
 }
 
 // ReadTokens reads the ids from config.json. If generation_config.json exists, its ids take precedence. An id that is
