@@ -11,11 +11,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
-// Both may read the features of images and words. In NewRNN both are only heads on a recurrent core. Discrete actions
-// are categorical. Continuous actions are normal, with a deviation that is constant or depends on the state
-// (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed bounds them for the environment
-// (Config.ActionBound).
+// An ActorCritic chooses actions with one MLP, and estimates values with another MLP or with a second head on the same
+// MLP. Each MLP can read the features of images and words. In NewRNN, actor and critic are only heads on a recurrent
+// core. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that is
+// constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed
+// bounds them for the environment (Config.ActionBound).
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
@@ -121,7 +121,7 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 }
 
 // newParams returns empty parameters. Layers with these parameters compute with OpenBLAS if cfg.BLAS is set and the
-// build has it.
+// program contains OpenBLAS.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
@@ -136,7 +136,7 @@ func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p
 // Params returns the parameters, in the groups "shared", "actor" and "critic". Some groups may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
-// work is one user's memory.
+// work is the memory of one user of an ActorCritic.
 type work struct {
 	owner   *ActorCritic
 	maxRows int
@@ -220,7 +220,7 @@ func (p *ActorCritic) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (
 		Hidden: w.nextHidden()}, nil
 }
 
-// Value implements Policy. It returns an error without a critic.
+// Value implements Policy. It returns an error if there is no critic.
 func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if p.net.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")
@@ -270,7 +270,8 @@ func (p *ActorCritic) HiddenLen() int {
 }
 
 // StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this policy does not normalise observations.
-// Normalisation uses running statistics (Params().Buffers obs.mean, obs.var, obs.count) that change once per iteration:
+// Normalisation uses running statistics: the buffers obs.mean, obs.var and obs.count of Params(). They change once per
+// iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration

@@ -9,9 +9,9 @@ import (
 )
 
 // categorical is the distribution of D independent choices. The head's outputs are the logits of all options of all
-// choices, side by side. Discrete actions have one dimension, multi-discrete actions several. Options that a mask does
-// not allow have probability 0 and get no gradient; the other options are renormalised (Huang and Ontañón 2022,
-// arXiv:2006.14171).
+// choices, side by side. Discrete actions have one dimension, and multi-discrete actions have several. Options that a
+// mask does not allow have probability 0 and get no gradient; the other options are renormalised (Huang and Ontañón
+// 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // number of options of each dimension
 	width   int   // sum of options

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Checks that every Policy makes. The calling method adds its name to the errors.
+// Every Policy makes these checks. The calling method adds its own name to the errors.
 
 // Check returns an error if Env or Step does not have one element for each row.
 func (x Noise) Check(rows int) error {
@@ -26,7 +26,7 @@ func (a *Act) CheckFinite() error {
 	return finite(a.Value, "value", n)
 }
 
-// finite returns an error if t, [n,…], has a NaN or an infinity. It names the first such row.
+// finite returns an error if t, [n,…], has a NaN or an infinity. The error names the first such row.
 func finite(t tensor.Tensor, what string, n int) error {
 	x := t.F32()
 	for i, v := range x {
@@ -38,8 +38,8 @@ func finite(t tensor.Tensor, what string, n int) error {
 	return nil
 }
 
-// Check returns an error if g.Action is set. The other tensors of g must be zero Tensors, or have the shape of the
-// first n rows of the same field of eval.
+// Check returns an error if g.Action is set. Every other tensor of g must be the zero Tensor, or have the shape of the
+// first n rows of the corresponding tensor of eval.
 func (g Grad) Check(eval Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")

@@ -23,11 +23,11 @@ type Config struct {
 	ModelType string `yaml:"model_type"`
 	// Encoder is the network that computes image features in cnn_policy: nature_cnn (default), impala (a residual
 	// network) or keypoints (the positions at which its channels respond). Choices (I32), such as words, modulate the
-	// image features. They also have 32 features of their own. Actor and critic share all features. Their layers of
-	// hidden_sizes read the features and the numbers. (+)
+	// image features. The choices also have 32 features of their own. Actor and critic share all features. The layers
+	// of hidden_sizes read the features and the numbers. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, if not 0, must be the number of elements of an observation: one per number, and (except with cnn_policy)
-	// one per option of each choice.
+	// ObsDim, if not 0, must be the number of elements of an observation: one per number and one per option of each
+	// choice. With cnn_policy only the numbers count.
 	ObsDim int `yaml:"obs_dim"`
 	// ActionDim, if not 0, must be the size of the environment's actions: the number of elements of a box, the number
 	// of options of a discrete action, or the number of choices in a multi-discrete action.
@@ -35,7 +35,7 @@ type Config struct {
 	// NumActionChunks is C, the number of actions that the policy chooses from one observation. The environment takes
 	// them one after the other. Default 1.
 	NumActionChunks int `yaml:"num_action_chunks"`
-	// HiddenSizes are the widths of the hidden layers, of actor and critic alike. Default [64, 64]. [] makes a linear
+	// HiddenSizes are the widths of the hidden layers of both actor and critic. Default [64, 64]. [] makes a linear
 	// policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// HiddenDim is RLinf's alternative to HiddenSizes: it gives mlp_policy three hidden layers of this width. It
@@ -57,8 +57,8 @@ type Config struct {
 	// (SAC). For discrete actions, the policy is itself the critic (DQN). The key requires add_value_head: false.
 	// Default false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, the number of networks in the critic of AddQHead. Each has layers of HiddenSizes and makes its
-	// own estimate. Default 2.
+	// NumQHeads is H, the number of networks in the critic of AddQHead. Each network has layers of HiddenSizes, and
+	// makes its own estimate. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
 	// QHeadType is the kind of network that AddQHead uses for critic and actor: default or crossq. With crossq, the
 	// layers normalise their inputs over a batch (CrossQ).
@@ -67,8 +67,9 @@ type Config struct {
 	// Exploration adds noise with this standard deviation to actions that are scaled to [-1, 1]. If it is 0 (default),
 	// actions are drawn from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
-	// EpsilonStart is the initial probability of a random action, with AddQHead and discrete actions. It falls linearly
-	// to EpsilonEnd during the first EpsilonSteps steps of each environment. Defaults 1, 0.05 and 10000. (+)
+	// EpsilonStart is the initial probability of a random action, with AddQHead and discrete actions. The probability
+	// falls linearly to EpsilonEnd during the first EpsilonSteps steps of each environment. Defaults 1, 0.05 and 10000.
+	// (+)
 	EpsilonStart float64 `yaml:"epsilon_start"`
 	EpsilonEnd   float64 `yaml:"epsilon_end"`
 	EpsilonSteps int     `yaml:"epsilon_steps"`
@@ -97,8 +98,8 @@ type Config struct {
 	// SDELearnFeatures lets the gradient of the deviation flow back into the features. Default false, as in the paper.
 	// (+)
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
-	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1. The statistics are those
-	// of all observations before the current rollout. Choices and images stay unchanged. Default false. (+)
+	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1. The statistics cover all
+	// observations before the current rollout. Choices and images stay unchanged. Default false. (+)
 	NormalizeObservations bool `yaml:"normalize_observations"`
 	// ObsClip clips normalised observations to ±ObsClip. It must be above 0, and has no effect without normalisation.
 	// Default 10. (+)
@@ -108,7 +109,7 @@ type Config struct {
 	// C·A).
 	LogProbType string `yaml:"-"`
 	// ActionValues makes the critic estimate one value for each action of a chunk, V = C, from the observation before
-	// the chunk. If it is false, V = 1. It is derived from algorithm.reward_type.
+	// the chunk. If it is false, V = 1. The value comes from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
 	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. The key is
 	// rollout.sampling_params.temperature_train. Default 1.
@@ -116,9 +117,9 @@ type Config struct {
 	// EvalTemperature is the temperature in mode Deterministic. If it is 0 (default), the policy takes the most likely
 	// token; otherwise it draws a token. The key is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
-	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas). It is set with
-	// runner.deterministic: false, because results then depend on the batch. OpenBLAS is faster on processors for which
-	// package kernel has no vector code.
+	// BLAS computes the matrix products of the layers with OpenBLAS, if the program was built with the tag blas. BLAS
+	// is true if runner.deterministic is false, because results of OpenBLAS depend on the batch. OpenBLAS is faster on
+	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
 	// may ignore Blank.
@@ -154,8 +155,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check validates the values that do not depend on the environment; New validates the rest. It calls the given function
-// once for each rule.
+// Check validates the values that do not depend on the environment; New validates the rest. Check calls want once for
+// each rule.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates the values of actions in a box, with H = Config.NumQHeads networks. The minimum of several
+// A Critic estimates the values of continuous actions. It has H = Config.NumQHeads networks. The minimum of several
 // estimates overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477). Users share the
-// parameters, and each has a CriticWork of its own.
+// parameters, and each user has a CriticWork.
 type Critic struct {
 	obs  *observations
 	dims int // C·A, or 0 if the critic values observations without actions
@@ -38,10 +38,10 @@ func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, al
 // Heads returns H, the number of networks.
 func (c *Critic) Heads() int { return len(c.net.heads) }
 
-// Params returns the parameters of all heads, one group: "critic".
+// Params returns the parameters of all heads, in one group, "critic".
 func (c *Critic) Params() *nn.Params[float32] { return c.net.params }
 
-// A CriticWork holds one user's activations; only the Critic that made it can read it.
+// A CriticWork holds one user's activations. Only the Critic that made the CriticWork can read them.
 type CriticWork struct {
 	maxRows int
 	obs     *obsWork
@@ -51,7 +51,7 @@ type CriticWork struct {
 	net     *ensembleWork[float32]
 }
 
-// NewWork returns a work for at most maxRows rows at a time.
+// NewWork returns a CriticWork for at most maxRows rows at a time.
 func (c *Critic) NewWork(maxRows int) *CriticWork {
 	net := c.net.newWork(maxRows)
 	return &CriticWork{

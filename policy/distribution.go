@@ -6,8 +6,8 @@ import (
 )
 
 // A distribution turns the outputs of the actor's head into a probability distribution of actions. A chunk of actions
-// has D dimensions, which are independent given the observation. So its log-prob and its entropy are sums over the
-// dimensions.
+// has D dimensions, which are independent given the observation. So the log-prob and the entropy of a chunk are sums
+// over its dimensions.
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
@@ -20,16 +20,16 @@ type distribution[T nn.Float] interface {
 // A distributionWork is the state of one user of a distribution. Slices have n rows. Slices of log-probs and entropies
 // have the shape [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose sets dst to actions drawn from the distribution, or in mode Deterministic to its mode. It sets logProb to
-	// the log-probs of these actions, bit for bit as Evaluate does.
+	// Choose sets dst to actions, and logProb to their log-probs. In mode Sample it draws the actions. In mode
+	// Deterministic it takes the most likely actions. Evaluate gives the same log-probs, bit for bit.
 	Choose(dst actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward follows Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
+	// Backward must follow Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
 	// Backward sets dOut to the gradient with respect to in.out, and adds to the gradients of the distribution's own
 	// parameters.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
-	// BackwardFeatures follows Backward. It adds to dFeatures, [n,F], the part of the gradient with respect to
+	// BackwardFeatures must follow Backward. It adds to dFeatures, [n,F], the part of the gradient with respect to
 	// in.features that does not flow through in.out.
 	BackwardFeatures(dFeatures []T, in inputs[T])
 }

@@ -13,7 +13,7 @@
 //	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
 // While the parameters stay the same, Forward and Evaluate give an action the same log-prob, bit for bit, in every
-// batch. The random numbers of an action depend only on its seed, environment and step (Noise). So every worker
+// batch. The random numbers of an action depend only on the seed, the environment and the step (Noise). So every worker
 // computes the same action.
 //
 // A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns the next hidden

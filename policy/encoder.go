@@ -25,7 +25,7 @@ type obsShape struct {
 	images  []imageShape
 	words   nn.Choices // bounds of all words, side by side
 
-	own     *nn.Layer // the user's own layers, which compute features from sources; nil if there are none
+	own     *nn.Layer // the user's own layers, which compute features from sources; nil without such layers
 	sources []nn.Source
 }
 
@@ -79,7 +79,7 @@ func addWords(c *nn.Choices, f env.Field) error {
 	return nil
 }
 
-// A batch is some rows of observations.
+// A batch holds some rows of observations.
 type batch[T nn.Float] struct {
 	nn.Batch[T]
 	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil allows every option
@@ -96,7 +96,7 @@ type encoder[T nn.Float] struct {
 	out       int // width of a row
 }
 
-// features is the part of a network that turns observations into features, before its trunks.
+// features is the part of a network that turns observations into features, before the trunks.
 type features[T nn.Float] interface {
 	Width() int // width of a row of features
 	State() int // size of the recurrent state of a row; 0 without recurrent cells
@@ -106,7 +106,7 @@ type features[T nn.Float] interface {
 
 // featuresWork is the state of one user of features.
 type featuresWork[T nn.Float] interface {
-	// Forward returns the features [Rows, width] of x, which must not change before Backward.
+	// Forward returns the features of x, [Rows, width]. x must not change before Backward.
 	Forward(x batch[T]) []T
 	// OutGrad returns dy, the slice from which Backward reads the gradient with respect to the features. It also
 	// returns dy2, memory of the same size for a second term of this gradient.
@@ -117,7 +117,7 @@ type featuresWork[T nn.Float] interface {
 	Backward(x batch[T], ready func(lo, hi int))
 }
 
-// newFeatures declares the layers that compute features of obs, which has images, words or the user's layers.
+// newFeatures declares the layers that compute features of obs. obs must have images, words or the user's layers.
 func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
 	if obs.own == nil {
 		return newEncoder(cfg, params, obs), nil

@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// An ensemble is H networks of the same shape. Each network estimates the values of the same rows on its own.
+// An ensemble is H networks of the same shape. Each network makes its own estimate for every row.
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
 	heads  []*nn.MLP[T]
 	width  int // number of elements of a row
 }
 
-// newEnsemble declares the parameters, in the group "critic" of params, for rows of width elements. Params.Alloc
-// allocates them.
+// newEnsemble declares the parameters in the group "critic" of params. The networks read rows of width elements.
+// Params.Alloc allocates the parameters.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], width int) *ensemble[T] {
 	e := &ensemble[T]{params: params, width: width}
 	params.Group("critic")
@@ -59,7 +59,7 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of the rows x, which must not change before backward. If batch is true, normalising
+// forward returns the values, [H,n], of the rows x. x must not change before backward. If batch is true, normalising
 // layers use the statistics of x.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n

@@ -63,7 +63,7 @@ func (w *gaussianWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inputs
 	}
 }
 
-// Backward, with u = (a - μ)/σ:
+// Backward uses, with u = (a - μ)/σ:
 //
 //	∂ log p / ∂μ = u/σ,    ∂ log p / ∂ log σ = u² - 1,    ∂H / ∂ log σ = 1
 func (w *gaussianWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inputs[T]) {

@@ -66,11 +66,10 @@ func newGreedy(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc 
 // Spaces returns the fields of an observation and the space of actions.
 func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
-// Params returns the parameters, one group: "critic".
+// Params returns the parameters, in one group, "critic".
 func (p *Greedy) Params() *nn.Params[float32] { return p.params }
 
-// NewTarget returns a target network: a policy like p with parameters of its own, which start as
-// copies of p's.
+// NewTarget returns a target network: a policy like p with its own copy of p's parameters.
 func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {
 	t, err := build(p.cfg, p.spec, p.obs.own, 0, alloc)
 	if err != nil {
@@ -80,7 +79,7 @@ func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {
 	return t.(*Greedy), nil
 }
 
-// greedyWork is one user's memory.
+// greedyWork is the memory of one user of a Greedy.
 type greedyWork struct {
 	owner   *Greedy
 	maxRows int
@@ -140,8 +139,8 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss. dValues is the gradient of the loss with respect to the result of Values,
-// which must be the last call with wk. Policy.Backward describes ready.
+// BackwardValues adds the gradient of a loss. dValues is the gradient of the loss with respect to the result of Values.
+// The last call with wk must be Values. Policy.Backward describes ready.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {
@@ -220,7 +219,7 @@ func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
 	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head gives no probabilities of earlier actions")
 }
 
-// Value returns an error, because a Greedy has values of actions, not of states.
+// Value returns an error, because a Greedy values actions, not states.
 func (p *Greedy) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }

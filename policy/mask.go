@@ -29,7 +29,7 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 func (o *observations) allows(w *obsWork, action tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := action.Dim(1) * len(nvec)
-	at, options := 0, 0 // the choice's first column in the mask, and the number of columns
+	at, options := 0, 0 // first column of the choice in the mask; number of columns of the mask
 	for _, k := range nvec {
 		options += k
 	}
@@ -46,8 +46,8 @@ func (o *observations) allows(w *obsWork, action tensor.Tensor) error {
 	return nil
 }
 
-// forbid sets an element of x to -Inf if mask does not allow it. x is [n,C,m] and mask is [n,m], where m
-// is the total number of options of an action. A nil mask allows everything.
+// forbid sets the elements of x that mask forbids to -Inf. x is [n,C,m] and mask is [n,m]. m is the total number of
+// options of an action. A nil mask allows everything.
 func forbid[T nn.Float](x []T, mask []uint8, n int) {
 	if len(mask) == 0 {
 		return

@@ -7,14 +7,14 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A network is the computation of an ActorCritic, on plain slices instead of named tensors. It is generic, so
-// that tests can check its gradients in float64.
+// A network is the computation of an ActorCritic, on plain slices instead of named tensors. The type is generic so that
+// tests can check gradients in float64.
 //
 //	x → encoder → shared → actor trunk → actor head → distribution
 //	                     → critic → value
 //
 // With Config.ShareTrunk all hidden layers are in the shared MLP. Otherwise actor trunk and critic have hidden layers
-// of their own, and the shared MLP is empty: it returns its input.
+// of their own, and the shared MLP is empty: its output is its input.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
@@ -30,8 +30,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for observations of the shape obs.
-// Params.Alloc allocates them.
+// newNetwork declares the parameters in params, in the order of the forward pass. obs is the shape of observations.
+// Params.Alloc allocates the parameters.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -78,10 +78,9 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	return n, nil
 }
 
-// init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the trunks
-// and 1 in the critic's head. It is 0.01 in the actor's head, so that the first policy hardly depends
-// on its observation (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation details of PPO",
-// Huang et al. 2022, detail 2).
+// init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the trunks and 1 in the
+// critic's head. It is 0.01 in the actor's head, so that the initial policy hardly depends on the observation
+// (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation details of PPO", Huang et al. 2022, detail 2).
 func (n *network[T]) init(seed uint64) {
 	if n.encoder != nil {
 		n.encoder.Init(seed)
@@ -115,7 +114,7 @@ type networkWork[T nn.Float] struct {
 	in     inputs[T]
 	action actions[T]
 
-	dx []T // memory for the gradient with respect to x, in a network without trunks; nil if it is not needed
+	dx []T // memory for the gradient with respect to x, in a network without trunks; nil if not needed
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
@@ -236,8 +235,8 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	w.encoder.Backward(w.x, ready)
 }
 
-// sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. If each
-// log-prob has one dimension, sumDims does nothing, because dst is src.
+// sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. If L = D, sumDims does
+// nothing, because dst is src.
 func (n *network[T]) sumDims(dst, src []T, rows int) {
 	if n.summed == 1 {
 		return
@@ -252,7 +251,7 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 }
 
 // spread is the backward pass of sumDims. It takes src, [n,L], the gradient with respect to the sums, and returns the
-// gradient with respect to the dimensions, [n,D]. If src is nil, it returns zeros.
+// gradient with respect to the dimensions, [n,D]. If src is nil, spread returns zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

@@ -14,9 +14,9 @@ import (
 // the environment's spec, and then the one-hot codes of all choices, in the same order. Bytes are scaled from their
 // bounds to [0, 1].
 //
-// Running statistics may normalise the numbers, but never the choices. The statistics are part of the parameters, and
-// constant while a policy acts and learns. An encoder gets images and choices unchanged. An action mask is not part
-// of a row; it only limits the choice of actions.
+// Running statistics may normalise the numbers, but never the choices. The statistics are part of the parameters. They
+// stay constant while a policy acts and learns. An encoder gets images and choices unchanged. An action mask is not
+// part of a row; it only limits the choice of actions.
 type observations struct {
 	fields  []env.Field // all observations
 	action  env.Space
@@ -27,7 +27,7 @@ type observations struct {
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // the elements of all words
 	oneHot  []int       // the column of option 0 of each choice; nil if an encoder reads the choices
-	own     *nn.Layer   // the user's own layers for features; nil if there are none
+	own     *nn.Layer   // the user's own layers for features; nil without such layers
 	width   int         // of a row
 	clip    float32
 
@@ -118,7 +118,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 }
 
 // isImage reports whether the bytes of f are an image. Numbers have one dimension. Without an encoder, stacked frames
-// of numbers may have two.
+// of numbers can have two dimensions.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -157,7 +157,7 @@ func (o *observations) shape() obsShape {
 	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
-// sources returns the inputs that the user's own layers may refer to by name: normalised numbers, images and choices.
+// sources returns the inputs that the user's own layers can refer to by name: normalised numbers, images and choices.
 func (o *observations) sources() []nn.Source {
 	var sources []nn.Source
 	for i := range o.vectors {
@@ -183,7 +183,7 @@ type obsWork struct {
 
 	images [][]uint8 // images of the last read, as views of the observations
 	words  []int32
-	mask   []uint8 // also a view, [n,ΣNvec]; nil allows every option
+	mask   []uint8 // [n,ΣNvec], a view of the observations; nil allows every option
 }
 
 // batch returns the n rows of the last read, with x as their numbers.

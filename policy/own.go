@@ -8,11 +8,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewWithEncoder makes a policy with your own encoder. The layers in encoder compute features from the observations
-// of spec; nn.Input and nn.Embed select an observation by its name. Hidden layers, heads and critic follow as in
+// NewWithEncoder makes a policy with your own encoder. The layers in encoder compute features from the observations of
+// spec; nn.Input and nn.Embed select an observation by its name. Hidden layers, heads and critic follow as in
 // mlp_policy. With Config.NormalizeObservations the encoder gets normalised numbers. If the encoder has recurrent
-// cells, the policy carries their state (Recurrent). The policy is an ActorCritic, or with Config.AddQHead and
-// discrete actions a Greedy.
+// cells, the policy carries their state (Recurrent). With Config.AddQHead and discrete actions the policy is a Greedy,
+// otherwise an ActorCritic.
 //
 //	func newOwn(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
 //		encoder := nn.Sequence(nn.Input("state"), nn.Dense(64), nn.Activate(nn.Tanh), nn.GRU(32))
@@ -31,7 +31,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 	return build(cfg, spec, &encoder, seed, alloc)
 }
 
-// Sources returns the inputs that the layers of an encoder for spec may refer to by name.
+// Sources returns the inputs that the layers of an encoder for spec can refer to by name.
 func Sources(spec env.Spec) ([]nn.Source, error) {
 	o, err := newObservations(spec, DefaultConfig(), new(nn.Layer), new(nn.Params[float32]))
 	if err != nil {

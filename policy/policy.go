@@ -7,28 +7,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy maps observations to actions and, where it has a critic, to values. Any number of users share the
-// parameters, and each has a Work of its own. Forward may run concurrently while nobody writes the parameters.
+// A Policy maps observations to actions. A policy with a critic also maps them to values. Any number of users share the
+// parameters, and each user has a Work. Several users may call Forward concurrently while nobody writes the parameters.
 // Observations have the layout of env.Step.Obs: one tensor [N, shape...] per name.
 type Policy interface {
 	Spaces() (obs []env.Field, action env.Space)
 	NewWork(maxRows int) Work
 	// Forward chooses actions for the N rows of obs. The result is valid until the next call with w.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
-	// Evaluate computes the log-probs of earlier actions, [N,C,A], under the current parameters. It keeps what
-	// Backward needs. The caller must not change obs and action before Backward.
+	// Evaluate computes the log-probs of earlier actions, [N,C,A], under the current parameters. The caller must not
+	// change obs and action before Backward.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns only the values, [N,V].
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
 	// Backward adds the gradient of a loss to Params().Grad. g is the gradient of the loss with respect to the results
-	// of Evaluate, which must be the last call with w. If ready is not nil, Backward calls it as soon as a range
-	// [lo,hi) of the flat gradient is final. The ranges do not overlap, cover all trained parameters, and come in the
-	// same order on every call.
+	// of Evaluate. The last call with w must be Evaluate. If ready is not nil, Backward calls ready as soon as a range
+	// [lo,hi) of the flat gradient is final. The ranges do not overlap, and they cover all trained parameters. Their
+	// order is the same on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
 
-// A Work holds one user's activations; only the Policy that made it can read it.
+// A Work holds one user's activations. Only the Policy that made the Work can read them.
 type Work interface{}
 
 // A Mode selects how Forward chooses actions.
@@ -36,7 +36,7 @@ type Mode uint8
 
 const (
 	Sample        Mode = iota // draw from the distribution, for training
-	Deterministic             // take the mode of the distribution, for evaluation
+	Deterministic             // take the most likely action, for evaluation
 )
 
 // Noise selects the random numbers of one Forward. Row n draws only from the streams of (Seed, Env[n], Step[n]), so an
@@ -55,12 +55,12 @@ func (x Noise) Stream(row int) philox.Stream {
 // Act is the result of Forward. L is 1, C or C·A, depending on Config.LogProbType.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32, depending on the action space; C is the number of actions in a chunk
-	// Bounded holds the actions for the environment. If it is the zero Tensor, the environment gets Action, clipped to
-	// the bounds of the space.
+	// Bounded holds the actions for the environment. If Bounded is the zero Tensor, the environment gets Action,
+	// clipped to the bounds of the space.
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor without a hidden state (Recurrent)
 	Hidden tensor.Tensor
 	// F32 [N,K]: the denoising steps that led to the action; LogProb is their log-prob. The zero Tensor if the policy
 	// is not a Denoiser, or makes no chain.
@@ -81,18 +81,18 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor without a hidden state (Recurrent)
 	Hidden tensor.Tensor
 }
 
 // Grad holds the gradients of the loss with respect to the fields of an Eval, in the shapes of these fields. The zero
-// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action: after Forward, it takes the
-// gradients with respect to Act.Action and Act.LogProb.
+// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action. After Forward, Action and
+// LogProb are the gradients with respect to Act.Action and Act.LogProb.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
 // A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of this chain, so
 // the caller stores the chain, Act.Latent, with the action. Evaluate takes the chain as the observation Latent. Without
-// this observation, LogProb measures how well the policy denoises the actions, for imitation.
+// this observation, as in imitation, LogProb measures how well the policy denoises the actions.
 type Denoiser interface {
 	// LatentLen returns K, the size of a chain, or 0 if there is no chain.
 	LatentLen() int
@@ -116,16 +116,17 @@ type Fitter interface {
 }
 
 // A Foreseer is a Policy that also predicts later observations while it learns from demonstrations. Foresees returns
-// the names of the predicted numeric observations, if any. Evaluate takes their true later values as the observation
-// Goal, and appends the log-prob of the prediction to the log-probs of actions: Eval.LogProb is [N,L+1].
+// the names of the predicted numeric observations, if any. Evaluate takes the true later values of these observations
+// as the observation Goal, and appends the log-prob of the prediction to the log-probs of actions: Eval.LogProb is
+// [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
 
 const (
 	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the numbers after
-	// GoalSteps more steps, or at the end of the episode if it comes sooner. The second half holds the numbers at the
-	// end of the episode.
+	// GoalSteps more steps, or at the end of the episode if the end comes sooner. The second half holds the numbers at
+	// the end of the episode.
 	Goal = "goal"
 	// GoalSteps is roughly the number of steps that a robot's hand needs to reach the next object.
 	GoalSteps = 10

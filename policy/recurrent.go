@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Recurrent is a Policy that may have a hidden state: its output for an observation then depends
-// on the earlier observations of the episode. The caller keeps the hidden state of each row, and
-// passes it with the observations under two names:
+// A Recurrent is a Policy that can have a hidden state. The output for an observation then depends on the earlier
+// observations of the episode. The caller keeps the hidden state of each row, and passes it with the observations under
+// two names:
 //
 //	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
 //	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; if absent, no episode begins after step 0
 //
-// Observations have T·N rows: row t·N + n is step t of sequence n, whose hidden state at step 0 is row n of
-// HiddenState. Forward takes T = 1. Evaluate takes sequences, and Backward propagates gradients through their steps.
+// Observations have T·N rows: row t·N + n is step t of sequence n. Row n of HiddenState is the hidden state of sequence
+// n at step 0. Forward takes T = 1. Evaluate takes sequences, and Backward propagates gradients through their steps.
 // Eval.Hidden is the hidden state after the last step. Value takes any T. The value of an episode's final observation
 // needs the hidden state after the episode's last step.
 type Recurrent interface {
@@ -41,10 +41,10 @@ func HiddenLen(p Policy) int {
 	return 0
 }
 
-const rnnPolicy = "rnn_policy" // Config.ModelType
+const rnnPolicy = "rnn_policy" // a value of Config.ModelType
 
-// NewRNN is the Builder of rnn_policy, for observations of numbers and choices: an ActorCritic with
-// a hidden state.
+// NewRNN is the Builder of rnn_policy, for observations of numbers and choices. It makes an ActorCritic with a hidden
+// state.
 func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	cfg.ModelType = rnnPolicy
 	if err := cfg.Valid(); err != nil {
@@ -61,7 +61,7 @@ type core[T nn.Float] struct {
 	layer *nn.Recurrent[T]
 }
 
-// newCore declares the parameters, in the group "shared", for rows of width elements.
+// newCore declares the parameters in the group "shared". The rows of the input have width elements.
 func newCore[T nn.Float](cfg Config, params *nn.Params[T], width int) *core[T] {
 	f, _ := cfg.activation()
 	params.Group("shared")
@@ -74,7 +74,7 @@ func newCore[T nn.Float](cfg Config, params *nn.Params[T], width int) *core[T] {
 	return c
 }
 
-// init draws the initial parameters, all weights orthogonal.
+// init draws the initial parameters. All weights are orthogonal.
 func (c *core[T]) init(seed uint64) {
 	c.trunk.Init(seed, math.Sqrt2)
 	c.layer.Init(seed)
@@ -92,8 +92,8 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It writes the hidden state
-// after the last step to nextHidden; see nn.Recurrent.
+// forward returns the inputs of the heads for the rows of x. The rows are steps of n sequences. forward writes the
+// hidden state after the last step to nextHidden; see nn.Recurrent.
 func (c *core[T]) forward(w *coreWork[T], nextHidden, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
 	return c.layer.Forward(w.layer, nextHidden, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)

@@ -8,9 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// sde is generalised state-dependent exploration (Raffin, Kober and Stulp 2021, arXiv:2005.05719).
-// An action is the mean μ(s), which is the head's outputs, plus a linear function of the F features
-// φ(s) that feed the head,
+// sde is generalised state-dependent exploration (Raffin, Kober and Stulp 2021, arXiv:2005.05719). An action is the
+// mean μ(s), the outputs of the head, plus a linear function of φ(s), the F inputs of the head,
 //
 //	a_k = μ_k(s) + Σ_j φ_j(s) Z_jk S_jk,    Z ~ N(0, 1),    S = exp(log_std), [F,D]
 //
@@ -27,7 +26,7 @@ type sde[T nn.Float] struct {
 	learnFeatures bool // whether the gradient of v flows back into φ
 }
 
-// sdeVariance is ε: it keeps the density finite where all features are 0.
+// sdeVariance is ε. It keeps the density finite where all features are 0.
 const sdeVariance = 1e-6
 
 func newSDE[T nn.Float](p *nn.Params[T], name string, feats, dims int, initial float64, freq int,
@@ -98,7 +97,7 @@ func (w *sdeWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inputs[T]) 
 	w.logProbs(logProb, entropy, a, in)
 }
 
-// Backward, with u = (a - μ)/√v:
+// Backward uses, with u = (a - μ)/√v:
 //
 //	∂ log p / ∂μ = u/√v,    ∂ log p / ∂v = (u² - 1)/(2v),    ∂H / ∂v = 1/(2v),    ∂v_k / ∂ log S_jk = 2 φ_j² S_jk²
 func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inputs[T]) {

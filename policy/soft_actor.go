@@ -9,14 +9,14 @@ import (
 )
 
 // A SoftActor chooses bounded continuous actions. It draws from a normal distribution that depends on the observation,
-// and squashes the result into the bounds by tanh (see squashed). Soft actor-critic trains it with gradients with
-// respect to new actions, not with log-probs of earlier actions.
+// and squashes the result into the bounds by tanh (see squashed). Soft actor-critic trains a SoftActor with gradients
+// with respect to new actions, not with log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // gradients with respect to Action and LogProb
 //
-// Imitation trains it with the log-probs of demonstrated actions (Evaluate). Log-probs are densities of actions scaled
-// to [-1, 1]. A chunk has one log-prob, for all its actions together.
+// Imitation trains a SoftActor with the log-probs of demonstrated actions (Evaluate). Log-probs are densities of
+// actions scaled to [-1, 1]. A chunk of actions has one log-prob.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -56,11 +56,11 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 // Spaces returns the fields of an observation and the space of actions.
 func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
-// Params returns the parameters, one group: "actor".
+// Params returns the parameters, in one group, "actor".
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
-// Noisy reports whether an action is a function of the observation plus noise (Config.ExplorationNoise), not a draw
-// from a distribution. If so, Backward must follow a Forward in mode Deterministic.
+// Noisy reports whether an action is a deterministic function of the observation, plus noise (Config.ExplorationNoise).
+// If so, Backward must follow a Forward in mode Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
 // QHeadType returns Config.QHeadType, the kind of network of actor and critics.
@@ -72,15 +72,14 @@ func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, err
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
 
-// NewValue returns a critic of the same observations, without actions. It has one head.
+// NewValue returns a critic that values observations without actions. It has one head.
 func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	cfg := p.cfg
 	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault
 	return newCritic(cfg, p.spec, 0, p.box, seed, alloc)
 }
 
-// NewTarget returns a target network: a policy like p with parameters of its own, which start as copies
-// of p's.
+// NewTarget returns a target network: a policy like p with its own copy of p's parameters.
 func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
 	t, err := build(p.cfg, p.spec, nil, 0, alloc)
 	if err != nil {
@@ -90,7 +89,7 @@ func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
 	return t.(*SoftActor), nil
 }
 
-// softWork is one user's memory.
+// softWork is the memory of one user of a SoftActor.
 type softWork struct {
 	owner   *SoftActor
 	maxRows int
@@ -159,7 +158,7 @@ func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, 
 }
 
 // Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
-// slightly inward. For a Noisy policy it returns an error, because actions have no log-prob.
+// slightly inward. If p is Noisy, Evaluate returns an error, because actions have no log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
@@ -178,8 +177,8 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
-// StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this actor does not normalise. Only actors of
-// Config.QHeadType crossq normalise. Their running statistics change once per update, as in a Critic.
+// StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this actor does not normalise. An actor
+// normalises only if Config.QHeadType is crossq. The running statistics change once per update, as in a Critic.
 func (p *SoftActor) StatsLen() int { return p.net.net.StatsLen() }
 
 // AddStats adds to sums the number of batches that wk has seen in calls of ForwardBatch since the last
@@ -191,7 +190,7 @@ func (p *SoftActor) AddStats(sums []float64, wk Work) {
 // MergeStats updates the running statistics with sums.
 func (p *SoftActor) MergeStats(sums []float64) { p.net.net.MergeStats(sums) }
 
-// Value returns an error, because a SoftActor's critic has values of actions, not of states.
+// Value returns an error, because the critic of a SoftActor values actions, not states.
 func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }

@@ -14,7 +14,7 @@ type actionShape struct {
 	summed  int   // dimensions in one log-prob
 }
 
-// shapeOf reads the shape of C = cfg.NumActionChunks actions in space s.
+// shapeOf returns the shape of a chunk of cfg.NumActionChunks actions in the space s.
 func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	a, size := s.Dim(), s.Dim()
 	var options []int
@@ -70,8 +70,8 @@ func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	}
 }
 
-// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], and back. All actions of a chunk
-// have the same bounds.
+// A unitBox maps the actions of a bounded box to numbers in [-1, 1], and back. All actions of a chunk have the same
+// bounds.
 type unitBox struct{ center, half []float32 }
 
 func newUnitBox(s env.Space) (unitBox, error) {
@@ -89,8 +89,8 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// fromUnit maps the numbers in unit from [-1, 1] to the bounds. It writes the results to action, which may be the slice
-// unit.
+// fromUnit maps the numbers in unit from [-1, 1] to the bounds. It writes the results to action. The slices action and
+// unit may be the same.
 func (b unitBox) fromUnit(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)

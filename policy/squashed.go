@@ -8,17 +8,17 @@ import (
 )
 
 // squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1,
-// 1), each the tanh of a normal number whose mean and deviation depend on the observation. For the outputs μ and z of a
-// dimension, and ε from the standard normal distribution,
+// 1), each of them the tanh of a normally distributed number. The mean and deviation of this number depend on the
+// observation. For the outputs μ and z of a dimension, and ε from the standard normal distribution,
 //
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
 // For a given ε, the action a and its log-prob are differentiable functions of the parameters. backward takes the
-// gradients with respect to both in one call.
+// gradients with respect to the action and the log-prob in one call.
 //
 // With Config.ExplorationNoise, squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise
-// with this standard deviation to the action a, and clips the sum to ±1. All log-probs are 0.
+// with the standard deviation Config.ExplorationNoise to the action a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
@@ -34,8 +34,8 @@ const (
 	halfRange = (maxLogStd - minLogStd) / 2
 )
 
-// newSquashed declares the parameters, in the group "actor" of params, for observations of width elements. Params.Alloc
-// allocates them.
+// newSquashed declares the parameters in the group "actor" of params. Observations have width elements. Params.Alloc
+// allocates the parameters.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width int) *squashed[T] {
 	params.Group("actor")
 	outputs := 2 * dims
@@ -48,7 +48,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width i
 	}
 }
 
-// init draws the initial parameters. For all observations, means are near 0 and deviations near exp(initial).
+// init draws the initial parameters. For all observations, means are near 0, and deviations are near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
 	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {
@@ -58,7 +58,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is one user's state, after a forward or evaluate of n rows.
+// squashedWork is the state of one user of a squashed, after forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -78,7 +78,7 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If batch is true,
+// forward sets w.a to actions and w.logProb to their log-probs. In mode Deterministic, ε is 0. If batch is true,
 // normalising layers use the statistics of x.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
@@ -173,7 +173,7 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 }
 
 // addCorrection subtracts log(1 - a²) from the log-probs. It computes this logarithm as
-// 2 (log 2 - |u| - log(1 + exp(-2|u|))), which is finite for every u.
+// 2 (log 2 - |u| - log(1 + exp(-2|u|))). This is finite for every u.
 func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	n := w.n * s.dims
 	e := w.scratch[:n]

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Buffers of the parameters that hold the running statistics for normalisation.
+// Names of the buffers that hold the running statistics for normalisation. The buffers are part of the parameters.
 const (
 	obsMean  = "obs.mean"  // [numbers]
 	obsVar   = "obs.var"   // [numbers]

@@ -67,7 +67,7 @@ func (d Dict) Slice(lo, hi int) Dict {
 	return s
 }
 
-// CopyFrom sets the elements of each tensor of d to those of the tensor with the same name in src.
+// CopyFrom copies the elements of each tensor of d from the tensor of the same name in src.
 func (d Dict) CopyFrom(src Dict) {
 	for i, name := range d.names {
 		d.tensors[i].CopyFrom(src.Must(name))

@@ -14,8 +14,8 @@
 //	reward := d.Must("reward").F32()
 //
 // Encode and Decode convert a Dict to bytes and back, for messages. WriteSafetensors and ReadSafetensors use a file
-// format that other programs read. Elements are little-endian in memory, messages and files, because all machines that
-// rlinf runs on are little-endian.
+// format that other programs can read. Elements are little-endian in memory, messages and files, because all machines
+// that rlinf runs on are little-endian.
 //
 // All packages of rlinf use the same names: observation (with parts such as observation.state and observation.image),
 // action, reward, done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,

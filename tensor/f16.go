@@ -2,8 +2,8 @@ package tensor
 
 import "math"
 
-// ToF16 rounds src to float16 and writes the bits to dst, which has the same length. It rounds to
-// the nearest, ties to even. A value that is too large becomes infinite; a NaN stays a NaN.
+// ToF16 sets dst to the float16 bits of src. Both slices must have the same length. Values are rounded to the nearest
+// float16, ties to even. Values that are too large become infinite. NaN stays NaN.
 func ToF16(dst []uint16, src []float32) {
 	if len(dst) != len(src) {
 		panic("tensor: ToF16: length mismatch")
@@ -28,8 +28,8 @@ func toF16(x float32) uint16 {
 	return sign | uint16((b-(112<<23)+0xfff+b>>13&1)>>13)
 }
 
-// FromF16 converts the float16 bits in src to float32 in dst, which has the same length. The
-// conversion is exact.
+// FromF16 sets dst to the values of the float16 bits in src. Both slices must have the same length. The conversion is
+// exact.
 func FromF16(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		panic("tensor: FromF16: length mismatch")

@@ -12,7 +12,7 @@ type Field struct {
 // Bytes returns the size of the tensor in bytes.
 func (f Field) Bytes() int { return count(f.Shape) * f.DType.Size() }
 
-// A Layout places named tensors in one block of memory, each aligned to Align bytes. It is immutable.
+// A Layout places named tensors in one block of memory. Each tensor is aligned to Align bytes. A Layout is immutable.
 type Layout struct {
 	fields []Field
 	offs   []int
@@ -43,7 +43,7 @@ func (l *Layout) Offset(i int) int { return l.offs[i] }
 // Size returns the number of bytes that Bind needs, a multiple of Align.
 func (l *Layout) Size() int { return l.size }
 
-// Bind returns the fields as views of mem, which must have at least Size bytes and be aligned to Align bytes.
+// Bind returns the fields as views of mem. mem must have at least Size bytes, and must be aligned to Align bytes.
 func (l *Layout) Bind(mem []byte) Dict {
 	d := Dict{names: make([]string, 0, len(l.fields)), tensors: make([]Tensor, 0, len(l.fields))}
 	for i, f := range l.fields {

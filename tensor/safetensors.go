@@ -21,9 +21,9 @@ const (
 	maxHeader   = 100_000_000 // bytes, the limit of the reference library
 )
 
-// WriteSafetensors writes d and metadata, which may be empty, to w as a safetensors file. In the file, the first tensor
-// is aligned to Align bytes, and each tensor to the size of its elements. Equal Dicts, with their entries in the same
-// order, give equal bytes.
+// WriteSafetensors writes d and metadata to w as a safetensors file. metadata may be empty. In the file, the first
+// tensor is aligned to Align bytes, and each tensor to the size of its elements. Dicts with equal entries in the same
+// order give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	fields := make([]Field, d.Len())
 	for i, name := range d.names {
@@ -45,9 +45,9 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	return nil
 }
 
-// WriteSafetensorsHeader writes the length and the header of a safetensors file to w. It returns indices of fields: the
-// order in which the caller must write the elements afterwards. The caller can write one field at a time, so the file
-// may be larger than memory.
+// WriteSafetensorsHeader writes the length and the header of a safetensors file to w. It returns the order in which the
+// caller must then write the elements, as indices of fields. The caller can write one field at a time, so the file can
+// be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
 	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without gaps
 	for i, f := range fields {
@@ -114,9 +114,9 @@ type safetensor struct {
 	Offsets []int  `json:"data_offsets"`
 }
 
-// ReadSafetensors returns copies of the tensors in b, a whole safetensors file, in the order of the header. It also
-// returns the metadata. b may come from an untrusted source: ReadSafetensors returns an error if b breaks the format,
-// or has a type or a number of dimensions that a Tensor cannot have.
+// ReadSafetensors returns copies of the tensors in b, in the order of the header, and the metadata. b must be a whole
+// safetensors file. The file may come from an untrusted source: ReadSafetensors returns an error if b breaks the
+// format, or has a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -129,8 +129,8 @@ func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, r.Metadata, nil
 }
 
-// parseHeader returns the entries of the tensors, in the order of the header. It validates each entry alone;
-// checkOffsets validates them together.
+// parseHeader returns the entries of the tensors, in the order of the header. It validates each entry on its own.
+// checkOffsets then validates the offsets of all entries together.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {

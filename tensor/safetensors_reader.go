@@ -7,8 +7,7 @@ import (
 	"io"
 )
 
-// A SafetensorsReader reads the tensors of a safetensors file one by one, so that the file may be
-// larger than memory.
+// A SafetensorsReader reads the tensors of a safetensors file one by one, so the file can be larger than memory.
 type SafetensorsReader struct {
 	Fields   []Field // in the order of the header
 	Metadata map[string]string

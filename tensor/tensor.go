@@ -173,7 +173,7 @@ func (t Tensor) BF16() []uint16 { return data[uint16](t, BF16) }
 // F16 returns the bits of the elements of a float16 tensor, as a view.
 func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
-// At returns the view t[i], which has one dimension less than t.
+// At returns the view t[i]. The view has one dimension less than t.
 func (t Tensor) At(i int) Tensor {
 	v := t.Slice(i, i+1)
 	v.rank--
@@ -182,7 +182,7 @@ func (t Tensor) At(i int) Tensor {
 	return v
 }
 
-// Slice returns the view t[lo:hi] of the first dimension.
+// Slice returns the view t[lo:hi], along the first dimension.
 func (t Tensor) Slice(lo, hi int) Tensor {
 	if t.rank == 0 || lo < 0 || hi < lo || hi > t.shape[0] {
 		panic(fmt.Sprintf("tensor: [%d:%d] of %v", lo, hi, t))
@@ -190,7 +190,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	row := count(t.shape[1:t.rank]) * t.dtype.Size()
 	v := t
 	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // not for an empty view, whose pointer could leave the memory of t
+	if row*(hi-lo) > 0 { // the pointer of an empty view could leave the memory of t
 		v.ptr = unsafe.Add(t.ptr, lo*row)
 	}
 	return v

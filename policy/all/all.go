@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/vla"
 )
 
-// Registry returns a registry of every policy of this module: those of package policy, and vla_policy. A program of
-// your own may add others.
+// Registry returns a registry of every policy of this module: those of package policy, and vla_policy. Your own program
+// can add further policies.
 func Registry() *policy.Registry {
 	r := policy.Builtin()
 	policy.Register(r, "vla_policy", vla.Defaults(), vla.New)

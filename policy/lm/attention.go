@@ -15,7 +15,7 @@ const (
 	tileQueries = 32
 )
 
-// A span describes the new tokens of one sequence in a forward pass. They are consecutive rows of the batch.
+// A span describes the new tokens of one sequence in a forward pass. The tokens are consecutive rows of the batch.
 type span struct {
 	row, n   int     // first row and number of rows
 	first    int     // position of the first row
@@ -47,7 +47,7 @@ type tiles struct {
 }
 
 // A queryTile is a set of rows of queries, ordered by key head. All rows attend to keys from position 0 on, and a later
-// row may attend to more keys.
+// row can attend to more keys.
 type queryTile struct {
 	at, step      int // offset of the first row in the matrix of queries, and elements from one row to the next
 	rows          int
@@ -56,7 +56,7 @@ type queryTile struct {
 	heads         bool // whether rows are heads of one token, not tokens of one head
 }
 
-// maxKeys returns the number of keys of the last row, which has the most keys.
+// maxKeys returns the number of keys of the last row. No row has more keys.
 func (t *queryTile) maxKeys() int { return t.first + (t.rows-1)*t.growth }
 
 // eachTile calls f with the query tiles of a span for the key heads [lo, hi). In spans of few tokens, the rows of a
@@ -91,7 +91,7 @@ func (w *Work) eachTile(s *span, lo, hi int, f func(t queryTile, head, token int
 }
 
 // attend computes attention from the queries q [n, heads·head_dim] and the cached keys and values. It writes the result
-// to o, which has the shape of q. In training it also writes the log-sum-exp of each query's scores to lse [heads, n].
+// to o. o has the shape of q. In training it also writes the log-sum-exp of each query's scores to lse [heads, n].
 func (w *Work) attend(layer int, o, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, o, q, lse
@@ -114,8 +114,8 @@ func (w *Work) runAttention(job job) {
 	w.team.run(minSharedOps, operations, job)
 }
 
-// eachShare calls f for the part with the given index, out of count parts of all spans and key heads. A part has whole
-// spans if there are many spans, and otherwise single key heads of spans.
+// eachShare divides all spans and key heads into count parts, and calls f for the part with the given index. If there
+// are many spans, a part has whole spans. Otherwise a part has single key heads of spans.
 func (w *Work) eachShare(index, count int, f func(s *span, lo, hi int)) {
 	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*count || count == 1 {

@@ -90,7 +90,7 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 // output matrix are summed separately, so the bits do not depend on the split into batches.
 type tiedRows struct {
 	index map[int32]int // index of each id in ids, and of its row in sum
-	ids   []int32       // minus the first id of this part of the vocabulary
+	ids   []int32       // relative to the first id of this part of the vocabulary
 	sum   []float32     // [rows, d], a row for each of the ids
 }
 

@@ -9,8 +9,8 @@ import (
 // PageLen is the number of tokens in a page of a Cache.
 const PageLen = 16
 
-// A Cache holds the keys and values of sequences, in pages of PageLen tokens. Sequences may share
-// pages: see Sequence.Fork. A Cache belongs to one goroutine.
+// A Cache holds the keys and values of sequences, in pages of PageLen tokens. Sequences can share pages: see
+// Sequence.Fork. A Cache belongs to one goroutine.
 //
 // A page has, for every layer and every key head, the keys as [head_dim, PageLen] and then the
 // values as [PageLen, head_dim].
@@ -72,7 +72,7 @@ type Sequence struct {
 	len   int
 }
 
-// NewSequence returns an empty sequence without pages. It grows up to the given length without allocation.
+// NewSequence returns an empty sequence without pages. The sequence grows up to the given length without allocation.
 func (c *Cache) NewSequence(length int) *Sequence {
 	return &Sequence{cache: c, pages: make([]int32, 0, (length+PageLen-1)/PageLen)}
 }
@@ -92,9 +92,9 @@ func (s *Sequence) Truncate(n int) {
 	s.pages, s.len = s.pages[:keep], n
 }
 
-// Fork returns a sequence of the first n tokens of s, which grows up to the given length without
-// allocation. The new sequence shares full pages with s. A partial page is copied, so the cache
-// must have a free page for it. Neither sequence changes the other.
+// Fork returns a new sequence with the first n tokens of s. The new sequence grows up to the given length without
+// allocation. It shares full pages with s. A partial page is copied, so the cache must have a free page for the copy.
+// Neither sequence changes the other.
 func (s *Sequence) Fork(n, length int) *Sequence {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a fork of %d tokens of a sequence of %d", n, s.len))
@@ -113,7 +113,7 @@ func (s *Sequence) shares() bool {
 	return s.len%PageLen != 0 && s.cache.users[s.pages[len(s.pages)-1]] > 1
 }
 
-// ownLast replaces the last page by a copy if the next token goes into it and another sequence uses it.
+// ownLast replaces a shared last page with a copy, if the next token goes into this page.
 func (s *Sequence) ownLast() {
 	if !s.shares() {
 		return
@@ -153,7 +153,7 @@ func (s *Sequence) Missing(n int) int {
 	return missing
 }
 
-// grow takes pages for n more tokens. The caller has checked that enough are free.
+// grow takes pages for n more tokens. The caller has checked that enough pages are free.
 func (s *Sequence) grow(n int) {
 	if n > 0 {
 		s.ownLast()

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A Config describes a decoder-only transformer. Package hf reads it from a checkpoint folder.
+// A Config describes a decoder-only transformer. Package hf reads a Config from a checkpoint folder.
 type Config struct {
 	Family Family
 
@@ -31,8 +31,8 @@ type Config struct {
 	Experts Experts // the zero Experts: every layer is dense
 }
 
-// A Family is a group of models with the same tensor names, keys and defaults. Its name is
-// model_type in config.json.
+// A Family is a group of models with the same tensor names, keys and defaults. The value of a Family is model_type in
+// config.json.
 type Family string
 
 const (
@@ -53,7 +53,7 @@ type Experts struct {
 	Count              int     // experts of a sparse layer; 0 if no layer is sparse
 	PerToken           int     // number of experts that each token is sent to
 	Intermediate       int     // width of one expert
-	SharedIntermediate int     // width of the shared expert, which gets every token; 0 if there is none
+	SharedIntermediate int     // width of the shared expert, which gets every token; 0 without a shared expert
 	Normalize          bool    // divide the weights of the chosen experts by their sum
 	AuxCoef            float64 // weight of the load-balancing loss
 	Dense              []bool  // [layers]: whether a layer has no experts; nil if all layers have experts

@@ -15,8 +15,8 @@
 //	m.Backward(w, dlogp, nil, targets, 1, 0)
 //	m.FinishGradients(w)                               // once per optimiser step; then read m.Params.Grad
 //
-// Several goroutines may use a Model at once, each with a Work of its own. Work.SetThreads lets one
-// Work compute on several cores.
+// Several goroutines can use a Model at once, each with a Work of its own. Work.SetThreads lets one Work compute on
+// several cores.
 //
 // In generation, a cache holds keys and values of each sequence:
 //
@@ -30,7 +30,7 @@
 // A token's log-probability has the same bits in Forward and in Extend, in any batch and in pieces of any size. Each
 // row is computed separately, so the order of a sum never depends on the number of rows. Attention reads the keys of a
 // sequence in blocks, in the order of their positions. Sums over heads, over a feed-forward width and over the
-// vocabulary are split into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank may
+// vocabulary are split into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank can
 // compute some of the blocks (Part, Mesh). The gradient of a weight is summed over the tokens in order, for any size of
 // a batch. Bits are equal only on processors of the same kind.
 package lm

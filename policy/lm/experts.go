@@ -16,7 +16,7 @@ type experts struct {
 	shared     feedForward
 	sharedGate linear   // [d,1], if there is a shared expert
 	c          *Experts // sizes of this part
-	apart      bool     // sum the outputs over the ranks for each expert separately, instead of at once
+	apart      bool     // whether outputs are summed over the ranks for each expert separately
 }
 
 func (m *Model) newExperts(prefix string) *experts {
@@ -34,9 +34,9 @@ func (m *Model) newExperts(prefix string) *experts {
 	return x
 }
 
-// routed has the activations of a sparse layer for n tokens. A slot is one choice of one token:
-// slot s of token t has number t·PerToken + s. A place is the number of a slot in the order of
-// computation: by expert, then by token.
+// routed has the activations of a sparse layer for n tokens. A token has a slot for each of its PerToken experts: slot
+// s of token t has number t·PerToken + s. A place is the number of a slot in the order of computation: by expert, then
+// by token.
 type routed struct {
 	probs    []float32 // [n, experts]
 	chosen   []int32   // [slots]: the chosen expert
@@ -152,7 +152,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, input, slope []float32, n
 	for place, slot := range r.slot[:n*per] {
 		t := int(slot) / per
 		copy(gathered[place*d:(place+1)*d], input[t*d:(t+1)*d])
-		row := dout[place*d : (place+1)*d] // routeGrad has used its previous content
+		row := dout[place*d : (place+1)*d] // routeGrad has used the previous content of row
 		copy(row, dy[t*d:(t+1)*d])
 		kernel.Scale(row, r.weight[slot])
 	}

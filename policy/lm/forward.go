@@ -108,9 +108,9 @@ type Piece struct {
 	Parallel bool
 }
 
-// Extend runs the forward pass of new tokens of sequences, and adds their keys and values to the cache of the
-// sequences. Each sequence may have only one piece. For Logits and LogProbs, row i belongs to the i-th token over all
-// pieces. Extend changes nothing if it returns an error about its arguments.
+// Extend runs the forward pass of new tokens of sequences. It adds the keys and values of these tokens to the cache.
+// Each sequence may have only one piece. For Logits and LogProbs, row i belongs to the i-th token over all pieces.
+// Extend changes nothing if it returns an error about its arguments.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -157,7 +157,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return w.err
 }
 
-// forward runs the forward pass of the tokens w.ids, which belong to the sequences of w.spans.
+// forward runs the forward pass of the tokens w.ids. The tokens belong to the sequences of w.spans.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -247,7 +247,7 @@ func (m *Model) embedRow(row []float32, id int32) {
 	}
 }
 
-// forward computes the layer. It reads the residual stream a.x and writes the new residual stream to out, which may be
+// forward computes the layer. It reads the residual stream a.x and writes the new residual stream to out. out may be
 // a.x.
 func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 	m, n := w.m, w.n
@@ -316,8 +316,8 @@ func (t *tiles) reserve(length, e int) {
 // Rows returns the number of tokens of the last pass.
 func (w *Work) Rows() int { return w.n }
 
-// Hidden returns the residual stream [rows, hidden] after the final norm, which is the input of the
-// output matrix. The result is valid until the next pass.
+// Hidden returns the residual stream [rows, hidden] after the final norm. This is the input of the output matrix. The
+// result is valid until the next pass.
 func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden] }
 
 // AuxLoss returns the load-balancing loss of the last pass, without the factor

@@ -3,8 +3,8 @@ package lm
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks. If an
-// axis may be split among ranks, each of its blocks is summed separately, so the bits do not depend on the split. The
-// sums are added in the order of the whole model's parameters.
+// axis of a parameter can be split among ranks, each block of the axis is summed separately. So the bits do not depend
+// on the split. The sums are added in the order of the whole model's parameters.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
 	if w.squares == nil {

@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// At most headRows rows of logits are in memory at a time, and at most headLogits logits unless one row has more.
+// At most headRows rows of logits are in memory at a time. They have at most headLogits logits, unless a single row has
+// more.
 const (
 	headRows   = 192
 	headLogits = 1 << 24
@@ -233,7 +234,7 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return m.merge(&parts)
 }
 
-// sumBlocks writes three numbers to dst (the fields of a partial) for each block of this part of the vocabulary.
+// sumBlocks writes the three fields of a partial to dst for each block of this part of the vocabulary.
 func (m *Model) sumBlocks(dst, logits []float32) {
 	width := m.Config.blockWidth(m.Config.Vocab)
 	for b := range m.own {
@@ -326,8 +327,9 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces the logits x of a row with the gradient of the loss with respect to them. It leaves out dlogp of
-// the target t (the 1_t below). d is the distribution of the row, p are its probabilities and H is its entropy:
+// logitsGrad replaces x, the logits of a row, with the gradient of the loss with respect to x. The caller must add
+// dlogp at the target t, the term 1_t below. d is the distribution of the row, p are its probabilities and H is its
+// entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

@@ -3,7 +3,7 @@ package lm
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // normSums accumulates the gradients of the norms of queries and keys. Each block of heads is summed separately over
-// all tokens, because the blocks may be on several ranks. finish adds the blocks as a tree.
+// all tokens, because the blocks can be on several ranks. finish adds the blocks as a tree.
 type normSums struct {
 	all    []float32 // [layers, blocks of queries and of keys, head_dim]
 	open   []bool    // [layers]: whether the layer has unfinished sums; nil before the first sum
@@ -45,7 +45,8 @@ func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int)
 	}
 }
 
-// finish adds the sums of a layer to the gradients of its norms, and clears the sums. A second call adds nothing.
+// finish adds the sums of a layer to the gradients of the layer's norms, and clears the sums. A second call adds
+// nothing.
 func (s *normSums) finish(w *Work, layer int) {
 	if s.open == nil || !s.open[layer] {
 		return

@@ -2,7 +2,7 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A linear computes y = x·W + b, and adds the product of its adapter if it has one.
+// A linear computes y = x·W + b. If it has an adapter, it adds the product of the adapter to y.
 type linear struct {
 	m          *Model
 	in, out    int // sizes of this part
@@ -12,7 +12,7 @@ type linear struct {
 	adapter    *adapter
 }
 
-// A sum describes how a sum is split into blocks: see kernel.Multiplier. A width of 0 means one block.
+// A sum describes how a summation is split into blocks: see kernel.Multiplier. A width of 0 means one block.
 type sum struct {
 	blocks, width int
 	shared        bool // other ranks compute other blocks
@@ -27,7 +27,7 @@ const (
 	byColumns     // each rank has some of the outputs
 )
 
-// newLinear declares the weights of a product. inputs and outputs are its sizes in the whole model.
+// newLinear declares the weights of a product. inputs and outputs are the sizes in the whole model.
 func (m *Model) newLinear(name string, inputs, outputs int, bias bool, by cut) linear {
 	l := linear{m: m, bias: bias}
 	l.cut(by, inputs, outputs)
@@ -126,7 +126,7 @@ func (l *linear) gradient(w *Work, x, dy []float32, n int) {
 	}
 }
 
-// A derivative is a linear l with dy, the gradient of the loss with respect to the output of l.
+// A derivative holds a linear l, and dy, the gradient of the loss with respect to the output of l.
 type derivative struct {
 	l  *linear
 	dy []float32

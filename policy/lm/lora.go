@@ -26,7 +26,7 @@ func (o *LoRA) Scale() float32 {
 	return float32(o.Alpha / float64(o.Rank))
 }
 
-// Targets are the products that may have an adapter.
+// Targets are the products that can have an adapter.
 var Targets = []string{"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"}
 
 func (o *LoRA) check(c *Config) error {
@@ -47,7 +47,7 @@ func (o *LoRA) check(c *Config) error {
 	return nil
 }
 
-// An adapter is A [in,rank] and B [rank,out].
+// An adapter has two matrices, A [in,rank] and B [rank,out].
 type adapter struct {
 	m              *Model
 	module         string // name of the product
@@ -107,11 +107,11 @@ func (m *Model) InitAdapters(seed uint64) {
 	}
 }
 
-// LoRA returns the Options.LoRA of New. It is nil if the model has no adapters.
+// LoRA returns the Options.LoRA of New. The result is nil if the model has no adapters.
 func (m *Model) LoRA() *LoRA { return m.lora }
 
-// Adapters returns the tensors of the adapters, named after their products: lm_head.lora_A.weight
-// and so on. Checkpoints have their transposes.
+// Adapters returns the tensors of the adapters. A tensor is named after the product of its adapter, for example
+// lm_head.lora_A.weight. Checkpoints have the transposes of the tensors.
 func (m *Model) Adapters() []Tensor {
 	var all []Tensor
 	for _, a := range m.adapters {
@@ -127,9 +127,9 @@ func (m *Model) Adapters() []Tensor {
 	return all
 }
 
-// MergedTensors returns the tensors, without Data, of the model after merging its adapters into its
-// weights. The merged model gives the same results up to rounding. An adapter of the output matrix
-// unties this matrix from the embedding.
+// MergedTensors returns the tensors that the model would have if its adapters were merged into its weights. The tensors
+// have no Data. The merged model gives the same results up to rounding. An adapter of the output matrix unties this
+// matrix from the embedding.
 func (m *Model) MergedTensors() []Tensor {
 	all := m.Tensors()
 	for i := range all {
@@ -141,7 +141,7 @@ func (m *Model) MergedTensors() []Tensor {
 	return all
 }
 
-// MergedConfig returns the configuration of the model of MergedTensors.
+// MergedConfig returns the configuration of the merged model (see MergedTensors).
 func (m *Model) MergedConfig() Config {
 	c := m.Config
 	c.Tied = c.Tied && !m.unties()

@@ -10,20 +10,20 @@ import (
 
 // A Part describes the part of a model on this rank. The zero Part is the whole model.
 type Part struct {
-	// Index is the number of this rank among the Size tensor-parallel ranks. They split the heads and the feed-forward
-	// width of every layer, and the vocabulary. A Size of 0 means 1.
+	// Index is the number of this rank among the Size tensor-parallel ranks. These ranks split the heads and the
+	// feed-forward width of every layer, and the vocabulary. A Size of 0 means 1.
 	Index, Size int
 	// This pipeline stage has the layers [First, End). An End of 0 means Config.Layers. The first stage also has the
 	// embedding, and the last stage also has the final norm and the output matrix.
 	First, End int
 }
 
-// An Axis connects the tensor-parallel ranks, each of which has a part of every layer. All ranks make the same calls in
-// the same order.
+// An Axis connects the tensor-parallel ranks, each of which has a part of every layer. All ranks must make the same
+// calls in the same order.
 type Axis interface {
 	Size() int
 	Index() int
-	// Sum replaces x by its sum over the ranks, added as a binary tree over their indices.
+	// Sum replaces x with the sum of x over the ranks. The sum is a binary tree over the indices of the ranks.
 	Sum(x []float32) error
 	// Sum64 is Sum for float64.
 	Sum64(x []float64) error

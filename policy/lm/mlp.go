@@ -26,7 +26,7 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 }
 
 // backward sets dx [n,d] from dy [n,d] and adds to the gradients. The slices x, gate and up come from the forward pass.
-// backward overwrites the last two.
+// backward overwrites gate and up.
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]

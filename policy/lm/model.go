@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Model holds the weights of a decoder-only transformer. Activations are in a Work, so several goroutines may use a
+// A Model holds the weights of a decoder-only transformer. Activations are in a Work, so several goroutines can use a
 // Model at once while nobody changes the weights.
 type Model struct {
 	Config Config
@@ -16,7 +16,7 @@ type Model struct {
 
 	part     Part
 	local    Config // Config with the sizes of this part
-	blocks   int    // number of blocks in every sum that may be split among ranks: Config.Blocks
+	blocks   int    // number of blocks in every sum that can be split among ranks: Config.Blocks
 	own      int    // number of these blocks in this part
 	firstID  int    // first id of this part of the vocabulary
 	fixed    bool   // the model's own weights are frozen
@@ -25,10 +25,10 @@ type Model struct {
 	ready    bool // Alloc or ShareFrozen was called
 	frozen   frozen
 	list     []listed       // all weights except those of adapters
-	index    map[string]int // index in list of a weight's name
+	index    map[string]int // index of each weight in list, by name
 	lora     *LoRA
 	adapters []*adapter
-	adapted  map[string]*adapter // adapters by the name of their product
+	adapted  map[string]*adapter // adapters by the names of the products
 
 	embed  weight
 	layers []layer
@@ -53,7 +53,7 @@ type layer struct {
 type Options struct {
 	Frozen bool  // the model's own weights are not trained and have no gradient
 	LoRA   *LoRA // trainable adapters; they freeze the model's own weights
-	// Kept puts frozen weights into the State of the parameters, so that both are saved together.
+	// Kept puts frozen weights into the State of the parameters, so that frozen and trained weights are saved together.
 	Kept bool
 	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
@@ -168,7 +168,7 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights. It is nil if there are none. Its contents do not change after the
+// Frozen returns the memory of the frozen weights, or nil if there are none. The frozen weights do not change after the
 // model is loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 

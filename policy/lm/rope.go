@@ -7,16 +7,16 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A Rope describes the rotary embedding of queries and keys (Su et al. 2021, arXiv:2104.09864). It
-// rotates elements j and j + HeadDim/2 by the angle f_j·position, with f_j = Theta^(-2j/HeadDim).
-// Type may change f_j for longer sequences.
+// A Rope describes the rotary embedding of queries and keys (Su et al. 2021, arXiv:2104.09864). It rotates elements j
+// and j + HeadDim/2 by the angle f_j·position, with f_j = Theta^(-2j/HeadDim). Some values of Type change f_j for
+// longer sequences.
 type Rope struct {
 	Theta  float64
 	Type   RopeType
 	Factor float64 // new length of sequences divided by Original
 
 	LowFreqFactor, HighFreqFactor float64 // for llama3
-	BetaFast, BetaSlow            float64 // for yarn: f_j above BetaFast rotations, f_j/Factor below BetaSlow
+	BetaFast, BetaSlow            float64 // for yarn: keep f_j above BetaFast rotations, divide f_j below BetaSlow
 	AttentionFactor               float64 // for yarn: factor of cos and sin; if 0, it is computed from other fields
 	MScale, MScaleAllDim          float64 // for yarn; 0 if not given
 	Exact                         bool    // for yarn: do not round the ramp's ends to whole pairs (truncate: false)
@@ -149,8 +149,8 @@ func newRotation(c *Config, positions int) rotation {
 	return r
 }
 
-// prepareRotations computes rotations for at least the given number of positions. It at least doubles a table that is
-// too small, so a growing sequence rarely recomputes it.
+// prepareRotations computes rotations for at least the given number of positions. A table that is too small at least
+// doubles, so a growing sequence rarely needs a new table.
 func (w *Work) prepareRotations(positions int) error {
 	if window := w.m.Config.Window; window > 0 && positions > window {
 		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, window)
@@ -173,8 +173,8 @@ func (w *Work) gatherRotations() {
 	}
 }
 
-// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by scale. If inverse is
-// true, it rotates in the opposite direction, for the backward pass.
+// rotate rotates the heads of x [n, heads·head_dim] by the angles of the positions, and multiplies x by scale. If
+// inverse is true, rotate turns the heads in the opposite direction, for the backward pass.
 func (w *Work) rotate(x []float32, heads int, scale float32, inverse bool) {
 	half := w.rotation.half
 	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, inverse)

@@ -67,7 +67,7 @@ func (o *Outputs) view(h Head, n int) {
 
 // A Source provides the micro-batches for Train and Infer, and receives their outputs.
 type Source interface {
-	// Micro returns micro-batch k. The next call of Micro may overwrite its memory.
+	// Micro returns micro-batch k. The next call of Micro may overwrite the memory of the result.
 	Micro(k int) Micro
 	// Got receives the outputs of micro-batch k. In training it sets the gradients of the loss in o.
 	Got(k int, o *Outputs)
@@ -75,8 +75,8 @@ type Source interface {
 
 // Train adds the gradients of n micro-batches, in their order. With several pipeline stages, forward and backward
 // passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646). Stage s of p stages begins with p-s-1
-// forward passes. On every stage, Source.Got receives the same outputs of a micro-batch, before this stage's backward
-// pass.
+// forward passes. On every stage, Source.Got receives the same outputs of a micro-batch, before the backward pass of
+// that stage.
 //
 // If ready is not nil, Train calls ready(lo, hi) when the range [lo, hi) of m.Params.Grad is final. The calls go from
 // the end of Grad to its beginning. Ranges without a call are final after FinishGradients.

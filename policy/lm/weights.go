@@ -13,8 +13,8 @@ import (
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
-	Slice nn.Slice // the part of the whole weight that Data holds; its Axis is an axis of Shape
-	// If Transposed is true, the checkpoint has the transpose of Data. This is so for every matrix [in, out], and for
+	Slice nn.Slice // the part of the whole weight that Data holds; Slice.Axis is an axis of Shape
+	// If Transposed is true, the checkpoint has the transpose of Data. This holds for every matrix [in, out], and for
 	// an embedding that is also the output matrix and has the shape [width, vocabulary].
 	Transposed bool
 	Data       []float32
@@ -142,7 +142,7 @@ func (m *Model) Count() int {
 	return n
 }
 
-// Whole returns a model like m, but with all parts of the weights, and without memory for them.
+// Whole returns the whole model that m is a part of, without memory for the weights.
 func (m *Model) Whole() *Model {
 	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless, Values: m.values}
 	whole, err := New(new(nn.Params[float32]), m.Config, o)

@@ -14,8 +14,8 @@ type Batch struct {
 	// and sequence i is IDs[Starts[i]:Starts[i+1]].
 	Starts []int32
 
-	// Given has the input rows [k, hidden] of the k tokens whose id is the constant Given, in order. They are outputs
-	// of another network and replace embeddings. Work.InputGrad returns their gradient.
+	// Given has the input rows [k, hidden] of the k tokens whose id is the constant Given, in order. These rows are
+	// outputs of another network, and replace embeddings. Work.InputGrad returns the gradient of the rows.
 	Given []float32
 	// Prefix has the length of each sequence's prefix; nil means no prefixes. The tokens of a prefix attend to each
 	// other in both directions. Every later token attends to the prefix and to all tokens up to itself.
@@ -27,8 +27,8 @@ type Batch struct {
 // Given is the id of a token whose input row is in Batch.Given.
 const Given = -1
 
-// A Work holds the activations of one user of a Model. It belongs to one goroutine. Make it with
-// NewTraining, NewRecomputing, NewInference or NewDecoding.
+// A Work holds the activations of one user of a Model. It belongs to one goroutine. Make a Work with NewTraining,
+// NewRecomputing, NewInference or NewDecoding.
 type Work struct {
 	m        *Model
 	team     *team
@@ -40,12 +40,12 @@ type Work struct {
 	rows     int   // maximum number of tokens in a forward pass
 	training bool
 	whole    bool         // whether the Work is for Forward, not for Extend
-	repeated int          // the backward pass repeats the forward pass of this number of first layers
+	repeated int          // number of first layers whose forward pass the backward pass repeats
 	shared   *activations // activations that the repeated layers share; nil if no layer is repeated
 
 	*pass                    // pass of the current micro-batch
 	passes  []*pass          // passes of the micro-batches that wait for their backward pass
-	ready   func(lo, hi int) // argument of Train during its last micro-batch; nil otherwise
+	ready   func(lo, hi int) // argument ready of Train, during the last micro-batch; else nil
 	message []float32        // message to or from another stage
 	results []float32        // outputs that Infer collects
 
@@ -78,7 +78,7 @@ type pass struct {
 	sequences []*Sequence
 	cache     *Cache
 	cos, sin  []float32      // [n, half]: rotations of the rows
-	acts      []*activations // one per layer; without training, all layers share one
+	acts      []*activations // one per layer; without training, all layers share the same activations
 	final     struct {       // the last residual stream and its norm
 		x, inv, hidden []float32 // [n,d], [n], [n,d]
 	}
@@ -99,12 +99,12 @@ type activations struct {
 	routed       *routed
 }
 
-// NewTraining returns a Work for forward and backward passes over batches of at most the given number of tokens. It
-// keeps the activations of all layers.
+// NewTraining returns a Work for forward and backward passes over batches of at most the given number of tokens. The
+// Work keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
 // NewRecomputing is like NewTraining, but its Work needs less memory. The first n layers keep only inputs, keys and
-// values, and the backward pass repeats their forward pass. Results have the same bits.
+// values, and the backward pass repeats their forward pass. Results are the same, bit for bit.
 func (m *Model) NewRecomputing(tokens, n int) *Work {
 	w := m.newWork(tokens, true)
 	if w.repeated = min(n, len(m.layers)); w.repeated > 0 {
@@ -124,15 +124,15 @@ func (m *Model) NewRecomputing(tokens, n int) *Work {
 	return w
 }
 
-// NewInference returns a Work for Forward without Backward, over batches of at most the given number of tokens. It
-// keeps the activations of one layer.
+// NewInference returns a Work for Forward without Backward, over batches of at most the given number of tokens. The
+// Work keeps the activations of one layer.
 func (m *Model) NewInference(tokens int) *Work {
 	w := m.NewDecoding(tokens)
 	w.cache, w.whole = m.NewCache(0), true
 	return w
 }
 
-// NewDecoding returns a Work for Extend, with at most the given number of new tokens in a pass. It keeps the
+// NewDecoding returns a Work for Extend, with at most the given number of new tokens in a pass. The Work keeps the
 // activations of one layer.
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 )
 
-// Encoder checks an encoder for observations of spec (policy.NewWithEncoder): its shapes, and its
-// gradients against central differences in float64.
+// Encoder checks an encoder for observations of spec (policy.NewWithEncoder). It checks shapes, and compares gradients
+// with central differences in float64.
 func Encoder(t testing.TB, spec env.Spec, encoder nn.Layer) {
 	t.Helper()
 	sources, err := policy.Sources(spec)

@@ -9,9 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension comes
-// from the action space. After fit it comes from the 1 % and 99 % quantiles of the demonstrated actions. The gripper
-// has only two values, the bounds of its dimension in the action space. The ranges are buffers of the parameters.
+// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. Every dimension has a range.
+// At first the ranges come from the action space. The method fit sets them to the 1 % and 99 % quantiles of the
+// demonstrated actions. The gripper has only two values, the bounds of its dimension in the action space. The ranges
+// are buffers of the parameters.
 type actions struct {
 	space   env.Space
 	dims    int // A
@@ -20,7 +21,7 @@ type actions struct {
 	params  *nn.Params[float32]
 }
 
-// The buffers of the ranges, [A].
+// Names of the buffers that hold the ranges, [A].
 const (
 	actionLow  = "action.low"
 	actionHigh = "action.high"

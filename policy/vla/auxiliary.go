@@ -21,8 +21,8 @@ func (p *Policy) Foresees() (names []string) {
 // steps ahead and at the end of a demonstration (policy.Foreseer). These numbers are mostly hand positions, so they
 // reveal the position of the named object better than actions do.
 //
-// The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers, the keypoints and, with vision_words or
-// vision_film, the features of the text. The targets g are in units of their deviation, and the weight w is
+// The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers and the keypoints. With vision_words or
+// vision_film, the inputs include the features of the text. The targets g are normalised. The weight w is
 // actor.model.foresight:
 //
 //	log p(g) = -½ w Σ (g - ĝ)²

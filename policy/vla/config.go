@@ -101,7 +101,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// options returns the options of the trunk, which select the weights to train.
+// options returns the options of the trunk. They select the weights to train.
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {

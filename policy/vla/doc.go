@@ -22,11 +22,11 @@
 //     arXiv:2406.09246)
 //   - flow, iterative: numbers that are denoised (π0, Black et al. 2024, arXiv:2410.24164)
 //
-// Keypoints are the positions of image features, and join the numbers. With vision_words each word of
-// the text has a keypoint of its own (word-conditioned attention). With vision_film the text modulates
-// the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871). Without vision_words
-// the text also modulates the features of the first convolution. With foresight, imitation also trains a
-// prediction of later numbers in the demonstration, from the numbers, the keypoints and the text.
+// Keypoints are the positions of image features, and join the numbers. With vision_words each word of the text has a
+// keypoint of its own (word-conditioned attention). With vision_film the text modulates the features of the other
+// keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871). Without vision_words the text also modulates the features of
+// the first convolution. With foresight, imitation also trains a prediction of later numbers of the demonstration. The
+// inputs of the prediction are the numbers, the keypoints and the text.
 //
-// The results of a row have the same bits in every batch.
+// The results of a row do not depend on the other rows of the batch, bit for bit.
 package vla

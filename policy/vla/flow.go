@@ -12,8 +12,8 @@ import (
 )
 
 // A flowHead denoises actions (π0, Black et al. 2024, arXiv:2410.24164). An action has a state x. At time 1 the state
-// is noise, and at time 0 it is the action, within [-1, 1]. Each action of the chunk has a slot, whose input depends
-// on x, on the time and on the position of the slot. The head computes the velocity v of x. It learns from
+// is noise, and at time 0 it is the action, within [-1, 1]. Each action of the chunk has a slot. The input of the slot
+// depends on x, on the time and on the position of the slot. The head computes the velocity v of x. It learns from
 // demonstrated actions a:
 //
 //	x = t·noise + (1-t)·a,    loss Σ (v - (noise - a))²,    t ~ 0.001 + 0.999·Beta(1.5, 1)
@@ -27,7 +27,7 @@ import (
 //
 // At t = 1 the denominator 1-t in σ is replaced with δ. Entropies are 0.
 //
-// Slots use the weights of the trunk. In π0 they have their own weights (action expert).
+// Slots use the weights of the trunk. In π0 the slots have weights of their own (action expert).
 type flowHead struct {
 	denoiser
 	p         *Policy
@@ -62,7 +62,7 @@ func newFlowHead(p *Policy, rows int) *flowHead {
 	}
 }
 
-// A denoiser moves states from time 1 to time 0 in a fixed number of steps. One of the steps may add noise.
+// A denoiser moves states from time 1 to time 0 in a fixed number of steps. One of the steps can add noise.
 type denoiser struct {
 	steps int
 	noise float64 // noise_level
@@ -84,8 +84,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode adds features of states and times to slots. It reads states and times from recorded chains, at the step with
-// noise. Without chains it draws a time for each row, and noise for the demonstrated actions.
+// encode adds features of states and times to slots. From each recorded chain it reads the state and the time at the
+// step with noise. Without chains it draws a time for each row, and noise for the demonstrated actions.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {

@@ -11,8 +11,8 @@ import (
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type head interface {
-	// choose sets action, logProb and chains, [n,K], after a forward pass x. For a parallel head x.slots has the hidden
-	// states of the slots. An iterative head appends its slots to the prefixes in x.cache.
+	// choose sets action, logProb and chains, [n,K], after the forward pass x. For a parallel head, x.slots has the
+	// hidden states of the slots. An iterative head appends its slots to the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, s sampling) error
 	// evaluate sets logProb and entropy of action, given the hidden states of the slots.
 	evaluate(logProb, entropy, hidden, action []float32, n int)
@@ -22,22 +22,23 @@ type head interface {
 }
 
 // An iterativeHead (tokens_autoregressive, flow) chooses actions in several passes over slots after a cached prefix.
-// Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
+// The inputs of its slots differ between rows: they depend on the tokens chosen so far, or on an action with noise.
 type iterativeHead interface {
 	head
 	// encode adds to slots the part that depends on the row and on the given actions of b. Before the call, slots holds
 	// the learnt embeddings.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of the parameters that encode reads. dSlots is the gradient of slots.
+	// backwardSlots adds to the gradients of the parameters that the method encode reads. dSlots is the gradient of
+	// slots.
 	backwardSlots(dSlots []float32, n int)
 }
 
 // A sampling has the options with which a head chooses actions. At temperature 0 the head chooses the most likely
-// actions; otherwise it draws.
+// actions; otherwise it draws actions.
 type sampling struct {
 	temperature float64
 	training    bool
-	streams     []philox.Stream // of each row
+	streams     []philox.Stream // one for each row
 }
 
 // pick returns one of the options of a row.

@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// laplaceLog is log 2, from the log density -|x| - log 2 of a Laplace distribution of scale 1.
+// laplaceLog is the term log 2 of -|x| - log 2, the log density of a Laplace distribution of scale 1.
 const laplaceLog = math.Ln2
 
-// An l1Head computes each action with a small network, whose input is the hidden states of the action's slots side by
-// side. Its loss is the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a dimension.
-// As a policy it is a Laplace distribution of scale 1, whose log density contains this error:
+// An l1Head computes each action with a small network. The network reads the hidden states of the action's slots, side
+// by side. The loss is the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
+// dimension. The actions have a Laplace distribution of scale 1. The log density contains this error:
 //
 //	log p(a) = -|u - μ| - log 2
 //
-// It always chooses the mean, so it cannot explore.
+// An l1Head always chooses the mean, so it cannot explore.
 type l1Head struct {
 	p      *Policy
 	net    *nn.MLPWork[float32]
@@ -34,7 +34,7 @@ func (h *l1Head) means(hidden []float32, n int) {
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
-// error returns u - μ for element i of the last means, where u is the normalised action.
+// error returns u - μ. u is the normalised action, and μ is element i of h.mean.
 func (h *l1Head) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }

@@ -16,19 +16,19 @@ type observations struct {
 	cameras []camera
 	numbers []numbers
 	width   int      // number of all numbers
-	text    string   // name of the text; may be empty
+	text    string   // name of the observed text; empty if no text is observed
 	length  int      // number of bytes of a text, or of words of an instruction
 	words   []string // all words of instructions, in the order of their numbers; nil if texts are bytes
 
 	// sizes for the vision network
 	tokens     int // number of tokens of a row
-	predicted  int // number of outputs of the auxiliary prediction, which follow the tokens
-	readable   int // largest number of tokens of a text that the network reads; 0 if it reads no text
+	predicted  int // number of outputs of the auxiliary prediction; they follow the tokens
+	readable   int // maximum length of a text, in tokens, for a network that reads texts; else 0
 	vocabulary int // number of tokens of the vocabulary
 }
 
-// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees the whole of each image or
-// a part.
+// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees whole images, or a part of
+// each image.
 type camera struct {
 	name       string
 	frames     int
@@ -89,7 +89,7 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 }
 
 // newImages returns the slices for readImages, with an element for each camera. An element of cropped is memory for the
-// parts that the policy sees, [rows, frames, H, W, C]. It is nil if the policy sees whole images.
+// parts that the policy sees, [rows, frames, H, W, C]. The element is nil if the policy sees whole images.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {
@@ -101,7 +101,7 @@ func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 }
 
 // readImages sets images to the part of each image that the policy sees: the middle, or a random part that is drawn
-// from b.augment. It does not copy whole images.
+// from b.augment. If the policy sees whole images, readImages does not copy them.
 func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	for i := range s.cameras {
 		c := &s.cameras[i]
@@ -145,7 +145,7 @@ func (s *observations) readText(r *reader, obs tensor.Dict, row int) ([]int32, e
 	return r.read(obs.Must(s.text).U8()[row*s.length : (row+1)*s.length])
 }
 
-// The buffers with the mean and the deviation of each number, for normalisation.
+// Names of the buffers that hold the mean and the deviation of each number, for normalisation.
 const (
 	numbersMean      = "numbers.mean"
 	numbersDeviation = "numbers.deviation"
@@ -174,7 +174,7 @@ func (s *observations) stats(p *nn.Params[float32]) (mean, deviation []float64) 
 	return p.Buffers.Must(numbersMean).F64(), p.Buffers.Must(numbersDeviation).F64()
 }
 
-// fit sets mean and deviation of each number to their values in demonstrations.
+// fit computes the mean and the deviation of each number from demonstrations.
 func (s *observations) fit(p *nn.Params[float32], obs tensor.Dict) error {
 	at := 0
 	for _, n := range s.numbers {

@@ -19,8 +19,8 @@ type batch struct {
 	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty
 }
 
-// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has one head, which
-// is parallel or iterative.
+// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. Its head is parallel or
+// iterative.
 type pass struct {
 	p      *Policy
 	rows   int // largest number of rows of a batch
@@ -34,7 +34,7 @@ type pass struct {
 	iterative iterativeHead // the same head if it is iterative, else nil
 	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
-	// set by encode
+	// The method encode sets these fields.
 	numbers  []float32 // [rows, numbers], normalised
 	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera: memory for this part; nil if the policy sees the whole image
@@ -46,7 +46,7 @@ type pass struct {
 	prefix   []int32   // the length of each prefix
 	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk, without the text
 
-	// set by scatter
+	// The method scatter sets these fields.
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 
@@ -113,8 +113,8 @@ func (x *pass) forward(b batch) error {
 	return nil
 }
 
-// encode makes a sequence for each row: the tokens of the text, the features of images and numbers, and with b.slots
-// the slots.
+// encode makes a sequence for each row: the tokens of the text, then the features of images and numbers. If b.slots is
+// true, the slots follow.
 func (x *pass) encode(b batch) error {
 	p := x.p
 	p.observed.readNumbers(x.numbers, p.params, b)
@@ -151,7 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// resetSlots sets the slots of n rows to their learnt embeddings, which are the complete slots of a parallel head.
+// resetSlots sets the slots of n rows to their learnt embeddings. A parallel head adds nothing to these.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -186,8 +186,8 @@ func (x *pass) runTrunk() error {
 		Parallel: x.p.own.ActionHead != TokensAutoregressive})
 }
 
-// scatter copies the hidden state of the last token of each prefix to x.last. If slots is true, it copies the hidden
-// states of the slots to x.slots.
+// scatter copies the hidden state of the last token of each prefix to x.last. If slots is true, it also copies the
+// hidden states of the slots to x.slots.
 func (x *pass) scatter(slots bool) {
 	h, d, width := x.trunk.Hidden(), x.p.d, x.p.slots*x.p.d
 	for row := range x.n {
@@ -243,7 +243,7 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	}
 }
 
-// gather returns the gradient of all hidden states, with dLast and dSlots at their places.
+// gather returns the gradient of all hidden states. It copies dLast and dSlots to their places, and sets the rest to 0.
 func (x *pass) gather() []float32 {
 	d, width := x.p.d, x.p.slots*x.p.d
 	dHidden := x.dHidden[:len(x.ids)*d]
@@ -279,14 +279,14 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 	}
 }
 
-// A cache holds the keys and values of the prefixes of a batch, and of the slots after them.
+// A cache holds the keys and values of the sequences of a batch: of the prefixes, and of the slots after the prefixes.
 type cache struct {
 	sequences []*lm.Sequence
 	pieces    []lm.Piece
 	slots     []int32 // input ids of the slots of a row, all lm.Given
 }
 
-// newCache makes a cache for x, whose rows have at most maxTokens tokens.
+// newCache makes a cache for x. The rows of x have at most maxTokens tokens.
 func newCache(x *pass, maxTokens int) *cache {
 	pages := x.rows * ((maxTokens + lm.PageLen - 1) / lm.PageLen)
 	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)
@@ -312,8 +312,8 @@ func (c *cache) fill(x *pass) error {
 	return x.p.trunk.Extend(x.trunk, c.pieces[:x.n]...)
 }
 
-// extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns their hidden states.
-// Parallel slots attend to each other, and the cache does not keep them.
+// extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns the hidden states of the
+// slots. Parallel slots attend to each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

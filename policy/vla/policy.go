@@ -46,7 +46,7 @@ type Policy struct {
 	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
 }
 
-// The groups of the parameters, in their order.
+// The groups of the parameters, in order.
 const (
 	visionGroup = iota // layers that make tokens of images and numbers
 	sharedGroup        // trunk, and embeddings of positions and slots
@@ -83,7 +83,7 @@ func New(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor
 	return p, nil
 }
 
-// newPolicy declares a policy, which has no memory yet.
+// newPolicy declares a policy. Its parameters have no memory yet.
 func newPolicy(cfg policy.Config, own Config, spec env.Spec) (*Policy, error) {
 	if err := checkUnused(&cfg, &own); err != nil {
 		return nil, err
@@ -137,7 +137,7 @@ func (p *Policy) addVision(vocabulary int) error {
 	return err
 }
 
-// firstGain is the gain of the initial weights of action heads. It is small, so that a new policy hardly depends on its
+// firstGain is the gain of the initial weights of action heads. It is small, so that a new policy hardly depends on the
 // observation.
 const firstGain = 0.01
 
@@ -202,7 +202,7 @@ func (p *Policy) addCritic() {
 	p.critic = p.mlp("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
-// checkUnused returns an error if a key is set that has no effect on this policy or on this action head.
+// checkUnused returns an error for a key that is set, but has no effect on this policy or action head.
 func checkUnused(c *policy.Config, own *Config) error {
 	if err := c.Valid(); err != nil {
 		return err

@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A tokensHead computes for each slot a distribution over the bins of its dimension (Kim et al. 2025,
-// arXiv:2502.19645), with the log-probs for reinforcement learning. Slots are independent given the observation.
+// A tokensHead computes a distribution over bins for each slot (Kim et al. 2025, arXiv:2502.19645). Slots are
+// independent given the observation.
 type tokensHead struct {
 	p       *Policy
 	groups  []slotGroup // the group of the bins, of the gripper, or both
@@ -15,7 +15,7 @@ type tokensHead struct {
 	scratch []float32
 }
 
-// A slotGroup holds the slots that share a layer, with their distributions.
+// A slotGroup holds the slots that share a layer, and the distributions of these slots.
 type slotGroup struct {
 	layer      *nn.Linear[float32]
 	slots      []int32   // indices of the slots in a row
@@ -52,8 +52,8 @@ func (h *tokensHead) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. g is the group of the slot, i is the slot's row in g, and index is its index in
-// [n, C·A].
+// each calls f for all slots of n rows. g is the group of the slot, i is the slot's row in g, and index is the slot's
+// index in [n, C·A].
 func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, index int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
@@ -85,8 +85,7 @@ func (g *slotGroup) row(i int) (logp, prob []float32) {
 	return g.logp[i*n : (i+1)*n], g.prob[i*n : (i+1)*n]
 }
 
-// temperature returns the divisor of the logits: the temperature of s or, if s takes the most likely actions, the
-// temperature of training.
+// temperature returns the divisor of the logits: s.temperature, or the temperature of training if s.temperature is 0.
 func (h *tokensHead) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
 		return h.p.cfg.Temperature

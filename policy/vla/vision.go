@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// sources returns the inputs of the layers that network describes. Bytes become numbers from -2 to 2, so that
-// images have about mean 0 and deviation 1. Convolutions then learn several times faster than on
-// numbers from 0 to 1.
+// sources returns the inputs of the layers that the method network describes. Bytes become numbers from -2 to 2, so
+// that images have about mean 0 and deviation 1. Convolutions then learn several times faster than on numbers from 0 to
+// 1.
 func (s *observations) sources() (all []nn.Source) {
 	for _, n := range s.numbers {
 		all = append(all, nn.Source{Name: n.name, Width: n.width})
@@ -27,8 +27,8 @@ func (s *observations) sources() (all []nn.Source) {
 }
 
 // network describes the layers that turn observations into tokens of width d, and sets the number of tokens. Each
-// camera has a grid of tokens. One more token holds all numbers and keypoints, and with vision_film or vision_words
-// also the text. The output has all tokens side by side, then the auxiliary prediction.
+// camera has a grid of tokens. One more token holds all numbers and keypoints. With vision_film or vision_words, it
+// also holds the text. The output has all tokens side by side, then the auxiliary prediction.
 func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.checkVision(c); err != nil {
 		return nn.Layer{}, err
@@ -177,7 +177,7 @@ func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...
 const filmWidth = 128
 
 // sentence describes the layers that compute features of the text, [width]. With the ReLU, one feature can depend on
-// several words together, such as a colour at the place of the object to be moved.
+// several words together.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

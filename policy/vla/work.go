@@ -29,7 +29,7 @@ type work struct {
 
 	augment   policy.Noise // of the next Evaluate; not used if Env is empty
 	evaluated int          // rows of the last call if it was Evaluate, else 0
-	predicted bool         // the log-probs of the last call include the auxiliary prediction
+	predicted bool         // whether the log-probs of the last call include the auxiliary prediction
 }
 
 // actingRows is the largest number of rows that Forward and Value compute at a time.
@@ -59,8 +59,8 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 	return w
 }
 
-// Forward implements policy.Policy. Mode Sample draws actions at the temperature of training. Mode
-// Deterministic takes the most likely actions, or draws at the temperature of evaluation if it is above 0.
+// Forward implements policy.Policy. Mode Sample draws actions at the temperature of training. If the temperature of
+// evaluation is 0, mode Deterministic takes the most likely actions. Otherwise it draws actions at this temperature.
 func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, noise policy.Noise) (policy.Act, error) {
 	w, n, err := p.begin(wk, obs)
 	if err != nil {
@@ -150,7 +150,7 @@ func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	}
 }
 
-// Value implements policy.Policy. It returns an error without a critic.
+// Value implements policy.Policy. It returns an error if there is no critic.
 func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	if p.critic == nil {
 		return tensor.Tensor{}, fmt.Errorf("policy: value: no critic: add_value_head is false")

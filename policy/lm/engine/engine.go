@@ -1,6 +1,6 @@
 // Package engine generates many texts at once with one language model. A sequence joins a running batch as soon as the
-// cache has pages for its maximum length, and leaves the batch when it ends. Answers to the same prompt that run at the
-// same time share the prompt's pages. The result of a sequence never depends on other sequences.
+// cache has pages for its maximum length, and leaves the batch when it ends. While several answers to one prompt run,
+// they share the pages of the prompt. The result of a sequence never depends on other sequences.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
@@ -27,8 +27,8 @@ type Options struct {
 	MaxRunning  int // sequences that run at the same time; default 64
 	CacheTokens int // capacity of the cache; default 16384
 	ChunkTokens int // prompt tokens in one pass; default 512
-	Threads     int // threads of a pass, which do not change results; default 1. With more than 1, call Close
-	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
+	Threads     int // threads of a pass, without effect on results; default 1. With more than 1, call Close
+	Tokens      int // only ids below Tokens are drawn, if the tokenizer has fewer ids than the model; default all
 	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Every rank has an Engine with the same
 	// options and gets the same requests. Each rank draws the tokens of some sequences.
 	Axis lm.Axis
@@ -39,10 +39,10 @@ type Request struct {
 	Prompt   []int32 // at least one token
 	Sampling Sampling
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample identifies one of
-	// its answers. Key is below 2^32 and Sample below 2^16.
+	// its answers. Key must be below 2^32, and Sample must be below 2^16.
 	Key, Sample uint64
-	// Begun is a result of GiveUp, from an engine with the same weights. This engine continues the text, with the same
-	// bits that the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.
+	// Begun is a result of GiveUp, from an engine with the same weights. This engine continues the text, with the bits
+	// that the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.
 	Begun Begun
 }
 
@@ -80,7 +80,7 @@ type Engine struct {
 	running []*sequence
 	pages   int // pages of the cache
 	use     Use
-	held    int // pages that the running sequences may need in total
+	held    int // pages that the running sequences can need in total
 
 	pieces []lm.Piece
 	rows   []int32     // rows of the pass from which a token is drawn
@@ -91,7 +91,7 @@ type Engine struct {
 	picker picker
 }
 
-// New returns an engine, or an error that names a limit that is too small.
+// New returns an engine. If a limit is too small, the error names the limit.
 func New(m *lm.Model, o Options) (*Engine, error) {
 	o.MaxRunning, o.CacheTokens = cmp.Or(o.MaxRunning, 64), cmp.Or(o.CacheTokens, 1<<14)
 	o.ChunkTokens, o.Tokens = cmp.Or(o.ChunkTokens, 512), cmp.Or(o.Tokens, m.Config.Vocab)
@@ -139,8 +139,8 @@ func (u *Use) Add(v Use) {
 // Close ends the engine's threads.
 func (e *Engine) Close() { e.work.SetThreads(1) }
 
-// Generate continues all requests and returns their results in order. It calls w while texts grow. If a request is
-// invalid, Generate returns an error that names the request, before it generates any token.
+// Generate continues all requests and returns their results in order. It calls the functions of w while texts grow. If
+// a request is invalid, Generate returns an error that names the request, before it generates any token.
 func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]Result, error) {
 	for i := range requests {
 		if err := e.check(&requests[i]); err != nil {

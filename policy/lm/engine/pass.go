@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Step runs one pass, and calls w. The pass takes the last token of every sequence that generates. It fills up with
-// tokens of other sequences that are not in the cache yet. Then every sequence whose text is entirely in the cache gets
-// its next token. Step does nothing if no sequence is running.
+// Step runs one pass, and calls the functions of w. The pass has the last token of every sequence that generates. The
+// rest of the pass is filled with uncached tokens of other sequences. Then every sequence whose text is entirely in the
+// cache gets its next token. Step does nothing if no sequence is running.
 func (e *Engine) Step(w *Watch) error {
 	if len(e.running) == 0 {
 		return nil
@@ -72,8 +72,9 @@ func (e *Engine) Step(w *Watch) error {
 	return e.leave(w.Done)
 }
 
-// draw draws the next token of each sequence in e.drawn from its logits. For each sequence it returns the token, which
-// is exact in float32, and the token's log-probability. Each tensor-parallel rank draws for some of the sequences.
+// draw draws the next token of each sequence in e.drawn. The result has two numbers for each sequence: the token and
+// the token's log-probability. Every token is exact in float32. Each tensor-parallel rank draws for some of the
+// sequences.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

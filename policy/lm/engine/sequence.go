@@ -12,7 +12,7 @@ type sequence struct {
 	request *Request
 	index   int // number of the request
 	result  *Result
-	text    []int32 // the tokens that must be in the cache before the next token is drawn: the prompt, and Begun
+	text    []int32 // tokens of the prompt and of Begun; all must be in the cache before the next token is drawn
 	prompt  *prompt
 	source  *sequence    // this sequence waits until source has computed the common prompt; nil if it need not wait
 	cache   *lm.Sequence // nil while source is set
@@ -20,9 +20,9 @@ type sequence struct {
 	last    [1]int32     // the last drawn token
 }
 
-// A prompt is shared by all sequences with the same prompt. pages is the number of shared pages, and users is the
-// number of sequences. Only full pages without the prompt's last token are shared, because each sequence recomputes
-// that token to draw the next token.
+// A prompt counts what sequences with equal prompts share. pages is the number of shared pages, and users is the number
+// of these sequences. Only full pages without the prompt's last token are shared, because each sequence recomputes that
+// token to draw the next token.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.
@@ -80,7 +80,7 @@ func (e *Engine) cacheLength(r *Request) int {
 	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
 }
 
-// length returns the maximum number of tokens of a request in the cache. The last token of its text is never in the
+// length returns the maximum number of tokens of a request in the cache. The last token of a text is never in the
 // cache.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
@@ -122,7 +122,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives each waiting sequence a fork of its source's cache, if that cache holds all tokens of the prompt except
+// fork gives a waiting sequence a fork of the cache of its source, if this cache holds all tokens of the prompt except
 // the last.
 func (e *Engine) fork() {
 	for _, s := range e.running {

@@ -240,7 +240,7 @@ func (r *reader) ropeObject(rope *lm.Rope, s *reader, maxPositions int) {
 	rope.Exact = !get(s, "truncate", true)
 }
 
-// experts reads the keys of mixtures of experts. Their names differ between families.
+// experts reads the keys of mixtures of experts. The names of these keys differ between families.
 func (r *reader) experts(c *lm.Config) lm.Experts {
 	var x lm.Experts
 	switch c.Family {

@@ -17,7 +17,7 @@ func fileName(f lm.Family, name string) string {
 var mixtralNames = strings.NewReplacer(".mlp.", ".block_sparse_moe.", ".gate_proj.", ".w1.", ".up_proj.", ".w3.",
 	".down_proj.", ".w2.")
 
-// ignored reports whether a file may have the named tensor although the model lacks it.
+// ignored reports whether a file may have the named tensor although the model does not have this tensor.
 func ignored(m *lm.Model, name string) bool {
 	headless := m.Config.Tied || m.Headless()
 	return strings.HasSuffix(name, ".rotary_emb.inv_freq") || headless && name == "lm_head.weight"

@@ -16,14 +16,14 @@ import (
 
 // SaveOptions describes how a checkpoint is written.
 type SaveOptions struct {
-	DType      tensor.DType // F32, BF16 or F16; weights are rounded to it. 0 means F32.
+	DType      tensor.DType // F32, BF16 or F16; weights are rounded to this type. 0 means F32.
 	ShardBytes int          // maximum bytes of tensors in a file, unless one tensor is larger; 0 means a single file
 	Tokens     Tokens       // for config.json
 }
 
-// Save writes a checkpoint folder for transformers: config.json and the weights, with adapters merged into them. If the
-// folder exists, Save replaces files of the same names. It removes model.safetensors or the index of an earlier save,
-// so that every reader finds the new weights.
+// Save writes a checkpoint folder for transformers: config.json and the weights. Adapters are merged into the weights.
+// If the folder exists, Save replaces files of the same names. It removes model.safetensors or the index of an earlier
+// save, so that every reader finds the new weights.
 func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	defer prefix(&err, "save model")
 	if o.DType == 0 {

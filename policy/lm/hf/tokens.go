@@ -13,13 +13,13 @@ import (
 
 // Tokens are the ids of special tokens.
 type Tokens struct {
-	BOS int   // begins a text; -1 if there is none
-	EOS []int // each ends a text
-	Pad int   // pads sequences; -1 if there is none
+	BOS int   // the token that begins a text; -1 if there is none
+	EOS []int // the tokens that end a text
+	Pad int   // the token that pads sequences; -1 if there is none
 }
 
-// ReadTokens reads the ids from config.json and, if it exists, from generation_config.json, which
-// takes precedence. An id that is missing in config.json gets the family's default.
+// ReadTokens reads the ids from config.json. If generation_config.json exists, its ids take precedence. An id that is
+// missing in config.json gets the family's default.
 func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {

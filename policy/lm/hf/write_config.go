@@ -18,8 +18,8 @@ var architectures = map[lm.Family]string{
 // dtypeNames maps types to their names in torch.
 var dtypeNames = map[tensor.DType]string{tensor.F32: "float32", tensor.BF16: "bfloat16", tensor.F16: "float16"}
 
-// FormatConfig returns the text of a config.json for c with weights of the given type. It has the
-// keys of transformers 4, which transformers 5 also reads.
+// FormatConfig returns the text of a config.json for c with weights of the given type. The text has the keys of
+// transformers 4. transformers 5 also reads these keys.
 func FormatConfig(c lm.Config, dtype tensor.DType, tokens Tokens) ([]byte, error) {
 	keys := map[string]any{
 		"architectures": []string{architectures[c.Family]}, "model_type": c.Family, "torch_dtype": dtypeNames[dtype],

@@ -80,7 +80,7 @@ func tree[T float32 | float64](x []T, parts [][]T) {
 	copy(x, parts[0])
 }
 
-// Sum replaces x by its sum over the goroutines, added as a binary tree.
+// Sum replaces x with the sum of x over the goroutines, added as a binary tree.
 func (a *Axis) Sum(x []float32) error {
 	var all [][]float32
 	for _, b := range a.exchange(tensor.FromF32(x, len(x)).Bytes()) {
@@ -167,8 +167,8 @@ func NewPipes(n int) []*Pipe {
 	return pipes
 }
 
-// NewMeshes returns a Mesh for each of size × stages goroutines. Every stage has size goroutines, which split its
-// layers and have consecutive indices in the result.
+// NewMeshes returns a Mesh for each of size × stages goroutines. Every stage has size goroutines. They split the layers
+// of the stage, and have consecutive indices in the result.
 func NewMeshes(size, stages int) []lm.Mesh {
 	meshes := make([]lm.Mesh, size*stages)
 	for s := range stages {

@@ -14,15 +14,15 @@ type AddedToken struct {
 	Special bool
 	// If SingleWord is true, the token does not match next to a letter, mark, digit or underscore.
 	SingleWord bool
-	// With LStrip, the token takes in the white space before its text; with RStrip, the white space after it. Decoding
-	// does not restore this white space.
+	// With LStrip, the token includes the white space before its text. With RStrip, it includes the white space after
+	// its text. Decoding does not restore this white space.
 	LStrip, RStrip bool
 	// If Normalized is true, Encode normalizes Content and searches for it in the normalized text. Otherwise Encode
 	// searches for Content in the original text.
 	Normalized bool
 }
 
-// A matcher finds the leftmost added token in a text. If several tokens begin at the same byte, it finds the longest.
+// A matcher finds the first added token in a text. If several tokens begin at one byte, it finds the longest of them.
 type matcher struct {
 	start [256]bool // bytes that begin a token
 	nodes []matchNode
@@ -34,7 +34,7 @@ type matchNode struct {
 	token *AddedToken // nil if no token ends here
 }
 
-// add adds a token to the trie under the given text. It replaces another token with the same text.
+// add adds a token to the trie under the given text. A token with the same text is replaced.
 func (m *matcher) add(text string, token *AddedToken) {
 	if text == "" {
 		return

@@ -6,14 +6,16 @@ import (
 	"unicode/utf8"
 )
 
-// bpe is the model: it turns a piece of text into token ids by merging neighbouring tokens. It is read-only.
+// bpe is a model of byte pair encoding. It turns a piece of text into token ids by merging neighbouring tokens. The
+// model is read-only.
 type bpe struct {
-	// bytes maps each byte to its token, or to -1 if it has none. bytes is nil unless the model is byte-level.
+	// bytes maps each byte to its token, or to -1 if the byte has no token. bytes is nil unless the model is
+	// byte-level.
 	bytes *[256]int32
 	// chars maps characters to their tokens. chars is nil if the model is byte-level.
 	chars map[string]int32
-	// pieces maps texts to tokens if the model has ignore_merges: a piece that is a token is never split. Otherwise
-	// pieces is nil.
+	// pieces maps texts to tokens. A piece that is a token is never split. pieces is nil unless the model has
+	// ignore_merges.
 	pieces map[string]int32
 	// fallback has the tokens <0x00> to <0xFF>, for the bytes of characters without a token. Missing tokens are -1.
 	// fallback is nil without byte_fallback.
@@ -36,7 +38,7 @@ type mergeTable struct {
 	slots []mergeSlot // length is a power of two; at most half of the slots are used
 	shift uint
 	ranks int
-	// lowResults has the results for all pairs of tokens below lowIDs, which are bytes in most vocabularies.
+	// lowResults has the results for all pairs of tokens below lowIDs. In most vocabularies these tokens are bytes.
 	lowResults []uint64
 	// filter is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
 	filter      []uint64
@@ -84,7 +86,7 @@ func hashOf(pair uint64) uint64 { return pair * 0x9e3779b97f4a7c15 }
 
 func pairOf(left, right int32) uint64 { return uint64(left)<<32 | uint64(right) }
 
-// slot returns the slot of a pair. If the table lacks the pair, slot returns the empty slot for it.
+// slot returns the slot of a pair. If the table lacks the pair, slot returns the empty slot for the pair.
 func (t *mergeTable) slot(pair uint64) *mergeSlot {
 	mask := len(t.slots) - 1
 	for i := int(hashOf(pair) >> t.shift); ; i++ {
@@ -106,9 +108,9 @@ func (t *mergeTable) result(left, right int32) uint64 {
 	return t.slot(pair).result
 }
 
-// symbols appends to dst the tokens of a piece before any merge: those of its bytes or characters.
+// symbols appends the tokens of a piece before any merge to dst. These are the tokens of its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
-	unknown := false // an unknown token is pending; with fuse, further unknown characters join it
+	unknown := false // an unknown token is pending; if fuse is true, further unknown characters join this token
 	flush := func() {
 		if unknown {
 			dst = append(dst, m.unknown)

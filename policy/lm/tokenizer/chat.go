@@ -14,7 +14,7 @@ type Chat struct {
 	// Messages is a JSON list of objects with "role", "content" and other keys that the template reads, such as
 	// "tool_calls". The function Messages makes such a list.
 	Messages json.RawMessage
-	// Tools is a JSON list of the functions that the model may call. It is nil if there are none.
+	// Tools is a JSON list of the functions that the model may call. Tools is nil if there are no functions.
 	Tools json.RawMessage
 	// GenerationPrompt adds the beginning of the model's answer.
 	GenerationPrompt bool
@@ -37,7 +37,8 @@ func Messages(messages ...Message) json.RawMessage {
 	return text
 }
 
-// A ChatTemplate turns conversations into the text that a model expects. Any number of goroutines may use it.
+// A ChatTemplate turns conversations into the text that a model expects. Any number of goroutines can use a
+// ChatTemplate.
 type ChatTemplate struct {
 	name   string
 	tokens config
@@ -47,7 +48,7 @@ type ChatTemplate struct {
 
 // ChatTemplate returns the named template of the tokenizer. "" means the default template. If the tokenizer has no
 // templates, the default is the first built-in format whose special tokens the tokenizer has. If there is no such
-// template, the error lists the available ones.
+// template, the error lists the available templates.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate
@@ -92,8 +93,8 @@ type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }
 
-// Render returns the text of a conversation. The text includes special tokens, so do not add others
-// when you encode it (Encoder.Encode). If a template rejects the messages, the error is a *TemplateError.
+// Render returns the text of a conversation. The text includes special tokens, so encode it with Encoder.Encode, not
+// with EncodeSequence. If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {
 		text, err = c.jinja.render(chat, c.tokens)

@@ -40,7 +40,7 @@ func tokenText(v value) string {
 	return v.text()
 }
 
-// readAddedDecoder reads an object of added tokens, whose keys are ids.
+// readAddedDecoder reads an object of added tokens. The keys of the object are ids.
 func (t *Tokenizer) readAddedDecoder(o object) {
 	for _, key := range slices.Sorted(maps.Keys(o.fields)) {
 		entry := o.get(key).object()

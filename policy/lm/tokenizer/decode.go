@@ -13,7 +13,7 @@ type decodeStep struct {
 	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old becomes a space
 	count    int    // for stripStart: maximum number of characters (old) that are removed
 	strip    bool   // for metaspaceToBlank: remove the spaces of the first token
-	fused    bool   // for stripStart: remove from the whole text, instead of from each token
+	fused    bool   // for stripStart: remove at the start of the whole text, not of each token
 }
 
 type decodeKind uint8
@@ -22,7 +22,7 @@ const (
 	byteLevelDecoder decodeKind = iota + 1 // tokens are bytes; there is no other step
 	replaceText
 	metaspaceToBlank
-	byteFallback // tokens <0xNN> are bytes; if a run of bytes is not UTF-8, each of them becomes U+FFFD
+	byteFallback // tokens <0xNN> are bytes; if a run of bytes is not UTF-8, each byte becomes U+FFFD
 	stripStart
 )
 
@@ -102,7 +102,7 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. The results of Next and End, concatenated, are the text
+// A Stream decodes ids one at a time, as they are generated. Concatenated, the results of Next and End are the text
 // that Decode or DecodeText returns.
 type Stream struct {
 	t           *Tokenizer
@@ -214,8 +214,8 @@ func (s *Stream) flush(i int) {
 	s.pass(i+1, text)
 }
 
-// passStripped removes the characters that step i may still remove from the start of text, and passes the rest to the
-// next step.
+// passStripped removes characters from the start of text, up to the maximum of step i, and passes the rest to the next
+// step.
 func (s *Stream) passStripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {
@@ -233,9 +233,9 @@ func (s *Stream) passStripped(i int, text string) {
 	s.pass(i+1, text)
 }
 
-// appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete character. Each
-// maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends (chapter 3.9). If final is true,
-// an incomplete character counts as ill-formed, too.
+// appendCharacters appends the whole characters of text, in UTF-8, to dst. It returns the bytes of an incomplete
+// character at the end. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends
+// (chapter 3.9). If final is true, an incomplete character counts as ill-formed, too.
 func appendCharacters(dst, text []byte, final bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {
@@ -254,8 +254,8 @@ func appendCharacters(dst, text []byte, final bool) (out, rest []byte) {
 	return dst, append(text[:0], text[at:]...)
 }
 
-// subpart returns the length of the longest prefix of b that is the beginning of a character. The
-// length is at least 1. b does not begin with a whole character.
+// subpart returns the length of the longest prefix of b that is the beginning of a character. The length is at least 1.
+// b must not begin with a whole character.
 func subpart(b []byte) int {
 	n := 1
 	for n < len(b) && n < utf8.UTFMax && !utf8.FullRune(b[:n]) {

@@ -24,7 +24,7 @@ func (t *Tokenizer) Encode(text string) []int32 {
 }
 
 // EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around a sequence. Often
-// these are only the token that begins a sequence.
+// this is only one token, at the beginning.
 func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
 }
@@ -41,7 +41,7 @@ func (e *Encoder) Encode(dst []int32, text string) []int32 {
 }
 
 // encodeParts appends the ids of the added tokens that m finds in text. It calls encode for each part between added
-// tokens, with first = true if text begins with the part.
+// tokens. first is true if text begins with the part.
 func encodeParts(dst []int32, m *matcher, text string,
 	encode func(dst []int32, part string, first bool) []int32) []int32 {
 	if m.empty() {
@@ -128,7 +128,7 @@ func (c *cache) get(hash uint64, word string) ([]int32, bool) {
 	return nil, false
 }
 
-// slot returns the slot of a word. If the cache lacks the word, slot returns the empty slot for it.
+// slot returns the slot of a word. If the cache lacks the word, slot returns the empty slot for the word.
 func (c *cache) slot(hash uint64, word string) *cacheSlot {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash; ; i++ {

@@ -15,8 +15,8 @@ type format struct {
 	// inst puts each message of the user between [INST] and [/INST]. The system message goes into the
 	// first message of the user.
 	inst bool
-	// header is the text before the role, body the text after the role, and end the text after the content. They are
-	// empty if inst is true.
+	// header is the text before the role, body is the text after the role, and end is the text after the content. All
+	// three are empty if inst is true.
 	header, body, end string
 	trim              bool // remove white space around contents
 }

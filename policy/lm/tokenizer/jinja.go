@@ -25,8 +25,8 @@ type jinja struct {
 	template *exec.Template
 }
 
-// maxTemplate is the maximum length of a source in bytes, and maxBrackets the maximum depth of its brackets. The limits
-// are necessary because gonja's parser is recursive. The largest published templates have about 30,000 bytes.
+// maxTemplate is the maximum length of a source in bytes, and maxBrackets is the maximum depth of its brackets. The
+// limits are necessary because gonja's parser is recursive. The largest published templates have about 30,000 bytes.
 const (
 	maxTemplate = 1 << 17
 	maxBrackets = 1000
@@ -78,7 +78,7 @@ func brackets(source string) int {
 	return deepest
 }
 
-// recoverAs turns a panic of gonja, which invalid templates can cause, into an error.
+// recoverAs turns a panic of gonja into an error. Invalid templates can cause panics.
 func recoverAs(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("the template engine: %v", p)

@@ -168,7 +168,7 @@ func items(v *exec.Value) list {
 	return l
 }
 
-// toJSON is Python's json.dumps with ensure_ascii=False, which chat templates expect.
+// toJSON is Python's json.dumps with ensure_ascii=False, as chat templates expect.
 func toJSON(_ *exec.Evaluator, in *exec.Value, args *exec.VarArgs) *exec.Value {
 	if in.IsError() {
 		return in

@@ -10,7 +10,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// methods returns Python's methods of texts and mappings that do not change a value.
+// methods returns the methods that Python has for texts and mappings, without methods that change a value.
 func methods() exec.Methods {
 	m := builtins.Methods
 	m.Str = exec.NewMethodSet(textMethods())

@@ -4,11 +4,11 @@ import "strings"
 
 // plainSource rewrites a template into the subset of Jinja that gonja parses:
 //
-//   - gonja supports only one conditional expression in a tag, outside of brackets. Others, such as in
-//     f(a if b else c), become ((b) and [a] or [c])[0], which also evaluates only one branch.
-//   - gonja rejects a line end before the name of a tag. plainSource removes it.
-//   - gonja removes the spaces before a statement even if text precedes it on its line. plainSource adds a plus sign to
-//     such a tag, which keeps the spaces.
+//   - gonja supports only one conditional expression in a tag, outside of brackets. Any other expression a if b else c
+//     becomes ((b) and [a] or [c])[0]. This also evaluates only one branch.
+//   - gonja rejects a line end before the name of a tag. plainSource removes the line end.
+//   - gonja removes the spaces before a statement even if the line has text before the spaces. plainSource adds a plus
+//     sign to such a tag, so that gonja keeps the spaces.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -52,8 +52,8 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether text, the whole text before a statement, ends in a line of only spaces or does not end in
-// a space.
+// startsLine reports whether text ends in a line of only spaces, or does not end in a space. text is the whole text
+// before a statement.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'

@@ -14,7 +14,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A list is a list in a template. Unlike gonja's own lists, it supports the index -1 if it has only one item.
+// A list holds the items of a list in a template. Unlike gonja's own lists, a list with one item supports the index -1.
 type list []any
 
 // GetItem returns the item at an index. A negative index counts from the end.
@@ -35,7 +35,7 @@ var none = (*struct{ null bool })(nil)
 
 func isNone(v *exec.Value) bool { return v.IsNil() && v.Interface() == any(none) }
 
-// A bigNumber is a whole number beyond int. Templates can only print it.
+// A bigNumber is a whole number that does not fit into an int. Templates can only print it.
 type bigNumber struct{ digits string }
 
 func (n bigNumber) String() string { return n.digits }

@@ -14,7 +14,7 @@ type merger struct {
 	places     []int32 // places of the merges of one rank
 	symbols    []int32 // the tokens of a piece that is merged in windows
 	window     window  // the window whose tokens are being written
-	nextWindow window  // the window after it
+	nextWindow window  // the next window
 }
 
 const (
@@ -77,7 +77,7 @@ type window struct {
 
 // mergeWindows merges a long piece in overlapping windows. It switches from one window to the next at a token that both
 // windows have at the same place. The result is the same as without windows, because each pair of neighbouring tokens
-// is inside one window. If two windows have no common token, which is rare, mergeWindows merges the whole piece at
+// is inside one window. In the rare case that two windows have no common token, mergeWindows merges the whole piece at
 // once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)

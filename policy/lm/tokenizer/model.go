@@ -87,7 +87,7 @@ func (t *Tokenizer) placeTokens(v value) bool {
 	return true
 }
 
-// readBytes prepares a byte-level model, whose vocabulary writes bytes as letters.
+// readBytes prepares a byte-level model. The vocabulary of such a model writes bytes as letters.
 func (t *Tokenizer) readBytes(o object, ignoreMerges bool) {
 	m := &t.model
 	m.bytes = new([256]int32)
@@ -136,7 +136,7 @@ func (t *Tokenizer) readChars(o object, ignoreMerges bool) {
 	}
 }
 
-// readMerges reads the merges. Each merge is a pair of tokens, or, in older files, a text of two tokens with a space
+// readMerges reads the merges. Each merge is a pair of tokens. In older files, it is a text of two tokens with a space
 // between them.
 func (t *Tokenizer) readMerges(v value) []merge {
 	var texts []string
@@ -183,7 +183,7 @@ func (t *Tokenizer) readMerges(v value) []merge {
 	return merges
 }
 
-// mergesInWords reports whether ▁ is a token and no merge joins it to a character before it.
+// mergesInWords reports whether ▁ is a token and no merge joins ▁ to a character before it.
 func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	if _, ok := t.ids[metaspace]; !ok {
 		return false
@@ -210,8 +210,8 @@ func byteLetter(b byte) rune {
 	return rune(b)
 }
 
-// lettersToBytes appends to dst the byte of each letter in text: the inverse of byteLetter. It returns
-// false if the text has another character.
+// lettersToBytes appends to dst the byte of each letter in text: the inverse of byteLetter. It returns false if text
+// has a character that is not the letter of a byte.
 func lettersToBytes(dst []byte, text string) ([]byte, bool) {
 	for _, r := range text {
 		switch {

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A normalizer is a step that changes text before it is split. Only the fields of one kind of step are set.
+// A normalizer is a step that changes a text before the text is split. Only the fields of one kind of step are set.
 type normalizer struct {
 	form     *norm.Form // a Unicode normal form
-	prepend  string     // put before a text unless it is empty
+	prepend  string     // put before a text that is not empty
 	old, new string     // old is replaced by new everywhere
 }
 

@@ -131,9 +131,9 @@ func (c *classes) lineEnds(s string, n int) int {
 	return n
 }
 
-// blanks returns the length of the first piece of s, which begins with a run of white space. If lines is true
-// and the run has line ends, the piece ends after the last line end. Otherwise the piece is the whole run if
-// the run has one character or ends the text. In all other cases, the piece is the run without its last character.
+// blanks returns the length of the first piece of s. s must begin with a run of white space. If lines is true and the
+// run has line ends, the piece ends after the last line end. Otherwise the piece is the whole run if the run has one
+// character or ends the text. In all other cases, the piece is the run without its last character.
 func (c *classes) blanks(s string, lines bool) int {
 	n, last, line := 0, 0, 0 // ends of the run, of the run without its last character, and of the last line end
 	for n < len(s) {

@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Tokenizer turns text into token ids and back. It is read-only: any number of goroutines may use
-// it.
+// A Tokenizer turns text into token ids and back. It is read-only, so any number of goroutines can use it.
 type Tokenizer struct {
 	added      []AddedToken // by id
 	raw        matcher      // finds added tokens in the original text
@@ -31,7 +30,7 @@ type Tokenizer struct {
 
 // A token is the data for decoding an id.
 type token struct {
-	text string // text in the file; for an ordinary token of a byte-level model, its bytes instead
+	text string // text in the file; for an ordinary token of a byte-level model: the bytes
 	kind tokenKind
 }
 

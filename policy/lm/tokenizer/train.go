@@ -20,8 +20,8 @@ type Training struct {
 	Pattern string
 	// MinCount is at least 1. A pair is merged only if it occurs at least MinCount times.
 	MinCount int
-	// Special are the special tokens, which get the highest ids. Texts are split at special tokens, so no merge
-	// contains a special token.
+	// Special are the special tokens. They get the highest ids. Texts are split at special tokens, so no merge contains
+	// a special token.
 	Special []string
 	// BOS, EOS and Pad are special tokens, or empty. If AddBOS is true, BOS is put before every sequence.
 	BOS, EOS, Pad string

@@ -40,7 +40,7 @@ func readValue(r *reader, text []byte) value {
 	return value{r, "", text}
 }
 
-// fail sets the error of the reader, unless it has one.
+// fail sets the error of the reader, unless the reader already has one.
 func (v value) fail(want string) {
 	if v.reader.err == nil {
 		at := v.at
@@ -151,7 +151,7 @@ func (o object) textOr(key, fallback string) string {
 	return fallback
 }
 
-// oneOf returns a text field, which must be one of texts. If the field is null, it returns texts[0].
+// oneOf returns a text field. The text must be one of texts. If the field is null, oneOf returns texts[0].
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// writeFiles writes the files of a trained tokenizer. It writes merges as texts, which old and new
-// programs read.
+// writeFiles writes the files of a trained tokenizer. It writes merges as texts, so that old and new programs can read
+// the files.
 func writeFiles(dir string, o *Training, vocab []string, merges [][2]int32) error {
 	texts := make([]string, len(merges))
 	for i, m := range merges {
@@ -67,7 +67,7 @@ func writeFiles(dir string, o *Training, vocab []string, merges [][2]int32) erro
 		field{"tokenizer_class", "PreTrainedTokenizerFast"}))
 }
 
-// postProcessor returns the post-processor, which adds BOS before sequences if o.AddBOS is true.
+// postProcessor returns the post-processor. If o.AddBOS is true, the post-processor adds BOS before sequences.
 func postProcessor(o *Training, firstSpecial int, byteLevel ordered) any {
 	for i, s := range o.Special {
 		if !o.AddBOS || s != o.BOS {
