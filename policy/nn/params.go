@@ -21,12 +21,11 @@ type Params[T Float] struct {
 	Grad   []T
 	Fields []Field // in the order of the layout
 	Groups []Group // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
-	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
-	// with the weights.
+	// Buffers are saved and sent with the weights, but are not trained. Observation statistics (F64) are an example.
 	Buffers tensor.Dict
 
 	index   map[string]int   // index in Fields, by name
-	slices  map[string]Slice // by name of parameter or frozen weight; without an entry the tensor is whole
+	slices  map[string]Slice // by the name of a parameter or a frozen weight; a tensor without an entry is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField

@@ -230,7 +230,7 @@ func (v *vector) tanh() {
 	v.set(1, v.f(1))
 	v.of("VSUBPS", 4, 1, v.r(4))
 	v.where(8, 6, v.r(4))
-	v.logic("VPOR", 0, 6, v.r(7)) // also in the lower branch, where -0 + 0 was 0
+	v.logic("VPOR", 0, 6, v.r(7)) // restore the sign, also of a -0 that the lower branch made 0
 }
 
 // exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large

@@ -27,7 +27,7 @@ func transformer() *asm {
 	return file
 }
 
-// fused writes a function with this body, after loads of the constants that stay in registers.
+// fused writes a function that loads constants into registers, and then runs the code that body writes.
 func (a *asm) fused(w width, c *constants, name, params string, body func(v *vector)) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	body(v)
@@ -41,7 +41,7 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 // after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is the number of elements of a row that are processed at a time, in one or two vectors, if a sum has lanes.
+// chunk is the number of elements of a row that functions with sums process at a time. A chunk has one or two vectors.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
@@ -54,7 +54,8 @@ func (v *vector) fields(name string, pairs ...string) {
 	}
 }
 
-// splitRow prepares columns for rows of n elements. n is in CX, which splitRow overwrites.
+// splitRow sets the registers that the method columns reads, for rows of n elements. n is in CX, which splitRow
+// overwrites.
 func (v *vector) splitRow(vectors int) {
 	v.op("MOVQ", "CX", rest)
 	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
