@@ -18,8 +18,8 @@ type DemoConfig struct {
 	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md). Empty, the default, means no
 	// demonstrations.
 	LoadPath string `yaml:"load_path"`
-	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation: it does
-	// not learn from these last episodes, and measures its loss on them. Default 0. (+)
+	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation. These are
+	// the last episodes: embodied_bc measures its loss on them, but does not learn from them. Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
@@ -105,7 +105,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
 		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
-	last := lastOfEpisodes(demos) // below it becomes the last transition of each chunk
+	last := lastOfEpisodes(demos) // the loop below changes it to the last transition of each chunk
 	for t, end := range last {
 		last[t] = min(t+c-1, end)
 	}

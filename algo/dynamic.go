@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Resampler is an Algorithm that may replace parts of a rollout by parts of later rollouts before it trains.
+// A Resampler is an Algorithm that can replace parts of a rollout by parts of later rollouts before training.
 type Resampler interface {
 	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. Resample
-	// reports whether another rollout is needed; all replicas report the same. If an update may use several rollouts,
+	// reports whether another rollout is needed; all replicas report the same. If an update can use several rollouts,
 	// Resample sets rollout to the parts chosen so far, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
@@ -126,7 +126,7 @@ func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 	}
 }
 
-// informative reports whether the scores of the group of episode k differ.
+// informative reports whether the scores in the group of episode k differ.
 func (e *episodes) informative(k, size int) bool {
 	return differ(e.groupOf(k, size))
 }

@@ -26,8 +26,8 @@ func newGradNorm(p *nn.Params[float32]) gradNorm {
 	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the gradient, which must be final. n.squares sums
-// all other blocks.
+// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the gradient. These elements must be final.
+// n.squares sums all other blocks.
 func (n *gradNorm) sumFinal(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)

@@ -37,9 +37,8 @@ import (
 //	18. running statistics of observations, frozen until then                     addObservations
 //	19. explained variance, and the other metrics                                 metrics
 //
-// GRPO and REINFORCE++ differ in 2 and 3 (NewGRPO, NewReinforce). A2C, loss_type a2c, is one step
-// per rollout along the policy gradient. loss_type decoupled_actor_critic is for rollouts of older
-// policies (Decoupled).
+// GRPO and REINFORCE++ differ in 2 and 3 (NewGRPO, NewReinforce). A2C (loss_type a2c) takes one step per rollout along
+// the policy gradient. loss_type decoupled_actor_critic is for rollouts of older policies (Decoupled).
 //
 // Metrics, over all replicas:
 //

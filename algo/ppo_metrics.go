@@ -71,7 +71,7 @@ func (p *PPO) Loss(m Metrics) float64 {
 		term(p.cfg.ValueLossCoef, "critic/value_loss") - term(p.cfg.EntropyBonus, "actor/entropy_loss")
 }
 
-// addClip adds the metrics of the ratio and its clip. PolicyGradient has none.
+// addClip adds the metrics of the ratio and its clip. PolicyGradient has no such metrics.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {

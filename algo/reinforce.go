@@ -1,7 +1,8 @@
 package algo
 
-// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a critic and (except with
-// use_reinpp_baseline) without groups. It differs from PPO in these details; the function on the right computes each:
+// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate without a critic. It also has no
+// groups, unless use_reinpp_baseline is set. It differs from PPO in these details; the function on the right computes
+// each:
 //
 //  1. the score of an episode is the return of all its steps                 Reinforce
 //  2. minus the mean score of its group, with use_reinpp_baseline            reinforce

@@ -8,8 +8,8 @@ import (
 )
 
 // sequences are the training samples of a recurrent policy: the steps of each environment in a rollout, cut into pieces
-// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the rollout
-// recorded at its first step.
+// of equal length. Sequence q is piece q/N of environment q%N. A sequence begins with the hidden state that the rollout
+// recorded at the first step of the sequence.
 type sequences struct {
 	length int // steps of a sequence
 	envs   int // N

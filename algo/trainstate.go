@@ -58,7 +58,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	return t, nil
 }
 
-// newShare returns a training state that updates only p.Data[lo:hi]. The caller sets squares.
+// newShare returns a training state that updates only p.Data[lo:hi]. The caller must set the field squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
 	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {
