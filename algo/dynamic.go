@@ -67,8 +67,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups replaces each of n groups that is not informative. The replacement is the next of m new groups that is
-// informative. replaceGroups stops when no new group is left.
+// replaceGroups replaces each of n groups that is not informative. The replacement is the next informative group of m
+// new groups. replaceGroups stops when no new group is left.
 func replaceGroups(n, m int, informative, newInformative func(g int) bool, replace func(group, newGroup int)) {
 	from := 0 // the next new group
 	for to := range n {

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trainState is a network in training: its parameters, the gradient with its sum over the replicas and its norm, and
-// the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
+// A trainState is a network in training: the parameters, the gradient and its sum over the replicas, the norm of this
+// sum, and the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam

@@ -98,7 +98,7 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
 	y       [][]T // the output of each layer, after the activation
-	dy      [][]T // the gradient of the output of each layer, after its norm
+	dy      [][]T // the gradient of the output of each layer, or of the norm that follows the layer
 	norms   []*BatchRenormWork[T]
 	dx      []T // the gradient of the output of the first norm
 	scratch []T
