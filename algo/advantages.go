@@ -7,7 +7,7 @@ import (
 )
 
 // An estimator computes the advantages and returns of a rollout. It fills adv and ret, [T·N], for all samples whose
-// weight is not 0. It may set more weights to 0.
+// weight is not 0. It can set more weights to 0.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.

@@ -22,7 +22,7 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
-// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, the name is RLinf's
+// Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string

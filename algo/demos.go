@@ -90,7 +90,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
 // fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
 // follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
-// sum over these transitions. Its next observations, terminated and truncated are from the last of these transitions.
+// sum over these transitions. The chunk takes the next observations, terminated and truncated from the last of these
+// transitions.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)

@@ -264,8 +264,8 @@ func (p *PPO) minibatch(iteration, m int) error {
 	return err
 }
 
-// loss evaluates the gathered micro-batch, and returns the gradient of its share of the mean loss
-// over all replicas:
+// loss evaluates the gathered micro-batch. It returns the gradient of the micro-batch's share of the loss, which is a
+// mean over all replicas:
 //
 //	L = surrogate + kl_beta·KL + value_loss_coef·value loss - entropy_bonus·H
 func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error) {

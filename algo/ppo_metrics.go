@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// clipMetrics and proximalMetrics are RLinf's names of the metrics from ratio to clipFraction, for the clipped loss and
-// for the decoupled loss.
+// clipMetrics and proximalMetrics are RLinf's names of the metrics with the indices ratio to clipFraction. clipMetrics
+// is for the clipped loss, and proximalMetrics is for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}

@@ -13,8 +13,8 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
-// reinforce returns the estimator of adv_type reinpp. If baseline is set, it subtracts the mean score of the group from
-// the advantages. The returns include the penalty of weight beta, but not the baseline.
+// reinforce returns the estimator of adv_type reinpp. If baseline is set, the estimator subtracts the mean score of the
+// group from the advantages. The returns include the penalty of weight beta, but not the baseline.
 func reinforce(g groups, baseline bool, beta float64) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {

@@ -16,8 +16,8 @@ type sequences struct {
 	order  []int32
 }
 
-// newSequences cuts rollouts of the given steps into sequences of the given length; length 0 means
-// the whole rollout. It returns nil for a policy without a hidden state.
+// newSequences cuts rollouts of the given number of steps into sequences of the given length. A length of 0 means the
+// whole rollout. It returns nil for a policy without a hidden state.
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
 	if policy.HiddenLen(pol) == 0 {
 		if length != 0 {

@@ -53,8 +53,9 @@ func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 // A ConvWork is working memory for the windows of a few images. Convolutions that run one after the other can share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is the maximum number of elements of the windows that are in memory at a time, unless a single image
-// has more. In float32 they take 128 KiB, which fit in the second-level cache with weights and gradients.
+// windowElements is the maximum number of elements in memory for windows. The windows of a single image can have more.
+// In float32, windowElements elements take 128 KiB. They fit in the second-level cache together with weights and
+// gradients.
 const windowElements = 32 << 10
 
 // fit makes w large enough for c.

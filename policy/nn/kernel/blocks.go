@@ -55,7 +55,7 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one part of a Product, with the bits that Product computes for this part. index is from 0 to
+// ProductPart computes one part of a Product. The bits do not depend on the number of parts. index is from 0 to
 // parts-1. Several Multipliers can compute parts at the same time.
 func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
@@ -325,8 +325,8 @@ func packTransposed(dst, b []float32, step, depth, w int) {
 // value of the element and runs over the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
-// GradientPart computes one part of a Gradient, with the bits that Gradient computes for this part. For index and parts
-// see ProductPart.
+// GradientPart computes one part of a Gradient. The bits do not depend on the number of parts. For index and parts see
+// ProductPart.
 func (x *Multiplier) GradientPart(index, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)

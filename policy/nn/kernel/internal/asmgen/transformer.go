@@ -421,8 +421,8 @@ func (v *vector) hide(i int, other string) {
 	}
 }
 
-// eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole
-// chunks. R11 holds the length in bytes.
+// eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole chunks. R11 holds the
+// length of the row in bytes.
 func (v *vector) eachChunk(tag string, body func(h int, at string)) {
 	v.op("XORQ", index, index)
 	v.label(tag)
