@@ -280,7 +280,7 @@ func (r *Replay) save(d *tensor.Dict) {
 	}
 }
 
-// load restores the state from save.
+// load restores the state that save added to d.
 func (r *Replay) load(d tensor.Dict) error {
 	cursor, ok := d.Get("replay.cursor")
 	if !ok || !cursor.SameShape(r.cursor) {

@@ -30,8 +30,8 @@ type TextConfig struct {
 	// is larger. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated leaves truncated answers, which did not end with a stop token, out of training. Their rewards stay
-	// in the means of their groups. Default false.
+	// MaskTruncated leaves truncated answers out of training: answers that did not end with a stop token. Their rewards
+	// stay in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 

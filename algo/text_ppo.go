@@ -121,7 +121,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 }
 
 // Resample replaces groups whose rewards are all equal. The replacements are groups of later batches whose rewards
-// differ. It sets batch to the groups chosen so far. n is the number of earlier batches of this update. Resample
+// differ. Resample sets batch to the groups chosen so far. n is the number of earlier batches of this update. Resample
 // reports whether another batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does
 // nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {

@@ -49,8 +49,8 @@ type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of the unitWork. x must not change before Backward.
 	Forward(b *Batch[T], x []T) []T
 	// Backward adds the gradients of the last Forward. dy is the gradient of the output, and Backward may overwrite it.
-	// Unless dx is nil, Backward sets dx to the gradient of x. It calls ready for ranges whose gradients are complete,
-	// from the last parameters to the first.
+	// Unless dx is nil, Backward sets dx to the gradient of x. Backward calls ready for ranges whose gradients are
+	// complete, from the last parameters to the first.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 

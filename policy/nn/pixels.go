@@ -1,7 +1,6 @@
 package nn
 
-// pixels converts the frames of a scene to one image, which has the channels of all frames. Frames have bytes, and the
-// image has numbers.
+// pixels converts frames of bytes to one image of numbers. The image has the channels of all frames.
 type pixels[T Float] struct {
 	frames  int
 	frame   Image

@@ -157,8 +157,8 @@ func (v *vector) widen(from, lo, hi int) {
 	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
 }
 
-// foldDoubles adds the sixteen float64 in register 0 and the next registers, halves first. The sum is in X0. Register 1
-// is scratch.
+// foldDoubles adds up sixteen float64, which begin in register 0. Each step adds the two halves. The sum is in X0.
+// Register 1 is scratch.
 func (v *vector) foldDoubles() {
 	if v.w.masks() {
 		v.op("VADDPD", "Z1", "Z0", "Z0")
@@ -174,8 +174,8 @@ func (v *vector) foldDoubles() {
 	v.op("VADDSD", "X1", "X0", "X0")
 }
 
-// fold reduces sixteen lanes to one by op, halves first. The lanes are in register i, and in i+1 if they take two
-// vectors. The result is in the first lane of X<i>. The last argument is a scratch register.
+// fold reduces sixteen lanes to one by op. Each step combines the two halves. The lanes are in register i, and in i+1
+// if they take two vectors. The result is in the first lane of X<i>. The last argument is a scratch register.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
