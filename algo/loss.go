@@ -27,8 +27,8 @@ type ValueSums struct {
 }
 
 // ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0. If clip > 0,
-// ValueLoss is the larger of two losses: for value, and for value clipped to oldValue ± clip (Engstrom et al. 2020,
-// arXiv:2005.12729, §3):
+// ValueLoss is the larger of two losses: the loss of value, and the loss of value clipped to oldValue ± clip (Engstrom
+// et al. 2020, arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
 //	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))

@@ -35,7 +35,7 @@ type SFTSetup struct {
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh          // the ranks over which the model is sharded
-	Recompute  int              // number of layers that backward passes recompute, see lm.Model.NewRecomputing; changes no bit
+	Recompute  int              // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil means Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil means tensor.Heap

@@ -66,7 +66,7 @@ type TextSetup struct {
 	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks over which the models are sharded
-	Recompute  int     // number of layers that backward passes recompute, see lm.Model.NewRecomputing; changes no bit
+	Recompute  int     // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it

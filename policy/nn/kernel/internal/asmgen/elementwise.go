@@ -171,8 +171,8 @@ const (
 	ln2Lo   = math.Ln2 - ln2Hi // n·ln2Hi is exact for |n| < 2^14
 )
 
-// expReduced splits x = n·ln 2 + r. x is in register 0. The results are r in register 0, magic+n in register 2, and e^r
-// - 1 = r²·q(r) + r in register 4. Registers 3 and 5 are scratch.
+// expReduced splits x = n·ln 2 + r. x is in register 0. The results are r in register 0, magic+n in register 2, and
+// r²·q(r) + r = e^r - 1 in register 4. Registers 3 and 5 are scratch.
 //
 // q is the polynomial of degree 5 that interpolates (e^r-1-r)/r² at the Chebyshev nodes of ±ln 2/2.
 func (v *vector) expReduced() {
