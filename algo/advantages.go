@@ -7,7 +7,7 @@ import (
 )
 
 // An estimator computes the advantages and returns of a rollout. It fills adv and ret, [T·N], for all samples whose
-// weight is not 0. It may set more weights to 0.
+// weight is not 0. It can set more weights to 0.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.
@@ -18,8 +18,8 @@ type experience struct {
 	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
 }
 
-// advantages computes the advantages and returns of rollouts. It also computes the weights of samples, unless all are
-// 1.
+// advantages computes the advantages and returns of rollouts. It also computes the weights of samples, unless all
+// weights are 1.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -114,7 +114,7 @@ func standardise(adv, weight []float32, sums *[3]float64, r Replicas) error {
 	return nil
 }
 
-const normEps = 1e-5 // added to the deviation of advantages, as RLinf does
+const normEps = 1e-5 // added to the deviation of advantages, as in RLinf
 
 // standard returns the shift and the factor that give n numbers mean 0 and (unbiased) deviation 1.
 // sum and sq are the sums of the numbers and of their squares.

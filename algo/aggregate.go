@@ -5,8 +5,8 @@ import "fmt"
 // Values of Config.LossAggFunc: how the losses of samples are combined.
 const (
 	TokenMean        = "token-mean"          // the mean over all samples that count
-	SeqMeanTokenSum  = "seq-mean-token-sum"  // the mean over episodes of each episode's sum
-	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of each episode's mean
+	SeqMeanTokenSum  = "seq-mean-token-sum"  // the sum over each episode, then the mean over episodes
+	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over each episode, then the mean over episodes
 )
 
 // CountSamples returns the number of samples that count, and the number of sequences with a sample that counts. A
@@ -32,7 +32,7 @@ func CountSamples(counted []int, sequenceOf []int32, weight []float32) (samples,
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
-// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. sequenceOf, weight and counted are as in
+// RLinf's scaling of embodied losses by valid steps is seq-mean-token-mean. sequenceOf, weight and counted are as in
 // CountSamples. Weights of 0 stay 0.
 func Aggregate(weight []float32, sequenceOf []int32, counted []int, kind string, samples, sequences float64) {
 	if kind == TokenMean {

@@ -9,8 +9,8 @@ import (
 
 // An Algorithm trains a policy on rollouts. It communicates with other ranks only through Replicas.
 type Algorithm interface {
-	// Prepare adds to rollout the tensors that Update needs: advantage and return, [T,N] for T
-	// steps of N environments. It may read statistics of all replicas.
+	// Prepare adds to rollout the tensors that Update needs: advantage and return, [T,N] for T steps of N environments.
+	// It can sum statistics over all replicas.
 	Prepare(rollout *tensor.Dict) error
 	// Update trains on a prepared rollout. It returns metrics, which are the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
@@ -22,7 +22,7 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
-// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, the name is RLinf's
+// Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
@@ -44,7 +44,7 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 
 // Loss returns the mean loss of algorithm a in the update with the metrics m. If a has a method Loss(Metrics) float64,
 // this method computes the loss. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without
-// NAME/val_loss; ok is false if m has no such metric.
+// NAME/val_loss; ok is false if there is nothing to sum.
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true
@@ -75,7 +75,7 @@ type Replicas interface {
 
 // A GradientStream sums one flat gradient over the replicas while the backward pass still fills it.
 type GradientStream interface {
-	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range may start.
+	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range can start.
 	Ready(lo, hi int)
 	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Wait calls
 	// onSummed for each summed range, usually while the range is in the cache. onSummed may be nil.
@@ -123,7 +123,7 @@ func (p Progress) Report(work string, done, total int) {
 	}
 }
 
-// The names of work that algorithms report to Progress, with the units.
+// The names that Progress receives for the kinds of work, each with its unit.
 const (
 	workUpdate     = "update"     // micro-batches or texts
 	workEvaluation = "evaluation" // texts

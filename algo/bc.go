@@ -16,10 +16,10 @@ import (
 //  1. the loss -log π(a|s), or with add_q_head the squared error of the policy's
 //     most likely action, because a squashed distribution gives no likelihood to
 //     actions at the bounds of the box                                              LikelihoodLoss, ActionLoss
-//  2. the loss of predicted later observations, in the same update                  policy.Foreseer
+//  2. the loss of predictions of later observations, in the same update             policy.Foreseer
 //  3. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
-// The policy's critic does not learn. An algorithm that explores may begin with the weights of BC (runner.ckpt_path).
+// The policy's critic does not learn. An algorithm that explores can begin with the weights of BC (runner.ckpt_path).
 // For such an algorithm, actor.model.learn_std false keeps the policy's deviations.
 //
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,

@@ -76,8 +76,8 @@ type Config struct {
 	// uses kl in environments.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
 	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is the mean over all samples.
-	// seq-mean-token-mean is the mean over episodes of each episode's mean, so that short and long episodes have the
-	// same weight. seq-mean-token-sum is the mean over episodes of each episode's sum.
+	// seq-mean-token-mean is the mean over each episode, then the mean over episodes, so that short and long episodes
+	// have the same weight. seq-mean-token-sum is the sum over each episode, then the mean over episodes.
 	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
@@ -86,8 +86,8 @@ type Config struct {
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
 	// SequenceLength is the number of successive steps of an environment that a recurrent policy (rnn_policy) learns
 	// from at once. Its gradient goes back through these steps, and the hidden state before them is a constant. The
-	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
-	// iteration. (+)
+	// steps of an iteration and actor.micro_batch_size must be multiples of SequenceLength. 0, the default, means all
+	// steps of the iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL is a limit of approx_kl: an update ends on all actors after an epoch whose mean approx_kl exceeds
 	// TargetKL. 0, the default, means no limit. (+)
@@ -115,11 +115,11 @@ type Config struct {
 	// RecomputeLogprobs clips the probability ratio around the policy before the update. This takes one more forward
 	// pass. If the component "inference" is placed, it makes this pass. With false, the default, the clip is around the
 	// policy that took the actions, which may be older. With false and decoupled_actor_critic, the clip is around an
-	// interpolated policy: for a rollout that is d iterations old, d/(d+1) of the way from the policy that took the
-	// actions to the policy in training.
+	// interpolated policy. For a rollout that is d iterations old, this policy is d/(d+1) of the way from the policy
+	// that took the actions to the policy in training.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType is the unit whose log-probs are summed into one probability ratio. With chunk_level it is a chunk of
-	// actions, with action_level (default) an action, with token_level a dimension of an action.
+	// LogProbType is the unit whose log-probs are summed into one probability ratio. The unit is a chunk of actions
+	// with chunk_level, an action with action_level (default), and a dimension of an action with token_level.
 	LogProbType string `yaml:"logprob_type"`
 	// EntropyType is the unit whose entropies are summed, with the same values as LogProbType. EntropyBonus weighs the
 	// mean of these sums. Default: the value of LogProbType.
@@ -347,7 +347,8 @@ type OptimConfig struct {
 	// optimiser's moments are reset. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 	// UseDistributedOptimizer shards the optimiser of a language model over the replicas: each replica keeps the
-	// moments of its shard, and updates only this shard. It changes no result. Other models ignore it. Default false.
+	// moments of its shard, and updates only this shard. This changes no result. Other models ignore this key. Default
+	// false.
 	UseDistributedOptimizer bool `yaml:"use_distributed_optimizer"`
 }
 

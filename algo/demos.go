@@ -18,8 +18,8 @@ type DemoConfig struct {
 	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md). Empty, the default, means no
 	// demonstrations.
 	LoadPath string `yaml:"load_path"`
-	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation: it does
-	// not learn from these last episodes, and measures its loss on them. Default 0. (+)
+	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation. These are
+	// the last episodes: embodied_bc measures its loss on them, but does not learn from them. Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
@@ -90,7 +90,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
 // fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
 // follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
-// sum over these transitions. Its next observations, terminated and truncated are from the last of these transitions.
+// sum over these transitions. The chunk takes the next observations, terminated and truncated from the last of these
+// transitions.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -105,7 +106,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
 		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
-	last := lastOfEpisodes(demos) // below it becomes the last transition of each chunk
+	last := lastOfEpisodes(demos) // the loop below changes it to the last transition of each chunk
 	for t, end := range last {
 		last[t] = min(t+c-1, end)
 	}

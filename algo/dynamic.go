@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Resampler is an Algorithm that may replace parts of a rollout by parts of later rollouts before it trains.
+// A Resampler is an Algorithm that can replace parts of a rollout by parts of later rollouts before training.
 type Resampler interface {
 	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. Resample
-	// reports whether another rollout is needed; all replicas report the same. If an update may use several rollouts,
+	// reports whether another rollout is needed; all replicas report the same. If an update can use several rollouts,
 	// Resample sets rollout to the parts chosen so far, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
@@ -67,8 +67,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups replaces each of n groups that is not informative. The replacement is the next of m new groups that is
-// informative. replaceGroups stops when no new group is left.
+// replaceGroups replaces each of n groups that is not informative. The replacement is the next informative group of m
+// new groups. replaceGroups stops when no new group is left.
 func replaceGroups(n, m int, informative, newInformative func(g int) bool, replace func(group, newGroup int)) {
 	from := 0 // the next new group
 	for to := range n {
@@ -126,7 +126,7 @@ func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 	}
 }
 
-// informative reports whether the scores of the group of episode k differ.
+// informative reports whether the scores in the group of episode k differ.
 func (e *episodes) informative(k, size int) bool {
 	return differ(e.groupOf(k, size))
 }

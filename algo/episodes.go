@@ -16,8 +16,8 @@ type episodes struct {
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find finds the episodes of tr, in the order of their first steps, then of their environments. Samples with mask 0
-// belong to no episode.
+// find finds the episodes of tr, ordered by first step, and then by environment. Samples with mask 0 belong to no
+// episode.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
 	for i, r := range tr.Reward {

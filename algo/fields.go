@@ -15,7 +15,7 @@ const (
 	FieldReward     = "reward"     // [T, N], or [T, N, C] with a reward for each action
 	FieldTerminated = "terminated" // U8, shaped like the reward: the episode ended by itself
 	FieldTruncated  = "truncated"  // U8, shaped like the reward: the episode was cut off, for example by a time limit
-	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, if simulators may fail
+	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, if simulators can fail
 	FieldMask       = "mask"       // U8 [T, N]: 1 if the step is trained on
 
 	FieldLogProb   = "sample_log_prob" // [T, N, L]: log-probs under the policy that chose the actions

@@ -10,7 +10,7 @@ type Trajectory struct {
 	Terminated []uint8   // the episode ended by itself; the return does not include Next
 	Truncated  []uint8   // the episode was cut off from outside; the return includes Next
 	// BootstrapAlways makes the returns of terminated episodes include Next, too (RLinf's bootstrap_type always). Next
-	// must then also hold the values after their last steps.
+	// must then also hold the values after the last steps of terminated episodes.
 	BootstrapAlways bool
 }
 

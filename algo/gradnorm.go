@@ -26,8 +26,8 @@ func newGradNorm(p *nn.Params[float32]) gradNorm {
 	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the gradient, which must be final. n.squares sums
-// all other blocks.
+// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the gradient. These elements must be final.
+// n.squares sums all other blocks.
 func (n *gradNorm) sumFinal(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)
@@ -55,7 +55,7 @@ func (n *gradNorm) squares() float64 {
 	return sum
 }
 
-// root returns the norm √sum of the gradient of p. If the gradient has a NaN or Inf, root returns an error that names
+// root returns √sum, the norm of the gradient of p. If the gradient has a NaN or Inf, root returns an error that names
 // the tensor.
 func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
@@ -94,8 +94,8 @@ func notFinite(p *nn.Params[float32]) error {
 
 func bad(x float32) bool { return x-x != 0 }
 
-// clipScale returns the factor that clips a gradient of the given norm to the norm limit. If limit is 0, the factor is
-// 1.
+// clipScale returns the factor that clips a gradient with the given norm. limit is the largest allowed norm; 0 means no
+// limit.
 func clipScale(norm, limit float64) float32 {
 	if limit == 0 || norm <= limit {
 		return 1

@@ -97,8 +97,8 @@ func (g *groups) settle(x *experience) error {
 	return nil
 }
 
-// groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
-// return of a sample is the score of its episode. comparison turns the scores of groups into advantages, in place.
+// groupRelative returns an estimator that compares the episodes of each group. The return of a sample is the score of
+// its episode. comparison turns the scores of groups into advantages, in place.
 func groupRelative(g groups, comparison func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {
@@ -136,7 +136,7 @@ func (o Overlong) Penalty(n int) float64 {
 	return -o.Weight * min(max(float64(n-o.Safe)/float64(o.Max-o.Safe), 0), 1)
 }
 
-// groupEps is added to the deviation of a group, as RLinf does.
+// groupEps is added to the deviation of a group, as in RLinf.
 const groupEps = 1e-6
 
 // GRPOAdvantages replaces the scores of episodes by advantages, in place. Each run of size successive episodes is a

@@ -10,7 +10,7 @@ const (
 	KLK3  = "low_var_kl" // k3
 )
 
-// klName returns the constant that name stands for, or "" if the name is unknown.
+// klName returns the constant for the given name, or "" if the name is unknown.
 func klName(name string) string {
 	switch name {
 	case KLK1, "k1":

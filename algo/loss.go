@@ -2,11 +2,11 @@ package algo
 
 import "math"
 
-// The following losses of the PPO family, like Surrogate and KLLoss, are pure functions on flat slices. Samples are the
-// steps of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It
-// writes the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of
-// samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss.
-// Nil weights are 1 everywhere.
+// The following losses belong to the PPO family. Like Surrogate and KLLoss, they are pure functions on flat slices.
+// Samples are the steps of environments or the tokens of texts. A loss returns plain sums over the samples whose weight
+// is not 0. It writes the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 /
+// (number of samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the
+// mean loss. Nil weights are 1 everywhere.
 
 // idle reports whether sample i has weight 0.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -27,8 +27,8 @@ type ValueSums struct {
 }
 
 // ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0. If clip > 0,
-// ValueLoss is the larger of this loss and the same loss of value clipped to oldValue ± clip (Engstrom et al. 2020,
-// arXiv:2005.12729, §3):
+// ValueLoss is the larger of two losses: the loss of value, and the loss of value clipped to oldValue ± clip (Engstrom
+// et al. 2020, arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
 //	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))
@@ -58,7 +58,7 @@ func ValueLoss(dValue, value, oldValue, ret, weight []float32, clip, delta, scal
 	return s
 }
 
-// huber returns h(e), as defined in ValueLoss, and its derivative.
+// huber returns h(e) and its derivative; see ValueLoss.
 func huber(e, delta float64) (loss, slope float64) {
 	if abs := math.Abs(e); delta > 0 && abs >= delta {
 		return delta * (abs - delta/2), math.Copysign(delta, e)

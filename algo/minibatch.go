@@ -36,7 +36,7 @@ type minibatch struct {
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
-	// each slice is nil if the rollout lacks its tensor
+	// each slice is nil if the rollout lacks the tensor
 	weight, refLogProb, proxLogProb, proxShare []float32
 	state                                      *sequenceState // nil if samples are single steps
 }
@@ -48,8 +48,8 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch returns a minibatch with the given number of rows, for rollouts like r with leading dimensions [steps,
-// envs]. The minibatch holds the tensors that training reads. Unless s is nil, its samples are sequences.
+// newMinibatch returns a minibatch with the given number of rows, for rollouts like r. Rollouts have leading dimensions
+// [steps, envs]. The minibatch holds the tensors that training reads. Its samples are sequences unless s is nil.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{FieldAction, FieldLogProb, FieldAdvantage, FieldReturn}
 	for i := range r.Len() {

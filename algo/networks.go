@@ -35,21 +35,21 @@ func halfWidths(pol policy.Policy) []float32 {
 	return half
 }
 
-// critics are networks in training that estimate the values of actions or of states (NewCritic and
-// NewValue of policy.SoftActor), with the memory for one micro-batch.
+// critics holds networks in training, and memory for one micro-batch. The networks estimate the values of actions or of
+// states (NewCritic and NewValue of policy.SoftActor).
 type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
 	target     *policy.Critic // Q', the target network; may be nil
 	targetWork *policy.CriticWork
-	heads      []int         // indices of all heads; SAC begins with the heads that it draws for targets
+	heads      []int         // indices of all heads; SAC moves the heads that it draws for targets to the front
 	next, y    []float32     // [micro]: estimates of the next states, and targets
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics calls build to make critics. Their initial parameters depend only on seed. If target is set, it also makes
-// a target network with the same parameters.
+// newCritics calls build to make critics. Their initial parameters depend only on seed. If target is set, newCritics
+// also makes a target network, with equal parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)

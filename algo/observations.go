@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ObservationStats is a policy that normalises observations by statistics, which an algorithm
-// gathers over all replicas.
+// ObservationStats is a policy that normalises observations by statistics. An algorithm gathers the statistics over all
+// replicas.
 type ObservationStats interface {
 	// StatsLen returns the length of sums, or 0 if observations are not normalised.
 	StatsLen() int

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// offPolicy is the loop of algorithms that learn from transitions: a replay buffer, batches drawn from the buffer, and
-// the updates of an iteration. Each replica draws from the experience of its own environments. An algorithm embeds
-// offPolicy and adds what it trains, such as an actor, critics and a temperature.
+// offPolicy is the common part of algorithms that learn from transitions: a replay buffer, batches drawn from the
+// buffer, and the loop over the updates of an iteration. Each replica draws from the experience of its own
+// environments. An algorithm embeds offPolicy and adds what it trains, such as an actor, critics and a temperature.
 type offPolicy struct {
 	name       string // in errors
 	cfg        Config

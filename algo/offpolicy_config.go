@@ -21,8 +21,8 @@ type OffPolicyConfig struct {
 	TargetUpdateFreq int `yaml:"target_update_freq"`
 	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`
-	// TrainActorSteps is the iteration, counted from 1, in which the actor begins to learn. With 0, the default, it
-	// begins with the critic; see MinBufferSize.
+	// TrainActorSteps is the iteration, counted from 1, in which the actor begins to learn. With 0, the default, the
+	// actor begins together with the critic; see MinBufferSize.
 	TrainActorSteps int `yaml:"train_actor_steps"`
 	// AggQ is the function that combines the critics' estimates in targets: min (default) or mean. ActorAggQ combines
 	// them in the actor's loss; its default is AggQ.
@@ -49,7 +49,7 @@ type OffPolicyConfig struct {
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
 
-// ReplayConfig is the section algorithm.replay_buffer. Sizes are in iterations, but RLinf's are in trajectories. In
+// ReplayConfig is the section algorithm.replay_buffer. Sizes are in iterations; RLinf's sizes are in trajectories. In
 // each iteration the buffer of an actor gets one rollout of each of its environments.
 type ReplayConfig struct {
 	// SampleWindowSize is the size of the buffer: it holds the transitions of the last SampleWindowSize iterations.
@@ -66,8 +66,8 @@ type EntropyConfig struct {
 	AlphaType string `yaml:"alpha_type"`
 	// InitialAlpha is the first value of α. Must be > 0. Default 0.01.
 	InitialAlpha float32 `yaml:"initial_alpha"`
-	// TargetEntropy is the policy's entropy that α is tuned to keep, for actions scaled to [-1, 1]. 0, the default,
-	// means minus the number of dimensions of an action.
+	// TargetEntropy is the value near which α keeps the policy's entropy, for actions scaled to [-1, 1]. 0, the
+	// default, means minus the number of dimensions of an action.
 	TargetEntropy float32 `yaml:"target_entropy"`
 	// Optim is α's optimiser. A key that is left out has the value of the same key in actor.optim.
 	Optim OptimConfig `yaml:"optim"`

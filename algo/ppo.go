@@ -37,9 +37,8 @@ import (
 //	18. running statistics of observations, frozen until then                     addObservations
 //	19. explained variance, and the other metrics                                 metrics
 //
-// GRPO and REINFORCE++ differ in 2 and 3 (NewGRPO, NewReinforce). A2C, loss_type a2c, is one step
-// per rollout along the policy gradient. loss_type decoupled_actor_critic is for rollouts of older
-// policies (Decoupled).
+// GRPO and REINFORCE++ differ in 2 and 3 (NewGRPO, NewReinforce). A2C (loss_type a2c) takes one step per rollout along
+// the policy gradient. loss_type decoupled_actor_critic is for rollouts of older policies (Decoupled).
 //
 // Metrics, over all replicas:
 //
@@ -265,8 +264,8 @@ func (p *PPO) minibatch(iteration, m int) error {
 	return err
 }
 
-// loss evaluates the gathered micro-batch, and returns the gradient of its share of the mean loss
-// over all replicas:
+// loss evaluates the gathered micro-batch. It returns the gradient of the micro-batch's share of the loss, which is a
+// mean over all replicas:
 //
 //	L = surrogate + kl_beta·KL + value_loss_coef·value loss - entropy_bonus·H
 func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error) {

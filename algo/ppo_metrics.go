@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// clipMetrics and proximalMetrics are RLinf's names of the metrics from ratio to clipFraction, for the clipped loss and
-// for the decoupled loss.
+// clipMetrics and proximalMetrics are RLinf's names of the metrics with the indices ratio to clipFraction. clipMetrics
+// is for the clipped loss, and proximalMetrics is for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
@@ -71,7 +71,7 @@ func (p *PPO) Loss(m Metrics) float64 {
 		term(p.cfg.ValueLossCoef, "critic/value_loss") - term(p.cfg.EntropyBonus, "actor/entropy_loss")
 }
 
-// addClip adds the metrics of the ratio and its clip. PolicyGradient has none.
+// addClip adds the metrics of the ratio and its clip. PolicyGradient has no such metrics.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate sets prox to interpolated log-probs. oldLogProb has the log-probs under the behaviour policy, and logProb
-// those under the present policy. Each sample has one share and L log-probs:
+// interpolate sets prox to interpolated log-probs. oldLogProb has the log-probs under the behaviour policy. logProb has
+// the log-probs under the present policy. Each sample has one share and L log-probs:
 //
 //	prox = oldLogProb + share (logProb - oldLogProb)
 func interpolate(prox, logProb, oldLogProb, share []float32) {

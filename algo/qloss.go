@@ -55,9 +55,9 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 }
 
 // GreedyTargets sets y to the targets of a critic of A discrete actions. nextQ, [N,A], holds the values of the next
-// actions. chooserQ, [N,A], holds the values by which the next action is chosen. With the same slice for both, y is the
-// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If chooserQ comes from the network in training, y is the
-// target of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
+// actions. chooserQ, [N,A], holds the values by which the next action is chosen. If chooserQ is nextQ, y is the target
+// of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If chooserQ comes from the network in training, y is the target
+// of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount nextQ[argmax chooserQ]
 func GreedyTargets(y, reward, discount, nextQ, chooserQ []float32) {

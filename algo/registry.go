@@ -23,7 +23,7 @@ type entry struct {
 }
 
 // Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
-// may add more.
+// can add more.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", toAlgorithm(NewPPO))
@@ -75,8 +75,9 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. The function that
-// they take returns nil for a policy that the algorithm can train, and else an error that names the required policy.
+// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. Their argument
+// fits returns nil for a policy that the algorithm can train. For any other policy, fits returns an error that names
+// the required policy.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
@@ -106,7 +107,7 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 	return pairs
 }
 
-// Own returns the algorithm's own keys, which are not in Config, with their defaults.
+// Own returns the keys that the given algorithm adds to the keys of Config, with their defaults.
 func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
 // Owner returns the name of the algorithm whose own keys include key, or "" if there is none.

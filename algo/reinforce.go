@@ -1,7 +1,8 @@
 package algo
 
-// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a critic and (except with
-// use_reinpp_baseline) without groups. It differs from PPO in these details; the function on the right computes each:
+// NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate without a critic. It also has no
+// groups, unless use_reinpp_baseline is set. It differs from PPO in these details; the function on the right computes
+// each:
 //
 //  1. the score of an episode is the return of all its steps                 Reinforce
 //  2. minus the mean score of its group, with use_reinpp_baseline            reinforce
@@ -12,8 +13,8 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
-// reinforce returns the estimator of adv_type reinpp. If baseline is set, it subtracts the mean score of the group from
-// the advantages. The returns include the penalty of weight beta, but not the baseline.
+// reinforce returns the estimator of adv_type reinpp. If baseline is set, the estimator subtracts the mean score of the
+// group from the advantages. The returns include the penalty of weight beta, but not the baseline.
 func reinforce(g groups, baseline bool, beta float64) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {

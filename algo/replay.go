@@ -138,7 +138,7 @@ func (r *Replay) abort(start, steps, numOlder int) {
 	}
 }
 
-// place returns the index in the rings of transition k, numbered as in Draw.
+// place returns the index of transition k in the rings. Transitions are numbered as in Draw.
 func (r *Replay) place(k int) int {
 	size := r.Size()
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
@@ -148,8 +148,8 @@ func (r *Replay) place(k int) int {
 // if there are other transitions.
 const redraws = 100
 
-// Draw fills rows with the numbers of random transitions, drawn uniformly and with replacement. Number k is step
-// k%Size, counted from the oldest, of environment k/Size. Draw avoids transitions of aborted episodes.
+// Draw fills rows with the numbers of random transitions, drawn uniformly and with replacement. Transition k is step
+// k%Size of environment k/Size; step 0 is the oldest. Draw avoids transitions of aborted episodes.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	n, status := r.envs*r.Size(), r.status.U8()
 	for i := range rows {
@@ -248,7 +248,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 }
 
 // savedAborted marks a step whose status is not normal, in the tensor "truncated" of saved states. So all saved states
-// have the same tensors, whether simulators may fail or not.
+// have the same tensors, whether simulators can fail or not.
 const savedAborted = 2
 
 // save adds the state to d: the cursor, and the transitions under names that begin with "env.". Until the rings are
@@ -280,7 +280,7 @@ func (r *Replay) save(d *tensor.Dict) {
 	}
 }
 
-// load restores the state from save.
+// load restores the state that save added to d.
 func (r *Replay) load(d tensor.Dict) error {
 	cursor, ok := d.Get("replay.cursor")
 	if !ok || !cursor.SameShape(r.cursor) {

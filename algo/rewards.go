@@ -57,7 +57,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	return nil
 }
 
-// scale writes reward / √(variance + 1e-8), clipped to ±clip, to dst.
+// scale sets dst to reward / √(variance + 1e-8), clipped to ±clip.
 func (s *rewardScale) scale(dst, reward []float32) {
 	m := s.moments.F64()
 	inv := 1.0

@@ -8,16 +8,16 @@ import (
 )
 
 // sequences are the training samples of a recurrent policy: the steps of each environment in a rollout, cut into pieces
-// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the rollout
-// recorded at its first step.
+// of equal length. Sequence q is piece q/N of environment q%N. A sequence begins with the hidden state that the rollout
+// recorded at the first step of the sequence.
 type sequences struct {
 	length int // steps of a sequence
 	envs   int // N
 	order  []int32
 }
 
-// newSequences cuts rollouts of the given steps into sequences of the given length; length 0 means
-// the whole rollout. It returns nil for a policy without a hidden state.
+// newSequences cuts rollouts of the given number of steps into sequences of the given length. A length of 0 means the
+// whole rollout. It returns nil for a policy without a hidden state.
 func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences, error) {
 	if policy.HiddenLen(pol) == 0 {
 		if length != 0 {

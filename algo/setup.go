@@ -49,8 +49,8 @@ func (s *Setup) check() error {
 	return joined(wrong)
 }
 
-// checkOffPolicy is check for algorithms that learn from a replay buffer or, if offline is set, only from
-// demonstrations.
+// checkOffPolicy calls check, and also validates the configuration of algorithms that learn from a replay buffer. If
+// offline is set, they learn only from demonstrations.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 //
 // where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are summed, never
 // averaged. The sequences of a replica are packed one after the other, in their order. The micro-batch size changes no
-// bit, except with a mixture of experts: its load-balancing loss is a mean over micro-batches, weighted by their
+// bit, except with a mixture of experts: the load-balancing loss is a mean over micro-batches, weighted by their
 // tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture
@@ -35,7 +35,7 @@ type SFTSetup struct {
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh          // the ranks over which the model is sharded
-	Recompute  int              // number of first layers of a stage that backward passes recompute; changes no bit
+	Recompute  int              // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil means Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil means tensor.Heap

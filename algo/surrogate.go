@@ -5,9 +5,9 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// A is the advantage of an action. log π, old and prox are the log-probs of the action under three
-// policies: log π under the policy that learns, old under the policy that took the action, and prox
-// under the policy around which ratios are clipped. old and prox are usually the same.
+// A is the advantage of an action. log π, old and prox are the log-probs of the action under three policies: log π
+// under the policy that learns, old under the policy that took the action, and prox under the policy around which
+// ratios are clipped. old and prox are usually equal.
 const (
 	// Clipped is the objective of PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate
 	// bounds and the dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
@@ -37,7 +37,7 @@ type Surrogate struct {
 	MaxWeight float32
 }
 
-// A Clip has the bounds in the surrogate objective. Dual, LogMin and LogMax set no bound if they are 0.
+// A Clip has the bounds in the surrogate objective. A Dual of 0 sets no bound.
 type Clip struct {
 	Low, High      float32 // the ratio is clipped to [1-Low, 1+High]
 	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|

@@ -21,7 +21,7 @@ type TextBatch struct {
 	Group      []int64   // number of the prompt of each text
 	Ended      []bool    // whether each text ended with a stop token, and was not cut off
 	Right      []bool    // whether each text has the right answer, for metrics; may be nil
-	Unparsable []bool    // whether no answer could be read in each text; nil if Right is nil
+	Unparsable []bool    // whether each text lacks a readable answer; nil if Right is nil
 
 	// Prepare fills the next four fields, for the tokens with Learn.
 	Old    []float32 // old log-probs, in the denominators of ratios
@@ -86,7 +86,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 	return nil
 }
 
-// tokens returns the range of the tokens with Learn of text k.
+// tokens returns the range of text k's tokens with Learn.
 func (b *TextBatch) tokens(k int) (lo, hi int) { return int(b.starts[k]), int(b.starts[k+1]) }
 
 // part returns texts [lo, hi) of b, in the memory of b. It reads b.starts, which check sets.

@@ -30,8 +30,8 @@ type TextConfig struct {
 	// is larger. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated leaves truncated answers, which did not end with a stop token, out of training. Their rewards stay
-	// in the means of their groups. Default false.
+	// MaskTruncated leaves truncated answers out of training: answers that did not end with a stop token. Their rewards
+	// stay in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 
@@ -66,7 +66,7 @@ type TextSetup struct {
 	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks over which the models are sharded
-	Recompute  int     // number of first layers of a stage that backward passes recompute; changes no bit
+	Recompute  int     // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it

@@ -28,10 +28,10 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 	return &TextCritic{m}, m.Alloc(alloc)
 }
 
-// TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. If it has its own replicas,
-// batches carry its values to the policy (TextSetup.Values), and policy and critic can train at the same time. The
-// results equal those of a TextPPO with a critic if policy and critic have the same number of replicas, and replica i
-// of both has the same texts.
+// TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. If the critic has its own
+// replicas, batches carry the critic's values to the policy (TextSetup.Values). Policy and critic can then train at the
+// same time. The results equal those of a TextPPO with a critic if policy and critic have the same number of replicas,
+// and replica i of both has the same texts.
 //
 // Values computes the values of a batch. Prepare and Update work as in TextPPO. The metrics are the metrics of TextPPO
 // whose names begin with critic/.
@@ -41,11 +41,10 @@ type TextCriticPPO struct {
 	train         *trainState
 	batch         *TextBatch // in training
 	now           *textMinibatch
-	loss          func(first, end int, o *lm.Outputs) // setLoss, kept because each new method value allocates
+	loss          func(first, end int, o *lm.Outputs) // setLoss; set once, because each method value allocates
 }
 
-// NewTextCriticPPO makes a TextCriticPPO for s.Critic, which must have its weights. It needs no
-// s.Model.
+// NewTextCriticPPO makes a TextCriticPPO for s.Critic, whose weights must be set. s.Model may be nil.
 func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
 	c, err := composeTextCritic(&s)
 	if err != nil {

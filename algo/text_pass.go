@@ -12,7 +12,7 @@ type Sequence struct {
 	Learn []bool
 }
 
-// A MicroBatch is the maximum size of a micro-batch of texts, which is computed at once.
+// A MicroBatch is the maximum size of a micro-batch. The texts of a micro-batch are computed at once.
 type MicroBatch struct {
 	Tokens    int // largest number of tokens; no sequence may have more
 	Sequences int // largest number of sequences; 0 means no limit
@@ -45,8 +45,9 @@ type textPass struct {
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. recomputed is the
-// maximum number of first layers that backward passes recompute. mesh connects the ranks over which m is sharded.
+// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. Backward passes
+// recompute the first layers; recomputed is the maximum number of these layers. mesh connects the ranks over which m is
+// sharded.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
 	p.work.SetThreads(threads)
@@ -147,5 +148,5 @@ func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
 	return dst, err
 }
 
-// sized returns n elements, in the memory of x if that is large enough. Their values are arbitrary.
+// sized returns n elements, in the memory of x if x is large enough. Their values are arbitrary.
 func sized[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }

@@ -10,8 +10,8 @@ import (
 )
 
 // TextPPO trains a language model on answers with rewards. A token of an answer corresponds to a step of an
-// environment, and an answer to an episode. The following list has its details in the order of execution, with the code
-// that implements them. Training in environments uses most of this code, too.
+// environment, and an answer to an episode. The following list has the details of TextPPO in the order of execution,
+// with the code that implements them. Training in environments uses most of this code, too.
 //
 //	Resample: groups with equal rewards are replaced, as an option (DAPO)         replaceGroups
 //	Prepare: a batch gets advantages
@@ -82,10 +82,10 @@ type TextPPO struct {
 
 	batch *TextBatch // in training
 	now   *textMinibatch
-	loss  func(first, last int, o *lm.Outputs) // setLoss, kept because each new method value allocates
+	loss  func(first, last int, o *lm.Outputs) // setLoss; set once, because each method value allocates
 }
 
-// NewTextPPO makes a TextPPO for s.Model, which must have its weights.
+// NewTextPPO makes a TextPPO for s.Model, whose weights must be set.
 func NewTextPPO(s TextSetup) (*TextPPO, error) {
 	p, err := composeTextPPO(&s)
 	if err != nil {
@@ -120,9 +120,10 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	return p, err
 }
 
-// Resample replaces groups whose rewards are all equal by groups of later batches whose rewards differ. It sets batch
-// to the groups chosen so far. n is the number of earlier batches of this update. Resample reports whether another
-// batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does nothing.
+// Resample replaces groups whose rewards are all equal. The replacements are groups of later batches whose rewards
+// differ. Resample sets batch to the groups chosen so far. n is the number of earlier batches of this update. Resample
+// reports whether another batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does
+// nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches
@@ -170,7 +171,7 @@ func (p *TextPPO) Infer(b *TextBatch) (err error) {
 	return err
 }
 
-// Prepare computes the advantages of a batch. It may read statistics of all replicas.
+// Prepare computes the advantages of a batch. It can sum statistics over all replicas.
 func (p *TextPPO) Prepare(b *TextBatch) error {
 	if err := p.prepare(b); err != nil {
 		return fmt.Errorf("texts: %w", err)
@@ -282,7 +283,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
 	var ready func(lo, hi int)
-	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums are made first, or there may be no step
+	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else the critic's sum comes first, or the step can be left out
 		p.train.begin()
 		ready = p.train.ready
 	}

@@ -48,7 +48,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A| over the tokens that count
 }
 
-// common returns a Setup with the values of s in the fields that both types have, and with defaults for zero values.
+// common returns a Setup with values of s, for functions that need a Setup. Defaults replace zero values.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trainState is a network in training: its parameters, the gradient with its sum over the replicas and its norm, and
-// the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
+// A trainState is a network in training: the parameters, the gradient and its sum over the replicas, the norm of this
+// sum, and the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
@@ -58,7 +58,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	return t, nil
 }
 
-// newShare returns a training state that updates only p.Data[lo:hi]. The caller sets squares.
+// newShare returns a training state that updates only p.Data[lo:hi]. The caller must set the field squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
 	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {

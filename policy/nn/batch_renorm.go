@@ -62,7 +62,7 @@ type BatchRenormWork[T Float] struct {
 	sums      []float64 // statistics for AddStats
 }
 
-// NewWork returns a work for at most maxRows rows.
+// NewWork returns working memory for at most maxRows rows.
 func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	column := func() []T { return Vector[T](b.Width) }
 	return &BatchRenormWork[T]{

@@ -33,8 +33,8 @@ func (s Slice) Common(o Slice) (Slice, bool) {
 	return s, s.Whole == 0 || s.From < s.To
 }
 
-// Blocks returns a Block for each field of p, which maps elements of p.Data to full.Data. full declares the parameters
-// of the whole network, and needs no memory.
+// Blocks returns a Block for each field of p. The Block maps the elements of the field from p.Data to full.Data. full
+// declares the parameters of the whole network, and needs no memory.
 func (p *Params[T]) Blocks(full *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
@@ -61,7 +61,7 @@ func (b Block) Times(n int) Block {
 	return b
 }
 
-// Clip returns the blocks of a smaller part: the elements [lo, hi) of the part.
+// Clip returns the blocks of a smaller part, which has only the elements [lo, hi) of the part of b.
 func (b Block) Clip(lo, hi int) (blocks []Block) {
 	for at, end := max(lo, b.Here), min(hi, b.Here+b.Len*b.Count); at < end; {
 		run, from := (at-b.Here)/b.Len, (at-b.Here)%b.Len
@@ -76,8 +76,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 	return blocks
 }
 
-// Within calls f for each run of elements of the part that is in [lo, hi) of the whole tensor. A run has n elements.
-// Its first element has index i in the whole tensor, and index j in the part.
+// Within calls f for the elements of the part that lie in [lo, hi) of the whole tensor, run by run. A run has n
+// elements. Its first element has index i in the whole tensor, and index j in the part.
 func (b Block) Within(lo, hi int, f func(i, j, n int)) {
 	if b.Len == 0 {
 		return
@@ -90,8 +90,8 @@ func (b Block) Within(lo, hi int, f func(i, j, n int)) {
 	}
 }
 
-// Overlap calls f for each run of elements that is in two parts of a tensor. A run has n elements. Its first element
-// has index a in the first part, and index b in the second part.
+// Overlap calls f for each run of elements that two parts of a tensor have in common. A run has n elements. Its first
+// element has index a in the first part, and index b in the second part.
 func Overlap(first, second Block, f func(a, b, n int)) {
 	for i := range first.Count {
 		at, here := first.At+i*first.Stride, first.Here+i*first.Len

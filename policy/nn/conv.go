@@ -13,8 +13,9 @@ type Image struct{ H, W, C int }
 // Len returns the number of elements.
 func (s Image) Len() int { return s.H * s.W * s.C }
 
-// slide returns the output shape of windows that slide over images of the shape s, with the given number of channels. A
-// window has size×size pixels. Windows are stride pixels apart. Each image has a frame of pad pixels.
+// slide returns the shape of the output of windows that slide over images of the shape s. The output has the given
+// number of channels. A window has size×size pixels. Windows are stride pixels apart. Each image has a frame of pad
+// pixels.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
 	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
@@ -52,11 +53,12 @@ func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 // A ConvWork is working memory for the windows of a few images. Convolutions that run one after the other can share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is the maximum number of elements of the windows that are in memory at a time, unless a single image
-// has more. In float32 they take 128 KiB, which fit in the second-level cache with weights and gradients.
+// windowElements is the maximum number of elements in memory for windows. The windows of a single image can have more.
+// In float32, windowElements elements take 128 KiB. They fit in the second-level cache together with weights and
+// gradients.
 const windowElements = 32 << 10
 
-// fit makes the work large enough for c.
+// fit makes w large enough for c.
 func (w *ConvWork[T]) fit(c *Conv2D[T]) {
 	if n := c.batch() * c.rows() * c.product.In; n > len(w.windows) {
 		w.windows, w.dWindows = Vector[T](n), Vector[T](n)
@@ -66,7 +68,7 @@ func (w *ConvWork[T]) fit(c *Conv2D[T]) {
 	}
 }
 
-// NewConvWork returns a work for any of the given layers.
+// NewConvWork returns working memory that is large enough for any of the given layers.
 func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
 	w := new(ConvWork[T])
 	for _, c := range layers {

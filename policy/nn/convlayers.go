@@ -110,7 +110,8 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward adds the gradient of each window to the first of the window's largest elements, and sets dy to 0.
+// Backward adds the gradient of each window to the window's largest element, or to the first one if several are equal.
+// It sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -140,7 +141,7 @@ func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	return dx
 }
 
-// A residual adds to its input the output of two 3×3 convolutions, with a ReLU before each (He et al. 2016,
+// A residual adds the output of two 3×3 convolutions to the input. A ReLU precedes each convolution (He et al. 2016,
 // arXiv:1603.05027).
 type residual[T Float] struct{ first, second *Conv2D[T] }
 

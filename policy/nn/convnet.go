@@ -8,7 +8,7 @@ import (
 // A ConvNet computes rows of features from images of bytes. It has convolutions, then a hidden layer of ReLU units.
 // Bytes are divided by 255. Several frames of a scene become one image with the channels of all frames.
 //
-// Words may modulate the features. Each element x of the first convolution then becomes (1+γ)x + β, where γ and β of
+// Words can modulate the features. Each element x of the first convolution then becomes (1+γ)x + β, where γ and β of
 // the channel come from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // number of features of an image
@@ -59,9 +59,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that locates objects of a few pixels. It has two convolutions, each with
-// 32 filters of 3×3 at stride 2, and a ReLU between them. A spatial softmax computes the position of each channel
-// (Levine et al. 2016, arXiv:1504.00702). 128 features follow.
+// NewKeypointCNN declares a small network in p. The network locates objects of a few pixels. It has two convolutions,
+// each with 32 filters of 3×3 at stride 2, and a ReLU between them. A spatial softmax computes the position of each
+// channel (Levine et al. 2016, arXiv:1504.00702). 128 features follow.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
@@ -129,10 +129,10 @@ type ConvNetWork[T Float] struct {
 	pixels []uint8 // argument of the last Forward
 	words  []int32
 	d, e   []T // gradients of the outputs of layers, used in turn; allocated by the first Backward
-	size   int // of d and of e
+	size   int // length of d and of e
 }
 
-// NewWork returns a work for at most maxRows images.
+// NewWork returns working memory for at most maxRows images.
 func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	w := &ConvNetWork[T]{
 		conv: NewConvWork(n.stem), images: Vector[T](n.stem.batch() * n.stem.In.Len()),

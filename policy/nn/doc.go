@@ -5,9 +5,9 @@
 // A network is declared, then given memory, then used:
 //
 //	p := new(nn.Params[float32])
-//	p.Group("actor")                                         // the following parameters belong to it
+//	p.Group("actor")                                         // the group of the following parameters
 //	net := nn.NewMLP(p, "actor", 4, []int{64, 64}, nn.Tanh)  // hidden layers
-//	net.AddHead(p, "actor", 2, 0.01)                         // an output layer of small weights
+//	net.AddHead(p, "actor", 2, 0.01)                         // an output layer with small weights
 //	err := p.Alloc(tensor.Heap)                              // all zeros
 //	net.Init(seed, math.Sqrt2)
 //
@@ -19,11 +19,10 @@
 // out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer
 // clears it. The gradient of x is the derivative of the loss with respect to x.
 //
-// A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are
-// used like an MLP, with a Work for each user. A Recurrent layer, a GRU or an LSTM, reads sequences. It
-// takes its state as an argument, and returns the next state.
+// A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are used like an MLP,
+// with a Work for each user. A Recurrent layer (a GRU or an LSTM) reads sequences. Its state is an argument, and the
+// next state is a result.
 //
-// Layers add their parameters in the order of the forward pass, and the backward pass finishes them
-// in the opposite order. So the ranges that Backward reports as ready go down through the flat
-// gradient without a gap.
+// Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite
+// order. So Backward reports ranges of the flat gradient as ready from the end to the beginning, without a gap.
 package nn

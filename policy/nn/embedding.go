@@ -10,9 +10,9 @@ import (
 // included.
 type Choices struct{ Low, High []int }
 
-// An Embedding computes features of choices, such as the words of a sentence. W [Σ options, Out] has a row for each
-// option of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear without
-// bias on a one-hot code of all choices.
+// An Embedding computes features of choices, for example of the words of a sentence. W [Σ options, Out] has a row for
+// each option of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear
+// without bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 

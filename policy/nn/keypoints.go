@@ -55,8 +55,8 @@ func exponentials[T Float](dst, x []T) {
 }
 
 // spotGrad sets d to the gradient of the channel. prob, u, x, y and scale are from spot, and dX and dY are the
-// gradients of x and y. With the position (x_j, y_j) of pixel j and N pixels, the gradients of logit j and of pixel j
-// are
+// gradients of x and y. Pixel j has the position (x_j, y_j), and N is the number of pixels. The gradients of logit j
+// and of pixel j are
 //
 //	g_j = prob_j ((x_j - x) dX + (y_j - y) dY),    d_j = scale·(g_j - u_j Σ g·u / (N·deviation²))
 func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {

@@ -19,11 +19,11 @@ import (
 //	)
 //
 // All shapes are known when the network is made. A row is an image [H,W,C], and a vector of n numbers is an image
-// [1,1,n]. A layer that needs a vector reads the elements of an image in this order.
+// [1,1,n]. A layer that needs a vector reads the elements of an image in the order [H,W,C].
 type Layer struct {
 	kind              layerKind
 	name              string // name of an input
-	width             int    // number of features or filters of the output
+	width             int    // number of output features or of filters
 	size, stride, pad int
 	scale             float64
 	act               Activation
@@ -61,9 +61,9 @@ func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence computes features, [width], of a sentence, whose words are the choices of the named source. The features are
-// a sum over the words. Each word adds its row, which is the same at all places, times the factors of its place. All
-// places must have the same options. The lowest option means that there is no word.
+// Sentence computes features, [width], of a sentence. The words are the choices of the named source. The features are a
+// sum over the words: the row of a word times the factors of its place. The row of a word is the same at all places.
+// All places must have the same options. The lowest option means that there is no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
@@ -78,8 +78,8 @@ func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 // Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
-// Conv applies filters of size×size pixels, stride pixels apart, to images with a frame of pad pixels of zeros; see
-// Conv2D. The initial weights are orthogonal with gain √2.
+// Conv applies filters to windows of size×size pixels; see Conv2D. Windows are stride pixels apart. Each image has a
+// frame of pad pixels of zeros. The initial weights are orthogonal with gain √2.
 func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
@@ -100,9 +100,10 @@ func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 // are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
-// Point locates in an image the object to which each word of a sentence refers (word-conditioned attention). The words
-// are the choices of the named source. The output is all x, then all y, [2·places], in [-1, 1]. The features of a word
-// do not depend on its place. For positions and the deviation see SpatialSoftmax.
+// Point computes a position in an image for each word of a sentence: the position of the object that the word means
+// (word-conditioned attention). The words are the choices of the named source. The output is all x, then all y,
+// [2·places], in [-1, 1]. The features of a word do not depend on its place. For positions and the deviation see
+// SpatialSoftmax.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
@@ -161,7 +162,7 @@ func (l Layer) String() string {
 	return names[l.kind] + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Source is an input that layers may name: numbers, an image of bytes, or choices.
+// A Source is an input that layers can name: numbers, an image of bytes, or choices.
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row

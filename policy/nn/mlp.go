@@ -38,7 +38,7 @@ type MLP[T Float] struct {
 	headGain float64
 }
 
-// NewMLP declares an MLP with the given widths of hidden layers in p; layer i is name.i.
+// NewMLP declares an MLP in p. hidden has the widths of the hidden layers. Layer i is name.i.
 func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	return newMLP(p, name, in, hidden, act, false)
 }
@@ -98,13 +98,13 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
 	y       [][]T // the output of each layer, after the activation
-	dy      [][]T // the gradient of the output of each layer, after its norm
+	dy      [][]T // the gradient of the output of each layer, or of the norm that follows the layer
 	norms   []*BatchRenormWork[T]
 	dx      []T // the gradient of the output of the first norm
 	scratch []T
 }
 
-// NewWork returns a work for at most maxRows rows.
+// NewWork returns working memory for at most maxRows rows.
 func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 	w := new(MLPWork[T])
 	for _, b := range m.norms {
@@ -228,7 +228,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the number of sums that AddStats needs, for all norms.
+// StatsLen returns the number of sums that AddStats needs for all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()
@@ -264,7 +264,7 @@ func activate[T Float](f Activation, y []T) {
 	}
 }
 
-// activateGrad replaces dy with the gradient of z, where dy is the gradient of y = f(z).
+// activateGrad replaces dy, the gradient of y = f(z), with the gradient of z.
 func activateGrad[T Float](f Activation, dy, y []T) {
 	switch f {
 	case Tanh:

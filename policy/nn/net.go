@@ -31,7 +31,7 @@ type Batch[T Float] struct {
 	Images  [][]uint8 // [Rows, Frames, H, W, C] for each source that is an image
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
-	// The following fields are for a Net with a State. Row t·Sequences + i is step t of sequence i.
+	// The following fields are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
@@ -49,8 +49,8 @@ type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of the unitWork. x must not change before Backward.
 	Forward(b *Batch[T], x []T) []T
 	// Backward adds the gradients of the last Forward. dy is the gradient of the output, and Backward may overwrite it.
-	// Unless dx is nil, Backward sets dx to the gradient of x. It calls ready for ranges whose gradients are complete,
-	// from the last parameters to the first.
+	// Unless dx is nil, Backward sets dx to the gradient of x. Backward calls ready for ranges whose gradients are
+	// complete, from the last parameters to the first.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -79,7 +79,7 @@ type NetWork[T Float] struct {
 	dy    []T
 }
 
-// NewWork returns a work for at most maxRows rows.
+// NewWork returns working memory for at most maxRows rows.
 func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
 	return &NetWork[T]{root: n.root.NewWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
 }
@@ -114,7 +114,8 @@ type builder[T Float] struct {
 	state   int // width of the state of all cells so far
 }
 
-// build returns the unit of l, and the shape of its output. Before the first Input, the shape of the input is nil.
+// build returns the unit of l, and the shape of its output. in is the shape of the input, or nil before the first
+// Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -311,7 +312,7 @@ func (l Layer) needsInput() bool {
 	return true
 }
 
-// point returns the unit that locates the objects in an image to which the words of a sentence refer.
+// point returns the unit of a Point layer.
 func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
 	at, err := b.find(l)
 	if err != nil {

@@ -14,19 +14,18 @@ type Float interface{ float32 | float64 }
 
 // Params holds all parameters of a network in one flat buffer, and their gradients in a second buffer of the same
 // layout. So optimisers and reducers see only two slices. Every tensor starts on a multiple of 64 bytes; the gaps
-// hold zeros and stay zero. The zero Params is empty: declare its tensors with Group, Add and AddBuffer, then call
-// Alloc.
+// between tensors hold zeros and stay zero. The zero Params is empty: declare its tensors with Group, Add and
+// AddBuffer, then call Alloc.
 type Params[T Float] struct {
 	Data   []T
 	Grad   []T
 	Fields []Field // in the order of the layout
 	Groups []Group // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
-	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
-	// with the weights.
+	// Buffers are saved and sent with the weights, but are not trained. Observation statistics (F64) are an example.
 	Buffers tensor.Dict
 
 	index   map[string]int   // index in Fields, by name
-	slices  map[string]Slice // by name of parameter or frozen weight; without an entry the tensor is whole
+	slices  map[string]Slice // by the name of a parameter or a frozen weight; a tensor without an entry is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
@@ -60,8 +59,8 @@ func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }
 
-// Add declares a parameter tensor and returns its index in Fields. It panics before the first Group,
-// for a name that exists already, and after Alloc.
+// Add declares a parameter tensor and returns its index in Fields. It panics before the first Group, after Alloc, and
+// if the name exists already.
 func (p *Params[T]) Add(name string, shape ...int) int {
 	if len(p.Groups) == 0 || p.Data != nil {
 		panic(fmt.Sprintf("nn: parameter %q added before the first group or after Alloc", name))

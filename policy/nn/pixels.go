@@ -1,10 +1,10 @@
 package nn
 
-// pixels converts the frames of a scene, images of bytes, to one image of numbers that has the channels of all frames.
+// pixels converts frames of bytes to one image of numbers. The image has the channels of all frames.
 type pixels[T Float] struct {
 	frames  int
 	frame   Image
-	decimal *[256]T // the number of each byte
+	decimal *[256]T // the number for each byte
 }
 
 // newPixels maps bytes linearly to numbers: 0 to span[0], and 255 to span[1].

@@ -6,11 +6,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// pointing is word-conditioned attention: it locates in an image the object that each word of a
-// sentence refers to. A word has a row q of E [words, C], which is the same at all places of the sentence. F [H,W,C]
-// has the features of all pixels. The position of a word is the position of the channel q·F: see spotter. All words
-// share F, so that "red" means the same in "the red cube" and in "the red zone". A place without a word has the
-// position (0,0).
+// pointing is word-conditioned attention. For each word of a sentence it computes the position of an object in an
+// image: the object that the word means. E [words, C] has a row q for each word. q is the same at all places of the
+// sentence. F [H,W,C] has the features of all pixels. The position of a word is the position that a spotter computes
+// for the channel q·F. All words share F, so that "red" means the same in "the red cube" and in "the red zone". A place
+// without a word has the position (0,0).
 type pointing[T Float] struct {
 	wording
 	p         *Params[T]

@@ -7,6 +7,6 @@ type Products[T Float] struct {
 	GemmBias     func(c, a, b, bias []T, m, n, k int)
 }
 
-// Use sets the matrix products of the layers of p. Call Use before Alloc. By default layers use package kernel, with
-// which a row has the same bits in every batch.
+// Use sets the matrix products of the layers of p. Call Use before Alloc. By default layers use package kernel, whose
+// results for a row do not depend on the other rows of the batch.
 func (p *Params[T]) Use(x Products[T]) { p.products = x }

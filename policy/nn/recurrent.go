@@ -21,8 +21,8 @@ type Recurrent[T Float] struct {
 type cell[T Float] interface {
 	// Forward computes the state next from the state prev, xw = x·W + b and hu = h·U + d. It sets gates for Backward.
 	Forward(next, prev cellState[T], gates, xw, hu []T)
-	// Backward replaces xw and hu, which have their values from Forward, with their gradients. d is the gradient of
-	// next. Backward replaces it with the gradient of prev, without the part that passes through hu.
+	// xw and hu have the values that Forward used. Backward replaces both with their gradients. It also replaces d, the
+	// gradient of next, with the gradient of prev, except for the part that passes through hu.
 	Backward(d, next, prev cellState[T], gates, xw, hu []T)
 }
 

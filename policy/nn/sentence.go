@@ -8,7 +8,7 @@ import (
 type wording struct {
 	first, total  int   // first column of the sentence, and number of columns of a row
 	places, words int   // number of columns of the sentence, and number of options of a column
-	none          int32 // the option without a word
+	none          int32 // the option that means no word
 }
 
 func newWording(c Choices, first, total int) wording {
@@ -16,8 +16,8 @@ func newWording(c Choices, first, total int) wording {
 		none: int32(c.Low[0])}
 }
 
-// eachWord calls visit for each word of a row, and returns the number of words. Word i, counted from 0, has the given
-// place in the sentence.
+// eachWord calls visit for each word of a row, and returns the number of words. i counts the words from 0. place is the
+// place of the word in the sentence.
 func (s *wording) eachWord(choices []int32, row int, visit func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.total+s.first:][:s.places] {
 		if c != s.none {
@@ -46,7 +46,7 @@ func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all 
 }
 
 // wordsOfSentence is a typical number of words. A sentence of this length has initial features with a variance of about
-// 1. placeSpread is the deviation of the initial factors of places.
+// 1. placeSpread is the standard deviation of the initial factors of places.
 const (
 	wordsOfSentence = 6
 	placeSpread     = 0.5

@@ -142,7 +142,7 @@ func (w *activationWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)
 	copy(dx[:n], dy)
 }
 
-// imageLayer is the unit of a layer of images.
+// imageLayer is the unit of a layer that maps images to images.
 type imageLayer[T Float] struct {
 	layer[T]
 	in Image

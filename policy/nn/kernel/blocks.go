@@ -12,9 +12,9 @@ type Term struct {
 	Transposed bool
 }
 
-// A Multiplier computes products whose sums are split into blocks in a fixed way. So each of several ranks may
-// compute some of the blocks, and the result has the same bits. A Multiplier has scratch memory, so one goroutine at
-// a time may use it. Make it with NewMultiplier.
+// A Multiplier computes products whose sums are split into blocks in a fixed way. So several ranks can compute some of
+// the blocks each, which does not change the bits of the result. A Multiplier has scratch memory, so only one goroutine
+// at a time may use it. Make it with NewMultiplier.
 //
 // With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms and over k in
 // order. With more blocks, the columns of every A are split into pieces of Term.Width columns, one piece for each
@@ -55,8 +55,8 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one part of a Product. The result has the same bits as that part of Product. The index of the
-// part is from 0 to parts-1. Several Multipliers may compute parts at the same time.
+// ProductPart computes one part of a Product. The bits do not depend on the number of parts. index is from 0 to
+// parts-1. Several Multipliers can compute parts at the same time.
 func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -321,11 +321,12 @@ func packTransposed(dst, b []float32, step, depth, w int) {
 	}
 }
 
-// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element of C is one chain, which starts with its
-// old value and runs over the k rows in order. C overlaps no input.
+// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element of C is one chain, which starts with the old
+// value of the element and runs over the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
-// GradientPart computes one part of Gradient, with the same bits. See ProductPart for number and parts.
+// GradientPart computes one part of a Gradient. The bits do not depend on the number of parts. For index and parts see
+// ProductPart.
 func (x *Multiplier) GradientPart(index, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)
@@ -352,7 +353,7 @@ func (x *Multiplier) GradientPart(index, parts int, c, a, b []float32, m, n, k i
 	}
 }
 
-// gradientStrip adds the product of some columns of A and of the packed B to C.
+// gradientStrip multiplies some columns of A, transposed, by the packed columns of B. It adds the product to C.
 func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns share, m, n int) {
 	a, step := a[p*m+rows.from:], m
 	if 4*m > stridedDepth {
@@ -412,8 +413,8 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the addends to the final sums, one after the other. While it uses a
-// row of B, it prefetches the row that is distance rows later; 0 means no prefetch.
+// strided is Strided with initial values s. It adds the addends to the final sums, one after the other. distance is the
+// number of rows by which it prefetches B ahead; 0 means no prefetch.
 func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	addends []origin, distance int) {
 	if best != portable {

@@ -2,8 +2,8 @@ package kernel
 
 import "fmt"
 
-// CopyColumns copies width elements of each of n rows of src to dst. Rows of dst begin dstStep elements apart, and rows
-// of src srcStep elements apart. Rows of src may overlap.
+// CopyColumns copies width elements of each of n rows of src to dst. Rows begin dstStep elements apart in dst, and
+// srcStep elements apart in src. Rows of src may overlap.
 func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width, n int) {
 	if !checkInside("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
@@ -17,8 +17,8 @@ func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width,
 	}
 }
 
-// AddColumns adds width elements of each of n rows of src to dst, row by row. Rows of dst begin dstStep elements apart,
-// and rows of src srcStep elements apart. Rows of dst may overlap.
+// AddColumns adds width elements of each of n rows of src to dst, row by row. Rows begin dstStep elements apart in dst,
+// and srcStep elements apart in src. Rows of dst may overlap.
 func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
 	if !checkInside("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return

@@ -1,10 +1,10 @@
 // Package kernel is the arithmetic of policy/nn: matrix products, activations and the optimiser's
 // step over plain slices.
 //
-// Matrices are dense and row-major. The destination is the first argument. Functions panic if lengths do
-// not match exactly. A destination must not overlap an input, unless the function allows it. Functions do not allocate,
-// start no goroutine and keep no state, so any number of goroutines may call them. Only a Multiplier
-// has memory, so one goroutine at a time may use it. A layer with weights w [in,out] on a batch x [rows,in] is
+// Matrices are dense and row-major. The destination is the first argument. Functions panic if lengths do not match
+// exactly. A destination must not overlap an input, unless the function allows it. Functions do not allocate, start no
+// goroutine and keep no state, so any number of goroutines may call them. Only a Multiplier has memory, so only one
+// goroutine at a time may use a Multiplier. A layer with weights w [in,out] on a batch x [rows,in] is
 //
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)

@@ -8,8 +8,8 @@ func Gemm[T Float](c, a, b []T, m, n, k int, acc bool) {
 	product(c, b, matrix[T]{a, k, 1}, start[T]{acc: acc}, m, n, k)
 }
 
-// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] added to every row, and C [m,n].
-// The sum begins with the bias.
+// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] and C [m,n]. It adds the bias to every row. The sum
+// begins with the bias.
 func GemmBias[T Float](c, a, b, bias []T, m, n, k int) {
 	checkLen("gemm bias", "c", len(c), m, n)
 	checkLen("gemm bias", "a", len(a), m, k)

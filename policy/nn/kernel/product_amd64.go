@@ -52,7 +52,7 @@ type panel struct {
 	mask256          [8]int32    // lanes of the last vector, for AVX2
 	ahead            int         // for streams: bytes from the current row of B to the row to prefetch
 	pages            [3]*float32 // for pages512x4: matrices B₁ to B₃
-	addends, added   int         // length of add, and the number of rows to which add has been added
+	addends, added   int         // length of add, and the number of rows of C that have their addends
 	add              [treeLevels + 1]addend
 }
 

@@ -39,7 +39,7 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 
 // RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the gradient of y, and inv [m] comes from the forward
 // pass. RMSNormGrad sets dx [m,n] to the gradient of x, or adds this gradient to dx with acc. Unless dw [n] is nil,
-// RMSNormGrad adds Σ dy∘x·inv, summed over the rows in order, to dw. dx may be dy.
+// RMSNormGrad adds Σ dy∘x·inv to dw. The sum is over the rows in order. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -178,7 +178,7 @@ func sigmoid(y, x []float32) {
 // It replaces each score with e^(score - top'), and each masked element with 0. For the first block, top is -Inf, sum
 // is 0, and decay may be nil. In a later block, a row without scores keeps top and sum.
 //
-// Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
+// Each row must have room for a multiple of 16 elements. SoftmaxBlock overwrites all of this room.
 func SoftmaxBlock(x []float32, step, rows, width, count, perRow int, top, sum, decay []float32) {
 	if rows == 0 || width == 0 {
 		return
@@ -256,8 +256,8 @@ func softmaxPlain(x []float32, step, rows, width, count, perRow int, top, sums, 
 }
 
 // SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse). It replaces dp, which is the gradient
-// of the probabilities, with p·(dp - mean), which is the gradient of the scores. The layout of x and dp is that of x in
-// SoftmaxBlock; masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
+// of the probabilities, with p·(dp - mean), which is the gradient of the scores. x and dp have the layout of x in
+// SoftmaxBlock. Masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, count, perRow int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return

@@ -24,7 +24,7 @@ func Core() string { return C.GoString(C.openblas_get_corename()) }
 // Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].
 func Gemm(c, a, b []float32, m, n, k int, acc bool) { sgemm(blas.NoTrans, c, a, k, b, m, n, k, acc) }
 
-// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] added to every row, and C [m,n].
+// GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] and C [m,n]. It adds the bias to every row.
 func GemmBias(c, a, b, bias []float32, m, n, k int) {
 	for i := range m {
 		copy(c[i*n:(i+1)*n], bias)

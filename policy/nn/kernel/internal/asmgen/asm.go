@@ -72,8 +72,8 @@ func (a *asm) function(name string, w width, params string) {
 	a.raw("\n// func %s%s(%s)\nTEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, w.name, params, name, w.name, s.bytes())
 }
 
-// arguments loads arguments, each of eight bytes, into registers. pairs alternates the names of arguments and
-// registers.
+// arguments loads arguments of eight bytes each into registers. pairs has the name of each argument, followed by the
+// name of its register.
 func (a *asm) arguments(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", pairs[i], 4*i), pairs[i+1])

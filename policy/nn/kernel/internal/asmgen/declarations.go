@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// A signature describes a function in the assembly. The function is called name followed by width.
+// A signature describes a function in the assembly. The function's full name is the field name, followed by the field
+// width.
 type signature struct{ name, width, params string }
 
 // bytes returns the size of the arguments.
@@ -41,8 +42,8 @@ const choice = `%s
 }
 `
 
-// declarations returns the Go files for the functions of the assembly. The file for amd64 declares them. For each
-// function <name><width>, except for panels, it also has a function <name>SIMD, which calls the version for this
+// declarations returns the Go files for the functions of the assembly. The file for amd64 declares the functions. For
+// each function <name><width>, except for panels, it also has a function <name>SIMD, which calls the version for this
 // machine. On other processors <name>SIMD panics.
 func declarations(functions []signature) (amd64, other []byte) {
 	amd64 = []byte(generated + "\npackage kernel\n")

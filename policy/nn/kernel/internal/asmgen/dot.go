@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// dots writes func dots<width>(p *panel), for one column of a narrow product. b is this column of B, contiguous. The
-// sum of a row has sixteen chains, one for each k mod 16. They are added as a tree: first chains l and l+8, then
-// neighbours, then pairs of neighbours, then halves. The initial value is added last.
+// dots writes func dots<width>(p *panel), for one column of a narrow product. b points to this column of B, in
+// contiguous memory. The sum of a row has sixteen chains, one for each k mod 16. They are added as a tree: first chains
+// l and l+8, then neighbours, then pairs of neighbours, then halves. The initial value is added last.
 func (a *asm) dots(w width) {
 	halves := 64 / w.bytes // number of vectors for sixteen chains
 	most := 8 / halves     // number of rows: eight vectors of sums hide the latency of a multiply-add

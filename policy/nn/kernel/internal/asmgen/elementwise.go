@@ -171,8 +171,8 @@ const (
 	ln2Lo   = math.Ln2 - ln2Hi // n·ln2Hi is exact for |n| < 2^14
 )
 
-// expReduced splits x (register 0) = n·ln 2 + r. It leaves r in 0, magic+n in 2, and r²·q(r) + r =
-// e^r - 1 in 4. Scratch: 3, 5.
+// expReduced splits x = n·ln 2 + r. x is in register 0. The results are r in register 0, magic+n in register 2, and
+// r²·q(r) + r = e^r - 1 in register 4. Registers 3 and 5 are scratch.
 //
 // q is the polynomial of degree 5 that interpolates (e^r-1-r)/r² at the Chebyshev nodes of ±ln 2/2.
 func (v *vector) expReduced() {
@@ -230,7 +230,7 @@ func (v *vector) tanh() {
 	v.set(1, v.f(1))
 	v.of("VSUBPS", 4, 1, v.r(4))
 	v.where(8, 6, v.r(4))
-	v.logic("VPOR", 0, 6, v.r(7)) // also in the lower branch, where -0 + 0 was 0
+	v.logic("VPOR", 0, 6, v.r(7)) // restore the sign, also of a -0 that the lower branch made 0
 }
 
 // exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large

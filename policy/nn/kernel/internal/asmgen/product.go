@@ -13,10 +13,10 @@ var tiles = map[string][]struct {
 	"512": {{1, 8, false}, {2, 8, false}, {4, 6, true}},
 }
 
-// products writes func panel<width>x<vectors>(p *panel), see type panel, and func dots<width>. A stream
-// is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from another matrix
-// of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a tile, for each k, one
-// row of B is loaded, and each element of A is broadcast and multiplied into the sums of its row.
+// products writes func dots<width> and func panel<width>x<vectors>(p *panel); see type panel. A stream is a panel that
+// also prefetches rows of B. In pages512x4, each vector of columns comes from its own matrix of 16 columns. Rows are
+// processed in tiles; the last tile may be smaller. In a tile, for each k, one row of B is loaded, and each element of
+// A is broadcast and multiplied into the sums of its row.
 func products() *asm {
 	a := newFile()
 	for _, w := range widths {

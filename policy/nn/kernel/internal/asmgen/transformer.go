@@ -27,7 +27,7 @@ func transformer() *asm {
 	return file
 }
 
-// fused writes a function with this body, after loads of the constants that stay in registers.
+// fused writes a function that loads constants into registers, and then runs the code that body writes.
 func (a *asm) fused(w width, c *constants, name, params string, body func(v *vector)) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	body(v)
@@ -41,7 +41,7 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 // after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is the number of elements of a row that are processed at a time, in one or two vectors, if a sum has lanes.
+// chunk is the number of elements of a row that functions with sums process at a time. A chunk has one or two vectors.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
@@ -54,7 +54,8 @@ func (v *vector) fields(name string, pairs ...string) {
 	}
 }
 
-// splitRow prepares columns for rows of n elements. n is in CX, which splitRow overwrites.
+// splitRow sets the registers that the method columns reads, for rows of n elements. n is in CX, which splitRow
+// overwrites.
 func (v *vector) splitRow(vectors int) {
 	v.op("MOVQ", "CX", rest)
 	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
@@ -156,8 +157,8 @@ func (v *vector) widen(from, lo, hi int) {
 	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
 }
 
-// foldDoubles adds the sixteen float64 in register 0 and the next registers, halves first. The sum is in X0. Register 1
-// is scratch.
+// foldDoubles adds up sixteen float64, which begin in register 0. Each step adds the two halves. The sum is in X0.
+// Register 1 is scratch.
 func (v *vector) foldDoubles() {
 	if v.w.masks() {
 		v.op("VADDPD", "Z1", "Z0", "Z0")
@@ -173,8 +174,8 @@ func (v *vector) foldDoubles() {
 	v.op("VADDSD", "X1", "X0", "X0")
 }
 
-// fold reduces sixteen lanes to one by op, halves first. The lanes are in register i, and in i+1 if they take two
-// vectors. The result is in the first lane of X<i>. The last argument is a scratch register.
+// fold reduces sixteen lanes to one by op. Each step combines the two halves. The lanes are in register i, and in i+1
+// if they take two vectors. The result is in the first lane of X<i>. The last argument is a scratch register.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
@@ -420,8 +421,8 @@ func (v *vector) hide(i int, other string) {
 	}
 }
 
-// eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole
-// chunks. R11 holds the length in bytes.
+// eachChunk runs body for every vector of the row at SI, without masks: rows have room for whole chunks. R11 holds the
+// length of the row in bytes.
 func (v *vector) eachChunk(tag string, body func(h int, at string)) {
 	v.op("XORQ", index, index)
 	v.label(tag)
