@@ -127,7 +127,7 @@ func (b *inbox) recycle(sl *slab) {
 }
 
 // markChanged records that a goroutine other than the owner's changed q. The caller holds mu. If the result
-// is true, the owner sleeps, and the caller must wake it by ring.
+// is true, the owner sleeps, and the caller must wake it by calling ring.
 func (b *inbox) markChanged(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)

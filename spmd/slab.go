@@ -13,11 +13,11 @@ import (
 type Item struct {
 	Dict    tensor.Dict // tensors with the layout passed to Take
 	From    int         // number of the producer that sent the item
-	Lo, Hi  int         // range of global indices of environments
+	Lo, Hi  int         // range of environments, by global index
 	Version int64       // version of the weights that produced the item
 	Weight  int         // weight for GetBatch
 
-	number int64 // number of items that the Sender put before this one
+	number int64 // number of items that the Sender put before this item
 	slab   *slab
 }
 

@@ -82,5 +82,5 @@ type Description struct {
 	Host      string
 	PID       int
 	Threads   string // thread level that MPI granted
-	Shared    string // how much memory a rank can share with its node, or why it cannot
+	Shared    string // memory that a rank can share with its node, or why it can share none
 }
