@@ -57,7 +57,7 @@ type native struct {
 	ranks      []int // ranks of the members
 	rank, size int
 	pin        *runtime.Pinner // pins buffers that C keeps from one call to the next
-	broken     error           // why the communicator cannot be used any more; nil if it can
+	broken     error           // error after which the communicator cannot be used any more; nil if there was none
 }
 
 var (
@@ -316,8 +316,8 @@ func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	return block
 }
 
-// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. So
-// if the counts of this member are equal, those of other members may still differ.
+// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. Even if all
+// counts of this member are equal, the counts of other members may differ.
 func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
 	to := n.call
 	if c.Counts != nil {

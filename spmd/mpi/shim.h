@@ -31,7 +31,7 @@ typedef struct {
 	int granted;       // thread level
 	int tags;          // number of tags in a plane
 	int planes;        // see rl_end_open
-	char before[320];  // "rank R (host H, pid P)" of the rank whose heartbeat this one receives
+	char before[320];  // "rank R (host H, pid P)" of the rank whose heartbeat this rank receives
 	const char *level; // name of the granted level
 } rl_place;
 

@@ -35,7 +35,8 @@ func points(mesh []spmd.Axis) [][]int {
 	return all
 }
 
-// lines launches each mesh in three placements: with its members on the ranks in turn, in blocks, and all on one rank.
+// lines launches each mesh in three placements: members on the ranks in turn, in blocks of members, and all members on
+// one rank.
 func lines(ctx context.Context, w *spmd.World) error {
 	for i, mesh := range meshes {
 		at := points(mesh)

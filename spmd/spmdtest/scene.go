@@ -14,7 +14,7 @@ type site struct {
 	from, to []int
 }
 
-// sites returns placements within a process, between processes, and mixed, as far as they differ with n ranks.
+// sites returns placements within a process, between processes, and mixed. It returns at most n placements.
 func sites(n int) []site {
 	last := n - 1
 	all := []site{

@@ -23,8 +23,8 @@ func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error)
 	return t.(spmd.NativeMaker).NewNative(ranks, label)
 }
 
-// natives tests what the conformance suite of package collectives does not: groups of one member, the reductions of
-// bfloat16 and bytes on many values, rejected calls, and calls after Close. With the argument "huge", it also tests
+// natives tests what the conformance suite of package collectives does not test: groups of one member, the reductions
+// of bfloat16 and bytes on many values, rejected calls, and calls after Close. With the argument "huge", it also tests
 // more elements than MPI can count.
 func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	if err := nativeAlone(ctx, t); err != nil {
@@ -233,7 +233,7 @@ func refused(err error, want string) error {
 	return nil
 }
 
-// nativeShort shows that a message that is shorter than the receive buffer is an error on its receiver only.
+// nativeShort shows that a message shorter than the receive buffer is an error on its receiver only.
 func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "short")
 	if err != nil {
