@@ -48,8 +48,8 @@ type Group struct {
 	nodes []int // node of each member
 	all   team
 	node  team // the members of this node
-	// peerGroup has one member of each node: the member whose number on its node equals this member's number on
-	// this node. The team is empty if nodes have different numbers of members.
+	// peerGroup consists of the members that have this member's number on their nodes, one for each node. The team is
+	// empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads

@@ -67,7 +67,7 @@ type halving struct {
 // maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns the level before whose exchange the members of s receive the next subtree's sum.
+// entry returns a level. The members of s receive the next subtree's sum before the exchange of this level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
 // newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
@@ -235,7 +235,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // buffer for the part of the next subtree's sum at the end of the message
+	var late []byte // buffer for the end of the message: a part of the next subtree's sum
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}

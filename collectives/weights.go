@@ -63,9 +63,9 @@ type PatchSpec struct {
 //	state, version, err := w.Reader(i).Adopt(ctx, version)
 //	w.Close()                                      // on every rank, when no source will publish again
 //
-// With shared memory, the ranks of a node share one copy: the source's State if Slots is 0, or a copy that
-// the node's first source writes. The first of all sources broadcasts the versions to nodes without a
-// source. The broadcast may continue after Publish has returned. All readers get the same bits.
+// With shared memory, the ranks of a node share one copy: the source's State if Slots is 0, or a copy that the node's
+// first source writes. The first of all sources broadcasts the versions to nodes without a source. The broadcast may
+// continue after Publish has returned. All copies of a version have equal bits.
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
@@ -73,7 +73,7 @@ type Weights struct {
 	seq     uint32   // number of publications so far
 	writes  bool     // this rank writes the unit's copy
 	channel *channel // this rank's end of the broadcast; nil if there is none
-	jobs    chan job // publications for the sending goroutine; nil on other ranks
+	jobs    chan job // publications for the sending goroutine; nil if this rank does not broadcast
 	readers []*WeightsReader
 }
 

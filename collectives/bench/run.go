@@ -114,8 +114,8 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 }
 
 // measure samples arms on a team, and sends their rows to rank 0. On each member, prepare returns the arms and a
-// function finish that adds figures to their rows. See schedule.run for together. Once the run is stopped, measure does
-// nothing. It is collective over the world.
+// function finish that adds figures to their rows. The argument together is explained at schedule.run. Once the run is
+// stopped, measure does nothing. It is collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {

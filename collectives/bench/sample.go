@@ -99,7 +99,7 @@ type schedule struct {
 }
 
 // run samples the arms, one block of each in turn, until all have enough samples, and fills in their rows. If together
-// is true, an arm that has enough samples goes on until all have, so that all arms meet the same conditions. If stopped
+// is true, all arms continue until the last arm has enough samples, so that they meet the same conditions. If stopped
 // is true, a rank was asked to stop, and the arms have the samples taken so far.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)

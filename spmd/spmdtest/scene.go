@@ -23,7 +23,7 @@ func sites(n int) []site {
 		{"between", []int{0, 0, 0}, []int{last, last}},
 		{"spread", []int{0, 1 % n, 2 % n}, []int{3 % n, 4 % n}},
 	}
-	return all[:min(n, len(all))] // with fewer ranks some sites would be equal
+	return all[:min(n, len(all))] // with fewer ranks some placements would be equal
 }
 
 // A scene is a channel between two launched groups, on which test programs run.

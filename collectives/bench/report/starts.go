@@ -7,8 +7,8 @@ import (
 )
 
 // Merge makes one report from several starts of the same benchmark. A row has the samples of all starts. Its median and
-// interval are computed from the medians of the starts: starts run on other cores and other memory pages, so they
-// differ by more than the samples of one start do.
+// interval are computed from the medians of the starts. Starts run on different cores and memory pages, so they differ
+// by more than the samples of one start do.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
 	all.Fits, all.Notes = nil, nil // the fits of one start do not hold for all
