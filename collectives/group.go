@@ -54,7 +54,7 @@ type Group struct {
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
 	aligned   bool // each node's members are a subtree of the tree over members
-	distinct  bool // every member has its own rank
+	distinct  bool // no two members are on one rank
 
 	algorithms []*algorithm
 	rules      []rule // rules of the table, then the built-in rules

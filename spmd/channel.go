@@ -279,8 +279,7 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// ownerOf returns the member of the communicator that owns a key, and the owner's inbox if the owner is
-// in this process.
+// ownerOf returns the communicator member that owns a key, and the owner's inbox if the owner is in this process.
 func (c *Channel) ownerOf(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {

@@ -203,8 +203,7 @@ func (k *trees) expected(t tensor.DType, members, n int) []byte {
 	return k.last
 }
 
-// tree returns the sum of the addends of members lo to hi-1 by the tree over members. Sums of type t other than F64 are
-// rounded to float32.
+// tree sums the addends of members lo to hi-1 by the tree over members. It rounds sums to float32 unless t is F64.
 func tree(t tensor.DType, lo, hi, n int) []float64 {
 	if hi == lo+1 {
 		return load(addends(t, lo, n), t)

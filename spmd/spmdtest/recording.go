@@ -21,7 +21,7 @@ type logger struct {
 	sites []spmd.Site
 	open  []int
 	got   map[[2]int64]int // number of gets for each pair of producer and item number
-	marks []int64          // arguments of the marks of puts, in order
+	marks []int64          // arguments of Mark for puts, in order
 	waits int              // number of spans that ended
 	wrong error
 }
