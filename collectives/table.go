@@ -62,7 +62,7 @@ func (t *Table) Write(file string) error {
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // whether it matches groups on one node, and groups on several nodes
+	one, many bool // whether the rule matches groups on one node, and groups on several nodes
 	bytes     int
 	algorithm *algorithm
 }

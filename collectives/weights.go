@@ -215,7 +215,7 @@ func round(dst, src []float32) {
 	}
 }
 
-// send runs on a goroutine of the first source and broadcasts its publications.
+// send runs on a goroutine of the first source, and broadcasts the publications.
 func (w *Weights) send(ctx context.Context) error {
 	for {
 		select {

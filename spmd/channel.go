@@ -11,7 +11,7 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or no more may be put
+	ErrClosed = errors.New("closed")         // no more items will come, or the Sender is closed
 	ErrEmpty  = errors.New("nothing queued") // error of TryGet: the queue has no item
 	ErrFull   = errors.New("no credit")      // error of TryTake: the key has no room
 )

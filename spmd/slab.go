@@ -118,7 +118,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0 if the schema is that of the previous item
+	schema int // bytes of the schema after the tensors; 0 if the previous item had an equal schema
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }

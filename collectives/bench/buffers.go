@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guard is the number of bytes on either side of a buffer that must stay unchanged.
+// guard is the number of bytes before and after each buffer. No operation may change these bytes.
 const guard = 64
 
 // A region is a piece of memory with a guard on either side.

@@ -270,7 +270,8 @@ func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) erro
 	return nil
 }
 
-// rates returns the units per second of each rank, measured in the rank's own time. A call has `units` units.
+// rates returns the units per second of each rank, measured in the rank's own time. units is the number of units in a
+// call.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
 	for i, seconds := range a.spent {

@@ -189,7 +189,7 @@ func (s *sums) repeat(g *collectives.Group, t tensor.DType, mine, want []byte) e
 type trees struct {
 	mu   sync.Mutex
 	t    tensor.DType
-	last []byte // the expected sum that was computed last, of type t
+	last []byte // the last expected sum; its elements have type t
 }
 
 // expected returns the expected sum of vectors of n elements over all members.

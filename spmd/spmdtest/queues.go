@@ -299,7 +299,7 @@ func holding(ctx context.Context, w *spmd.World) error {
 }
 
 // opening lets two members open keys to each other. A member must be able to open a key even while the other member
-// handles no messages, because it opens a key too.
+// opens a key and handles no messages.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]
