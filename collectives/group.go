@@ -22,8 +22,8 @@ type Host interface {
 
 // Options configure a Group. They are the same on every member.
 type Options struct {
-	// Fast allows the fastest algorithm for reductions. Otherwise reductions add by one tree over members,
-	// so that their bits do not depend on transport, library, placement or order of arrival.
+	// Fast allows the fastest algorithm for reductions. Otherwise reductions add by one tree over members, so that
+	// the bits of a result do not depend on transport, library, placement or order of arrival.
 	Fast bool
 	// Algorithm names the algorithm for every operation that it supports. With "" and "auto" the table
 	// chooses the algorithm.

@@ -216,8 +216,8 @@ func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	return h.sum, h.partial
 }
 
-// width returns how many levels the round that begins with level l has: 1 or 2. If members exchange halves, only the
-// first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
+// width returns the number of levels, 1 or 2, of the round that begins with level l. If members exchange halves, only
+// the first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
 func (h *halving) width(l int) int {
 	next := h.own.levels
 	if h.after != none {

@@ -158,7 +158,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 }
 
 // reduceViews reduces bytes [lo, hi) of every member's Data. It writes the result to every member's Data, or only to
-// the root's.
+// the root's Data.
 func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	g := t.g
 	g.pieces = g.pieces[:0]

@@ -312,8 +312,8 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 }
 
 // Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the
-// buffer, so that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies
-// nothing.
+// buffer, so that no Publish waits for this reader. inBuffer is the version that the buffer holds. If it is the newest
+// version, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
 	err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)

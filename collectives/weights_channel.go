@@ -103,8 +103,8 @@ const (
 //	credit    an empty message from each receiver; the next publication waits for the credits, so that a
 //	          fast source does not flood a slow reader
 //
-// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state with all tensors in the types
-// that are sent. If no tensor is converted, the state itself is the image.
+// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state whose tensors have the types
+// of wireField.dtype. If no tensor is converted, the state itself is the image.
 type channel struct {
 	g       *Group
 	credits spmd.Comm

@@ -1,7 +1,7 @@
 // Package spmd runs one program on every rank of a world and lets the parts of that program work together.
 //
-// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The workers of a
-// component form a group:
+// A rank is one member of the world: an MPI process, or a goroutine if there is no launcher. The workers of a component
+// form a group:
 //
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
 //		place, err := spmd.Place(cluster, w.Nodes())                 // component_placement → ranks per component
@@ -20,8 +20,8 @@
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for tensors that
-// are sent rarely. Channels are bounded queues from the members of one group to the members of another. An item is a
-// set of tensors in one slab of memory. The producer fills the slab in place and the consumer reads it in place:
+// are sent rarely. Channels are bounded queues from the members of one group to the members of another group. An item
+// is a set of tensors in one slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),

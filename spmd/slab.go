@@ -76,7 +76,8 @@ func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 // A pool holds free slabs for the items of one key.
 type pool []*slab
 
-// get returns a free slab, or a new one for c. In debug mode it returns an error if someone wrote to the free slab.
+// get returns a free slab, or a new slab for c. In debug mode it returns an error if someone wrote to the free
+// slab.
 func (p *pool) get(c *Channel) (*slab, error) {
 	n := len(*p)
 	if n == 0 {

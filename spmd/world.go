@@ -297,8 +297,8 @@ func (w *World) close(ctx context.Context, again bool) error {
 }
 
 // barrier returns when every rank has called it. It returns the lowest rank whose flag is false, and the lowest rank
-// whose flag is true; -1 means that there is none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks
-// (Hensgen, Finkel, Manber 1988).
+// whose flag is true; -1 means no rank. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen,
+// Finkel, Manber 1988).
 func (w *World) barrier(ctx context.Context, flag bool) (lowestFalse, lowestTrue int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}

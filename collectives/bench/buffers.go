@@ -113,7 +113,7 @@ func (o *operand) input() []byte {
 	return o.data[:n]
 }
 
-// fill writes the input into the buffers. It sets bytes that only the result uses to poison.
+// fill writes the input into the buffers. It poisons the bytes that only the result uses.
 func (o *operand) fill() {
 	in, first := o.second, 0
 	if in == nil {
@@ -171,7 +171,7 @@ func TypeNames() (names []string) {
 	return names
 }
 
-// TypeOf returns the type with this name, or the zero DType if TypeNames does not have the name.
+// TypeOf returns the type with this name, or the zero DType if there is no such type.
 func TypeOf(name string) tensor.DType {
 	return tensor.F32 + tensor.DType(slices.Index(TypeNames(), name))
 }

@@ -176,7 +176,8 @@ func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rat
 	})
 }
 
-// Record adds a row that was measured elsewhere, and a note unless it is empty. It has an effect on rank 0 only.
+// Record adds a row that was measured elsewhere, and the note if it is not empty. It does nothing on ranks other than
+// 0.
 func (r *Run) Record(row report.Row, note string) error {
 	if note != "" {
 		r.note("%s", note)
@@ -222,7 +223,7 @@ func (r *Run) note(format string, args ...any) {
 // Stopped reports whether the run was asked to stop. The answer is the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
 
-// Interrupted reports whether this rank was asked to stop, and then ends the run.
+// Interrupted reports whether this rank was asked to stop. If so, it ends the run.
 func (r *Run) Interrupted() bool {
 	r.stopped = r.stopped || r.opts.Stop()
 	return r.stopped

@@ -55,7 +55,7 @@ type arm struct {
 	row report.Row
 	// refill fills the buffers before every block. It may be nil.
 	refill func()
-	// call makes call number i of the arm. The warm-up counts, too.
+	// call makes call number i of the arm. Calls of the warm-up count, too.
 	call func(ctx context.Context, i int) error
 	// loop takes len(ns) samples of batch calls each, and writes their nanoseconds to ns. If loop is nil, the samples
 	// are taken with call.

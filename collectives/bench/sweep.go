@@ -32,7 +32,7 @@ type Plan struct {
 	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
 	Root       int      // root of the operations that have a root
 	Rotate     bool     // the root of call i is i modulo the group size
-	OffCache   bool     // calls use many buffers in rotation, together twice the last-level cache
+	OffCache   bool     // calls rotate among buffers of twice the size of the last-level cache
 	Check      bool     // results are compared with the correct results
 	Real       bool     // the inputs are numbers whose sums must be rounded
 	// Baseline adds three measurements: the library's blocking call in a loop in C, the same call from Go, and the

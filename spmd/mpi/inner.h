@@ -228,8 +228,7 @@ void rl_queue_remove(rl_end *e, rl_slot *s);
 // Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or an MPI error code.
 // rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns the list of receives that
 // a message has matched. rl_message_read completes a receive of that list, or returns 1 if MPI carries the data.
-// rl_messages_release returns an end's messages to the world. rl_messages_discard drops the messages that nobody
-// received.
+// rl_messages_release returns an end's messages to the world. rl_messages_discard drops unreceived messages.
 int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
 int rl_message_copied(rl_slot *s);
 rl_slot *rl_inbox_match(rl_end *e);

@@ -168,8 +168,8 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 }
 
 // checkDeparted returns an error if c can never end because programs of other ranks have ended. The library does not
-// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left, a broadcast if
-// its root has left, and a reduction or gather only if all other members have left.
+// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left. A broadcast
+// fails if its root has left. A reduction or gather fails only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
 	// If needAll is true, c fails only if all peers have left. Otherwise one peer that has left is enough.
 	peers, needAll := n.ranks, false

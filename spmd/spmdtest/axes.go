@@ -95,8 +95,8 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	return nil
 }
 
-// greetLine starts the messages along one line, and returns a function that waits for them and checks them. members
-// lists the line's members by their numbers in the group. group is the communicator of the whole group.
+// greetLine starts the messages along one line, and returns a function that waits for the messages and checks them.
+// members lists the line's members by their numbers in the group. group is the communicator of the whole group.
 func greetLine(ctx context.Context, c spmd.Comm, members []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()

@@ -96,7 +96,7 @@ func put(ctx context.Context, s *spmd.Sender, n int, weight int) error {
 	return s.Put(ctx, it)
 }
 
-// get returns the number in the next item and its sender, after checking the item's other fields.
+// get returns the number in the next item, and the item's sender. It checks the item's other fields.
 func get(ctx context.Context, r *spmd.Receiver) (n, from int, err error) {
 	it, err := r.Get(ctx)
 	if err != nil {

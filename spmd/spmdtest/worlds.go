@@ -440,7 +440,7 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if a resource has grown by more than 5 % and a constant since an earlier usage.
+// exceeds returns an error if a resource has grown by more than 5 % plus a constant since an earlier usage.
 func (u usage) exceeds(earlier usage) error {
 	for _, x := range []struct {
 		what           string

@@ -207,8 +207,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth over all sizes
-// and algorithms is below the argument least, in 10⁹ bytes per second.
+// BelowBusBandwidth returns a message for each operation and number of ranks that has too little bus bandwidth. The
+// maximum over all sizes and algorithms must reach the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
 	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {

@@ -54,8 +54,8 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	return someRanks(ctx, t)
 }
 
-// exchange sends messages of several sizes to every member, including itself, from Alloc memory and from Go
-// memory, while the garbage collector runs.
+// exchange sends messages of several sizes to every member, including the sender. It sends from Alloc memory and from
+// Go memory, while the garbage collector runs.
 func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
 		for _, goMemory := range []bool{false, true} {
