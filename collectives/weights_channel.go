@@ -103,8 +103,8 @@ const (
 //	credit    an empty message from each receiver; the next publication waits for the credits, so that a
 //	          fast source does not flood a slow reader
 //
-// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state whose tensors have the types
-// of wireField.dtype. If no tensor is converted, the state itself is the image.
+// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state, with each tensor in the type
+// wireField.dtype. If no tensor is converted, the state itself is the image.
 type channel struct {
 	g       *Group
 	credits spmd.Comm
@@ -347,8 +347,8 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether a tensor that is not sent lies between the end of a tensor in an image and the start of a later
-// tensor.
+// gap reports whether an unsent tensor lies between two offsets in an image: the end of one tensor and the start of a
+// later tensor.
 func (c *channel) gap(end, start int) bool { return start-end >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type in which it is sent.

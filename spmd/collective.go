@@ -184,8 +184,8 @@ type Native interface {
 
 // A NativeMaker is a Transport whose library has collectives of its own.
 type NativeMaker interface {
-	// NewNative makes a communicator of the library whose member m is on ranks[m]. A rank may be listed only
-	// once. The call is collective over these ranks. It may take tens of milliseconds if ranks share cores.
+	// NewNative makes a communicator of the library. Member m is on ranks[m]. A rank may be listed only once. The call
+	// is collective over these ranks. It may take tens of milliseconds if ranks share cores.
 	NewNative(ranks []int, label string) (Native, error)
 }
 

@@ -14,9 +14,9 @@
 // The first error or panic, in a worker or in a goroutine of World.Go, ends the job on every rank. One line of the log
 // then names the component, the rank and the cause.
 //
-// A group may be a mesh, whose axes are in GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on
-// each axis. Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on
-// all other axes.
+// A group may be a mesh: see GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on each axis.
+// Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on all other
+// axes.
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for tensors that

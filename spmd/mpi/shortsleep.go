@@ -30,7 +30,7 @@ import (
 type shortSleeps struct {
 	running atomic.Int32 // number of short sleeps in progress
 	lost    atomic.Int64 // time that yields had wasted at the last update
-	counted atomic.Int64 // time of that update
+	counted atomic.Int64 // time of the last update
 	slow    atomic.Int64 // time of the last slow yield
 	yielded atomic.Int64 // number of short sleeps that have yielded
 }

@@ -45,7 +45,7 @@ func (r *Report) Plot() ([]byte, error) {
 	return f.SVG(), nil
 }
 
-// chart returns a chart without curves whose horizontal axis is the size.
+// chart returns a chart without curves. Its horizontal axis is the size.
 func chart(title string) plot.Chart {
 	return plot.Chart{
 		Title: title, X: "size", XScale: plot.Log2, YScale: plot.Log10,

@@ -2,7 +2,7 @@ package stats
 
 import "math"
 
-// A Point is a measurement for Fit, whose model is Time = α·Rounds + β·Bytes.
+// A Point is a measurement for Fit. The model is Time = α·Rounds + β·Bytes.
 type Point struct {
 	Rounds float64 // number of successive messages
 	Bytes  float64 // number of successive bytes
