@@ -142,7 +142,8 @@ const (
 	headKinds   = 24
 )
 
-// newChannel makes this rank's end of the broadcast. It is collective over ranks. The first rank is the sender.
+// newChannel makes this rank's end of the broadcast. It is collective over the given ranks. The first rank is the
+// sender.
 func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
 	comms := [2]spmd.Comm{}
 	for i, what := range []string{"", ": credits"} {

@@ -72,7 +72,7 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	return r, r.measureRoof(ctx)
 }
 
-// newTeam makes a team of ranks. It is collective over ranks.
+// newTeam makes a team of the given ranks. It is collective over these ranks.
 func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	t := &team{lead: ranks[0]}
 	if !slices.Contains(ranks, r.w.Rank()) {

@@ -43,7 +43,7 @@ func Fit(points []Point) Line {
 		if bb > 0 {
 			onlyBeta.Beta = b1 / bb
 		}
-		// Σ(1-αr)² at its minimum is n - (Σr)²/Σr², and the same for β.
+		// Σ(1-αr)² at its minimum is n - (Σr)²/Σr². The formula for β is similar.
 		if l = onlyAlpha; onlyBeta.Beta*b1 > onlyAlpha.Alpha*r1 {
 			l = onlyBeta
 		}
