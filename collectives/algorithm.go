@@ -56,7 +56,7 @@ func (a *algorithm) suits(g *Group, c *spmd.Collective) bool {
 	return a.kinds>>c.Kind&1 != 0 && (a.fits == nil || a.fits(g, c))
 }
 
-// reduces reports whether operations of kind k reduce.
+// reduces reports whether operations of kind k are reductions.
 func reduces(k spmd.Kind) bool {
 	return k == spmd.Reduce || k == spmd.AllReduce || k == spmd.ReduceScatter
 }

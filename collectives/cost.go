@@ -14,8 +14,8 @@ type Shape struct {
 	Bytes   int // S: bytes of the root's Data, or of every member's Data
 }
 
-// A Cost is the length of an operation's critical path. Rounds counts its successive messages or barriers,
-// and Bytes its bytes. The operation takes α·Rounds + β·Bytes.
+// A Cost is the length of an operation's critical path. Rounds is the number of successive messages or barriers on the
+// path, and Bytes is the number of bytes. The operation takes α·Rounds + β·Bytes.
 type Cost struct {
 	Rounds, Bytes float64
 	// formulas of Rounds and of Bytes/S for n members on N nodes and S bytes

@@ -22,8 +22,8 @@ type Host interface {
 
 // Options configure a Group. They are the same on every member.
 type Options struct {
-	// Fast allows the fastest algorithm for reductions. Otherwise reductions add by one tree over members,
-	// so that their bits do not depend on transport, library, placement or order of arrival.
+	// Fast allows the fastest algorithm for reductions. Otherwise reductions add by one tree over members, so that
+	// the bits of a result do not depend on transport, library, placement or order of arrival.
 	Fast bool
 	// Algorithm names the algorithm for every operation that it supports. With "" and "auto" the table
 	// chooses the algorithm.
@@ -48,13 +48,13 @@ type Group struct {
 	nodes []int // node of each member
 	all   team
 	node  team // the members of this node
-	// peerGroup has one member of each node: the member whose number on its node equals this member's number on
-	// this node. The team is empty if nodes have different numbers of members.
+	// peerGroup consists of the members that have this member's number on their nodes, one for each node. The team is
+	// empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
 	aligned   bool // each node's members are a subtree of the tree over members
-	distinct  bool // every member has its own rank
+	distinct  bool // no two members are on one rank
 
 	algorithms []*algorithm
 	rules      []rule // rules of the table, then the built-in rules

@@ -67,7 +67,7 @@ type halving struct {
 // maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns the level before whose exchange the members of s receive the next subtree's sum.
+// entry returns a level. The members of s receive the next subtree's sum before the exchange of this level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
 // newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
@@ -216,8 +216,8 @@ func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	return h.sum, h.partial
 }
 
-// width returns how many levels the round that begins with level l has: 1 or 2. If members exchange halves, only the
-// first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
+// width returns the number of levels, 1 or 2, of the round that begins with level l. If members exchange halves, only
+// the first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
 func (h *halving) width(l int) int {
 	next := h.own.levels
 	if h.after != none {
@@ -235,7 +235,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // buffer for the part of the next subtree's sum at the end of the message
+	var late []byte // buffer for the end of the message: a part of the next subtree's sum
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}

@@ -22,8 +22,8 @@ func newRabenseifner() *algorithm {
 		}}
 }
 
-// rabenseifner reduces b over the team. In an allreduce every member gets the result in b, and in a reduce-scatter its
-// block of the result.
+// rabenseifner reduces b over the team. In an allreduce every member gets the result in b. In a reduce-scatter every
+// member gets its block of the result.
 func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 	h, err := newHalving(t, c, b, false)
 	if err != nil {

@@ -146,7 +146,7 @@ func (r *Reducer) CompressionError() float64 {
 	return e
 }
 
-// start starts the sum of bucket b. It only queues the bucket that starts last, which Wait then runs.
+// start starts the sum of bucket b. The bucket that starts last is only queued, and Wait runs it.
 func (s *GradientSum) start(b int) {
 	lo, hi := s.bounds(b)
 	c := AllReduce(s.grad[lo:hi], spmd.Sum)

@@ -32,8 +32,8 @@ func newShared() *algorithm {
 }
 
 // chunk is the number of bytes of a long vector that a member reduces at a time. The last member to arrive reduces a
-// vector of at most one chunk alone. It also does so if another member sleeps and all members' vectors together have at
-// most maxAlone bytes, because waking a member is slow.
+// vector of at most one chunk alone. Waking a member is slow. So if another member sleeps, the last member also reduces
+// longer vectors alone, if the vectors of all members together have at most maxAlone bytes.
 const (
 	chunk    = 64 << 10
 	maxAlone = 512 << 10
@@ -158,7 +158,7 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 }
 
 // reduceViews reduces bytes [lo, hi) of every member's Data. It writes the result to every member's Data, or only to
-// the root's.
+// the root's Data.
 func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	g := t.g
 	g.pieces = g.pieces[:0]

@@ -22,7 +22,7 @@ type Table struct {
 // A Rule matches operations of one kind, by group and size.
 type Rule struct {
 	Kind      string `json:"kind"`              // name of the spmd.Kind, such as "allreduce"
-	Members   int    `json:"members,omitempty"` // largest group; 0 means any
+	Members   int    `json:"members,omitempty"` // largest number of members; 0 means any
 	Nodes     string `json:"nodes,omitempty"`   // "one" or "many"; "" means either
 	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0 means any
 	Algorithm string `json:"algorithm"`
@@ -62,7 +62,7 @@ func (t *Table) Write(file string) error {
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // whether it matches groups on one node, and groups on several nodes
+	one, many bool // whether the rule matches groups on one node, and groups on several nodes
 	bytes     int
 	algorithm *algorithm
 }

@@ -29,7 +29,7 @@ func (t *team) recv(b []byte, peer int) { t.g.post(false, b, t.members[peer]) }
 // wait returns when all started sends and receives are done.
 func (t *team) wait(ctx context.Context) error { return t.g.wait(ctx) }
 
-// exchange sends one buffer and receives another.
+// exchange sends one buffer and receives another buffer.
 func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from int) error {
 	t.recv(in, from)
 	t.send(out, to)

@@ -63,9 +63,9 @@ type PatchSpec struct {
 //	state, version, err := w.Reader(i).Adopt(ctx, version)
 //	w.Close()                                      // on every rank, when no source will publish again
 //
-// With shared memory, the ranks of a node share one copy: the source's State if Slots is 0, or a copy that
-// the node's first source writes. The first of all sources broadcasts the versions to nodes without a
-// source. The broadcast may continue after Publish has returned. All readers get the same bits.
+// With shared memory, the ranks of a node share one copy: the source's State if Slots is 0, or a copy that the node's
+// first source writes. The first of all sources broadcasts the versions to nodes without a source. The broadcast may
+// continue after Publish has returned. All copies of a version have equal bits.
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
@@ -73,7 +73,7 @@ type Weights struct {
 	seq     uint32   // number of publications so far
 	writes  bool     // this rank writes the unit's copy
 	channel *channel // this rank's end of the broadcast; nil if there is none
-	jobs    chan job // publications for the sending goroutine; nil on other ranks
+	jobs    chan job // publications for the sending goroutine; nil if this rank does not broadcast
 	readers []*WeightsReader
 }
 
@@ -215,7 +215,7 @@ func round(dst, src []float32) {
 	}
 }
 
-// send runs on a goroutine of the first source and broadcasts its publications.
+// send runs on a goroutine of the first source, and broadcasts the publications.
 func (w *Weights) send(ctx context.Context) error {
 	for {
 		select {
@@ -312,8 +312,8 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 }
 
 // Copy is like Adopt, but for a reader that uses one version for a long time. It copies the newest version to the
-// buffer, so that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies
-// nothing.
+// buffer, so that no Publish waits for this reader. inBuffer is the version that the buffer holds. If it is the newest
+// version, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
 	err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)

@@ -103,8 +103,8 @@ const (
 //	credit    an empty message from each receiver; the next publication waits for the credits, so that a
 //	          fast source does not flood a slow reader
 //
-// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state in which the tensors have the
-// types in which they are sent. If these are the types of the state, the state is the image.
+// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state, with each tensor in the type
+// wireField.dtype. If no tensor is converted, the state itself is the image.
 type channel struct {
 	g       *Group
 	credits spmd.Comm
@@ -142,7 +142,8 @@ const (
 	headKinds   = 24
 )
 
-// newChannel makes this rank's end of the broadcast. It is collective over ranks. The first rank is the sender.
+// newChannel makes this rank's end of the broadcast. It is collective over the given ranks. The first rank is the
+// sender.
 func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
 	comms := [2]spmd.Comm{}
 	for i, what := range []string{"", ": credits"} {
@@ -347,8 +348,8 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether a tensor that is not sent lies between the end of a tensor in an image and the start of a later
-// tensor.
+// gap reports whether an unsent tensor lies between two offsets in an image: the end of one tensor and the start of a
+// later tensor.
 func (c *channel) gap(end, start int) bool { return start-end >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type in which it is sent.

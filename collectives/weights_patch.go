@@ -26,8 +26,8 @@ type patcher struct {
 	out     []byte // buffer for the patch, in communication memory
 }
 
-// newPatcher returns the sender's patcher. The receivers already know the held tensors' values in the
-// current state.
+// newPatcher returns the sender's patcher. The receivers already know the values of held tensors in the current
+// state.
 func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
 	held := c.spec.Patch.Held

@@ -13,7 +13,7 @@ import (
 )
 
 // A unitPlan describes a unit: a set of ranks that share one copy of the weights. The readers of a unit are
-// those of a node, or those of one rank.
+// all readers of a node, or all readers of one rank.
 type unitPlan struct {
 	leader  int   // rank that writes the copy and owns its memory
 	source  bool  // the leader is a source

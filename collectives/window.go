@@ -160,7 +160,7 @@ func (w *window) otherLength(m, k, n int) error {
 		w.ranks[w.me], n)
 }
 
-// read copies memory of member m, from a location on, to dst.
+// read copies len(dst) bytes at a location in member m's memory to dst.
 func (w *window) read(m int, location int64, dst []byte) error {
 	if len(dst) == 0 {
 		return nil

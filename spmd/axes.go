@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An Axis is one dimension of the mesh whose points are the members of a group: see GroupSpec.Axes.
+// An Axis is one dimension of a group's mesh: see GroupSpec.Axes.
 type Axis struct {
 	Name string
 	Size int
@@ -42,8 +42,8 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// Line returns the numbers of the members that have the same coordinates as this member on all axes but the given one.
-// They are in the order of their coordinates on that axis, and include this member. Line panics for an unknown axis.
+// Line returns the numbers of the members on the mesh line through this member along an axis, in ascending order. This
+// member is included. Line panics for an unknown axis.
 func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
 	members := make([]int, size)
@@ -53,9 +53,9 @@ func (m *Member) Line(axis string) []int {
 	return members
 }
 
-// AxisComm returns a communicator of the members that Line returns, in the same order. It uses Comm(purpose): only the
-// goroutine of Comm(purpose) may use it, and Close closes both. Messages along different axes do not mix, because two
-// members have at most one line in common. AxisComm panics for an unknown axis or purpose.
+// AxisComm returns a communicator of the members that Line returns, in the same order. It shares Comm(purpose): only
+// the goroutine of Comm(purpose) may use AxisComm, and closing either closes both. Messages along different axes do
+// not mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
 func (m *Member) AxisComm(axis, purpose string) Comm {
 	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }

@@ -11,7 +11,7 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or no more may be put
+	ErrClosed = errors.New("closed")         // no more items will come, or the Sender is closed
 	ErrEmpty  = errors.New("nothing queued") // error of TryGet: the queue has no item
 	ErrFull   = errors.New("no credit")      // error of TryTake: the key has no room
 )
@@ -279,8 +279,7 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// ownerOf returns the member of the communicator that owns a key, and the owner's inbox if the owner is
-// in this process.
+// ownerOf returns the communicator member that owns a key, and the owner's inbox if the owner is in this process.
 func (c *Channel) ownerOf(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {

@@ -170,8 +170,8 @@ func checkCounts(what string, counts []int, n, size, member int, whole bool) err
 type Native interface {
 	Rank() int
 	Size() int
-	// Run runs c by the library's non-blocking call and waits for it. Like Comm.Wait, it uses no CPU
-	// and ends with ctx.
+	// Run runs c by the library's non-blocking call and waits for the result. The wait uses no CPU, and ends early if
+	// ctx ends.
 	Run(ctx context.Context, c *Collective) error
 	// RunBlocking runs c by the library's blocking call. Only the end of the job can interrupt it.
 	RunBlocking(c *Collective) error
@@ -184,8 +184,8 @@ type Native interface {
 
 // A NativeMaker is a Transport whose library has collectives of its own.
 type NativeMaker interface {
-	// NewNative makes a communicator of the library whose member m is on ranks[m]. A rank may be listed only
-	// once. The call is collective over these ranks. It may take tens of milliseconds if ranks share cores.
+	// NewNative makes a communicator of the library. Member m is on ranks[m]. A rank may be listed only once. The call
+	// is collective over these ranks. It may take tens of milliseconds if ranks share cores.
 	NewNative(ranks []int, label string) (Native, error)
 }
 
@@ -203,12 +203,12 @@ type Shared interface {
 	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
 	// node. The bool is false if b is not in that memory.
 	Locate(b []byte) (offset int64, ok bool)
-	// View returns n bytes of the memory of a rank on this node, from an offset on. It does not copy. The view is valid
-	// as long as the memory itself.
+	// View returns n bytes at an offset in the memory of a rank on this node. It does not copy. The view is valid as
+	// long as the memory itself.
 	View(rank int, offset int64, n int) ([]byte, error)
 	// Await waits while s.Value equals value. If ctx ends first, it returns context.Cause(ctx). If the node has a core
-	// for every rank, Await first spins briefly. The rank is for error messages: the one that is expected to change s,
-	// or -1 if any rank may change s.
+	// for every rank, Await first spins briefly. The argument rank is for error messages: it is the rank that is
+	// expected to change s, or -1 for any rank.
 	Await(ctx context.Context, s *Signal, value uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)

@@ -2,12 +2,12 @@ package spmd
 
 import "context"
 
-// A Comm is one member's end of a communicator whose members are numbered 0..Size-1. Messages with
-// the same tag, from one member to another, arrive in the order in which they were sent. A Comm
-// belongs to one goroutine at a time. Messages of different Comms do not mix.
+// A Comm is one member's end of a communicator. The members are numbered 0..Size-1. Messages with the
+// same tag, from one member to another, arrive in the order in which they were sent. A Comm belongs to
+// one goroutine at a time. Messages of different Comms do not mix.
 //
-// A buffer belongs to the Comm from Isend or Irecv until Wait. Memory of World.Alloc is sent
-// without a copy; other memory may be pinned or copied. A message may be empty.
+// A buffer belongs to the Comm from Isend or Irecv until Wait. Memory of World.Alloc is sent without a
+// copy; other memory may be pinned or copied. A message may be empty.
 type Comm interface {
 	Rank() int
 	Size() int
@@ -15,8 +15,9 @@ type Comm interface {
 	WorldRank(m int) int
 	// Isend starts sending b to a member. The tag must be in 0..MaxTag-1.
 	Isend(b []byte, to, tag int) (Request, error)
-	// Irecv starts receiving a message of at most len(b) bytes from a member. A longer message is an
-	// error of Wait, never an overrun. A shorter message sets Request.N to its length.
+	// Irecv starts receiving a message of at most len(b) bytes from a member. For a longer message Wait
+	// returns an error, and memory behind b does not change. A shorter message sets Request.N to its
+	// length.
 	Irecv(b []byte, from, tag int) (Request, error)
 	// Wait waits until all of reqs are done, sets their N and zeroes their handles. It returns the
 	// first error, or context.Cause(ctx) if ctx ends first. Wait ignores a zero Request in reqs. Waiting

@@ -29,9 +29,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives the tensors that a member of a group sent with SendTo. It fills the tensors of the buffers, whose
-// names, types and shapes must match the sent tensors. If there are no buffers, RecvFrom allocates the tensors on the
-// Go heap. The result has the tensors in the order in which they were sent.
+// RecvFrom receives the tensors that a member of a group sent with SendTo, into the given buffers. The names, types
+// and shapes of the buffers must match the sent tensors. Without buffers, RecvFrom allocates the tensors on the Go
+// heap. The result has the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, buffers tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {

@@ -1,7 +1,7 @@
 // Package spmd runs one program on every rank of a world and lets the parts of that program work together.
 //
-// A rank is one member of the world: an MPI process, or a goroutine where there is no launcher. The workers of a
-// component form a group:
+// A rank is one member of the world: an MPI process, or a goroutine if there is no launcher. The workers of a component
+// form a group:
 //
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
 //		place, err := spmd.Place(cluster, w.Nodes())                 // component_placement → ranks per component
@@ -14,14 +14,14 @@
 // The first error or panic, in a worker or in a goroutine of World.Go, ends the job on every rank. One line of the log
 // then names the component, the rank and the cause.
 //
-// A group may be a mesh, whose axes are in GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on
-// each axis. Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on
-// all other axes.
+// A group may be a mesh: see GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on each axis.
+// Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on all other
+// axes.
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for tensors that
-// are sent rarely. Channels are bounded queues from the members of one group to the members of another. An item is a
-// set of tensors in one slab of memory. The producer fills the slab in place and the consumer reads it in place:
+// are sent rarely. Channels are bounded queues from the members of one group to the members of another group. An item
+// is a set of tensors in one slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),

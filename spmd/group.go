@@ -104,10 +104,9 @@ func (g *Group[W]) selects(member int) bool {
 	return g.selected == nil || slices.Contains(g.selected, member)
 }
 
-// Call runs fn on every member of g that lives on this rank, each on its own goroutine, after the
-// member's earlier calls. It returns at once. Every rank must make the same calls in the same order.
-// On a rank without members the Future is done, and has no results. Error messages name the call by
-// name. An error of fn ends the job.
+// Call runs fn for every member of g on this rank, on the member's goroutine, after the member's earlier calls. It
+// returns at once. Every rank must make the same calls in the same order. On a rank without members the Future is done,
+// and has no results. The argument name identifies the call in error messages. An error of fn ends the job.
 func Call[W, R any](g *Group[W], ctx context.Context, name string,
 	fn func(ctx context.Context, w W) (R, error)) *Future[R] {
 	g.w.note("call", g.spec.Name+"."+name, g.selected)

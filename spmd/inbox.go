@@ -22,7 +22,7 @@ type inbox struct {
 	senders []int         // producers that may put items
 	left    []int         // senders that have closed the channel
 	changed []*queue      // queues that other goroutines changed; the owner processes them before it sleeps
-	asleep  bool          // the owner waits for messages; ring wakes it
+	asleep  bool          // the owner waits for messages; the method ring wakes it
 	bell    chan struct{} // wakes the owner if port is nil
 
 	// Only the owner uses the fields below.
@@ -110,7 +110,7 @@ func (b *inbox) queue(name []byte) *queue {
 	return q
 }
 
-// slab returns a free slab of q's pool, or a new one.
+// slab returns a free slab of q's pool, or a new slab.
 func (b *inbox) slab(q *queue) (*slab, error) {
 	sl, err := q.pool.get(b.c)
 	if err != nil {
@@ -127,7 +127,7 @@ func (b *inbox) recycle(sl *slab) {
 }
 
 // markChanged records that a goroutine other than the owner's changed q. The caller holds mu. If the result
-// is true, the owner sleeps, and the caller must wake it by ring.
+// is true, the owner sleeps, and the caller must wake it by calling ring.
 func (b *inbox) markChanged(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)

@@ -39,8 +39,8 @@ func (m *Member) Index() int { return m.index }
 // Size returns the number of members of the group.
 func (m *Member) Size() int { return len(m.group.spec.Ranks) }
 
-// Comm returns the member's end of the group's communicator for a purpose of GroupSpec.Comms. It
-// panics for an unknown purpose. The end's rank is the member's index.
+// Comm returns the member's end of the group's communicator for a purpose of GroupSpec.Comms. Its
+// Rank is the member's Index. Comm panics for an unknown purpose.
 func (m *Member) Comm(purpose string) Comm {
 	c, ok := m.comms[purpose]
 	if !ok {

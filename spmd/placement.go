@@ -43,7 +43,7 @@ type NodeGroup struct {
 	NodeRanks []int
 }
 
-// A PlacementError is one mistake in a Cluster. Its Want says what was expected.
+// A PlacementError is one mistake in a Cluster. Its Want describes the expected value.
 type PlacementError struct{ Key, Value, Want string }
 
 func (e *PlacementError) Error() string {
@@ -272,9 +272,9 @@ func (p *placer) place(comp ComponentPlacement) {
 	}
 }
 
-// resources returns the resources of a node group. A resource is a list of world ranks: a single rank, or all
-// ranks of a node. The description of the resources is for messages. If group is invalid, problem says what was
-// expected.
+// resources returns the resources of a node group. A resource is a list of world ranks: a single rank, or all ranks of
+// a node. The description of the resources is for messages. If the group is invalid, problem describes the expected
+// value.
 func (p *placer) resources(group string) (res [][]int, description, problem string) {
 	switch group = strings.TrimSpace(group); group {
 	case "", "cluster":

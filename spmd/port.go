@@ -60,7 +60,7 @@ func (p *port) cancel(ctx context.Context, r *Request) error {
 	return err
 }
 
-// A note is a small request or announcement about a key, of at most noteBytes.
+// A note is a message of at most noteBytes: a request or an announcement about a key.
 type note struct {
 	op    byte
 	tag   int
@@ -72,8 +72,8 @@ const (
 	opOpen   byte = 1 + iota // the producer opens a key; its items have the note's tag
 	opClose                  // the producer closes a key, after note.count items
 	opLeave                  // the producer will open no more keys
-	opGet                    // the consumer requests an item, to be sent with the note's tag, and waits for it
-	opTryGet                 // like opGet, but if there is no item, the reply comes at once
+	opGet                    // the consumer requests an item with the note's tag, and waits for it
+	opTryGet                 // like opGet, but the reply comes at once, even if there is no item
 	opState                  // the consumer requests the state of the queue
 )
 

@@ -162,7 +162,7 @@ func (q *queue) source(member int) *source {
 	return nil
 }
 
-// signal puts a token into c, whose capacity is 1, unless c holds one. A nil c is ignored.
+// signal puts a token into c unless c already holds one. The capacity of c is 1. signal ignores a nil c.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -170,8 +170,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed credits, or the outcome
-// that a remote consumer waits for is ready.
+// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed credits, or there is an
+// outcome for a waiting remote consumer.
 func (q *queue) needsOwner() bool {
 	if len(q.demands) > 0 && q.demands[0].answer != nil && (q.len() > 0 || q.closed()) {
 		return true

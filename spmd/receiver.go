@@ -87,7 +87,7 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// take takes an item and records how long it waited. If another process owns the key, the whole call counts as waiting.
+// take takes an item and records the waiting time. If another process owns the key, the whole call counts as waiting.
 func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	_, asks := r.access.(*remoteKey)
 	if !asks {
@@ -109,9 +109,9 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 }
 
 // GetBatch waits for items and takes them until their total weight reaches the target. It stops earlier if the next
-// item would make the total exceed the target, or if no more items will come. The first item may have any weight. If
-// there is no first item, GetBatch returns ErrClosed. The slice is valid until the next GetBatch. With an error,
-// GetBatch also returns the items that it took before the error.
+// item would make the total exceed the target, or if no more items will come. The first item may have any weight. If no
+// item will come, GetBatch returns ErrClosed. The slice is valid until the next GetBatch. With an error, GetBatch also
+// returns the items that it took before the error.
 func (r *Receiver) GetBatch(ctx context.Context, target int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < target; {

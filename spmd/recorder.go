@@ -32,7 +32,7 @@ const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0
 	OpAwait                 // main waits for a call of this rank's workers; 0
-	OpGet                   // Receiver.Get; the producer of the item, -1 after an error
+	OpGet                   // Receiver.Get; the producer of the item, or -1 after an error
 	OpRoom                  // Sender.Take; the consumer, or AnyMember
 	OpPut                   // Sender.Put; the consumer, or AnyMember
 	OpReceive               // Member.RecvFrom; the sender

@@ -31,10 +31,10 @@ type Options struct {
 	VirtualNodes int
 }
 
-// grace is how long Run waits, after a failure, for goroutines that ignore their context.
+// grace limits how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Again is the error that main returns so that Run ends this world and calls main in a new one.
+// Again is the error by which main requests another world: Run ends this world and calls main in a new world.
 //
 //lint:ignore ST1012 it is an answer, like io.EOF
 var Again = errors.New("call main again, in a new world")
@@ -45,9 +45,9 @@ var Again = errors.New("call main again, in a new world")
 // and returns the error as a *Failure. After a success the transports are closed.
 //
 // If main returns Again, or an error that wraps Again, on every rank, Run shuts their world down and calls main with a
-// new World on the same transports. Groups, channels, communicators and recorders do not outlive their world, and
-// neither does the memory of World.Alloc, except for pieces passed to World.Keep. It is an error if main returns Again
-// on some ranks and nil on others.
+// new World on the same transports. Groups, channels, communicators and recorders end with their world. So does memory
+// of World.Alloc, except for pieces passed to World.Keep. It is an error if main returns Again on some ranks and nil
+// on others.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")

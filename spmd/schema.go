@@ -10,8 +10,8 @@ import (
 )
 
 // A schema is the encoding of a layout, little endian. It begins with the number of fields (uint16).
-// Then follow, for each field: the length of its name, its dtype and its rank (one byte each), the name,
-// and the dimensions (uint32 each).
+// Each field then has the length of its name, its dtype and its rank (one byte each), the name, and the
+// dimensions (uint32 each).
 
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {

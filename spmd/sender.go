@@ -162,8 +162,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// freeSlab returns a slab of the pool that is not in use, or a new slab. A pool has at most one slab for each credit of
-// the producer. If poisoned is true, freeSlab checks that nobody wrote to the slab after its release.
+// freeSlab returns an unused slab of the pool, or a new slab. A pool has at most one slab for each credit of the
+// producer. If poisoned is true, freeSlab checks that nobody wrote to the slab after its release.
 func (s *Sender) freeSlab(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {

@@ -13,11 +13,11 @@ import (
 type Item struct {
 	Dict    tensor.Dict // tensors with the layout passed to Take
 	From    int         // number of the producer that sent the item
-	Lo, Hi  int         // range of global indices of environments
+	Lo, Hi  int         // range of environments, by global index
 	Version int64       // version of the weights that produced the item
 	Weight  int         // weight for GetBatch
 
-	number int64 // number of items that the Sender put before this one
+	number int64 // number of items that the Sender put before this item
 	slab   *slab
 }
 
@@ -76,7 +76,8 @@ func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 // A pool holds free slabs for the items of one key.
 type pool []*slab
 
-// get returns a free slab, or a new one for c. In debug mode it returns an error if someone wrote to the free slab.
+// get returns a free slab, or a new slab for c. In debug mode it returns an error if someone wrote to the free
+// slab.
 func (p *pool) get(c *Channel) (*slab, error) {
 	n := len(*p)
 	if n == 0 {
@@ -118,7 +119,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0 if the schema is that of the previous item
+	schema int // bytes of the schema after the tensors; 0 if the previous item had an equal schema
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }

@@ -9,8 +9,8 @@ type Traffic struct{ Messages, Bytes int64 }
 // sent counts the messages to a rank.
 type sent struct{ messages, bytes atomic.Int64 }
 
-// Traffic returns the Traffic from this rank to each rank so far, indexed by rank. It counts messages of communicators
-// that were made after Record. Without Record the result is empty. Any goroutine may call it.
+// Traffic returns the Traffic from this rank to each rank so far, indexed by rank. Only communicators made after
+// Record count. Without Record the result is empty. Any goroutine may call it.
 func (w *World) Traffic() []Traffic {
 	all := make([]Traffic, len(w.sent))
 	for rank := range w.sent {

@@ -19,11 +19,11 @@ type Transport interface {
 	// of the ranks, and in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
 	// NewGroup makes a component's communicators, one for each purpose. Each is like a communicator of NewComm with the
-	// label name/purpose. The group has a message space of its own. If the library below supports names, debuggers and
+	// label name/purpose. The group has a message space of its own. If the MPI library supports names, debuggers and
 	// profilers show the group's name. The call is collective over these ranks only. ends[p] holds the ends of this
 	// rank's members for purposes[p].
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
-	// Spaces returns the message spaces of this rank as the library below reports them: the world, then
+	// Spaces returns the message spaces of this rank, as reported by the MPI library if there is one: the world, then
 	// the groups in the order of their creation.
 	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It
@@ -82,5 +82,5 @@ type Description struct {
 	Host      string
 	PID       int
 	Threads   string // thread level that MPI granted
-	Shared    string // how much memory a rank can share with its node, or why it cannot
+	Shared    string // memory that a rank can share with its node, or why it can share none
 }

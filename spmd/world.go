@@ -87,8 +87,7 @@ func ascending(lowest, n int) []int {
 	return numbers
 }
 
-// Abort ends the whole job at once with an exit code, including other programs of the job. It does
-// not return if ranks are processes.
+// Abort ends the whole job, including its other programs, with an exit code. It does not return if ranks are processes.
 func (w *World) Abort(code int) { w.t.Abort(code) }
 
 // ForeignPeers gives access to the processes of other programs in the same job. It returns nil if
@@ -146,8 +145,8 @@ func (w *World) HasNative() bool {
 	return ok
 }
 
-// NewNative makes a communicator with the collectives of the transport's library. It is collective
-// over ranks. It returns an error if there is no library.
+// NewNative makes a communicator with the collectives of the transport's library. It is collective over the given
+// ranks. It returns an error if the transport has no such library.
 func (w *World) NewNative(ranks []int, label string) (Native, error) {
 	m, ok := w.t.(NativeMaker)
 	if !ok {
@@ -160,9 +159,9 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 // SetStep sets the step of this rank. Failure messages of the rank name the step.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
-// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call
-// is collective over these ranks only, and returns the ends of this rank's members, in order. They are
-// closed when the world ends.
+// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call is
+// collective over these ranks only, and returns the ends of this rank's members, in order. The communicator is closed
+// when the world ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return w.newComm(ranks, label, false)
 }
@@ -185,7 +184,7 @@ func (w *World) newComm(ranks []int, label string, served bool) ([]Comm, error) 
 	return w.keep(ends), nil
 }
 
-// Go runs f in a new goroutine. An error or a panic of f ends the job and is reported under name.
+// Go runs f in a new goroutine. An error or a panic of f ends the job, and the failure message contains the given name.
 // Run waits for f.
 func (w *World) Go(name string, f func() error) {
 	w.tasks.Go(func() {
@@ -193,9 +192,8 @@ func (w *World) Go(name string, f func() error) {
 	})
 }
 
-// Calls returns the number of collective steps (Launch, NewChannel, Call) that this rank has made, and a
-// hash of them. Both results are equal on ranks that made the same steps. A comparison between ranks detects
-// a rank that took another branch.
+// Calls returns the number of collective steps (Launch, NewChannel, Call) that this rank has made, and a hash of these
+// steps. Ranks that made the same steps get equal results. So a comparison detects a rank that took another branch.
 func (w *World) Calls() (n int64, hash uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,8 +225,8 @@ func (w *World) reporter(component string, member int) func(error) {
 	}
 }
 
-// run runs main and then the shutdown, which is collective over all ranks. It reports whether another world
-// follows.
+// run runs main and then the shutdown, which is collective over all ranks. The bool is true if main returned Again and
+// the job continues.
 func (w *World) run(main func(ctx context.Context, w *World) error) (again bool, err error) {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
 		return false, fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
@@ -299,8 +297,8 @@ func (w *World) close(ctx context.Context, again bool) error {
 }
 
 // barrier returns when every rank has called it. It returns the lowest rank whose flag is false, and the lowest rank
-// whose flag is true; -1 means that there is none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks
-// (Hensgen, Finkel, Manber 1988).
+// whose flag is true; -1 means no rank. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen,
+// Finkel, Manber 1988).
 func (w *World) barrier(ctx context.Context, flag bool) (lowestFalse, lowestTrue int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}

@@ -6,15 +6,15 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// mostBuffers is the maximum size in bytes of all buffers on a host, where the benchmark chooses their number: for
-// OffCache, the roof and the windows of P2P. A single operation may take more.
+// mostBuffers is the maximum size in bytes of all buffers on a host, if the benchmark chooses the number of buffers. It
+// does so for OffCache, the roof and the windows of P2P. A single operation may take more.
 const mostBuffers = 1536 << 20
 
 // A budget limits the memory of the buffers. It is the same on all ranks, so that they agree on the number of buffers.
 type budget struct {
 	hosts []int // hosts[r] is the lowest rank on the host of rank r
 	cache int   // bytes of the largest last-level cache; 0 if not known
-	free  int   // bytes of available memory on the host with the least; 0 if not known
+	free  int   // available memory in bytes, the minimum over the hosts; 0 if not known
 }
 
 // buffers returns the maximum size in bytes of all buffers on a host: mostBuffers or a quarter of the free memory,
@@ -26,7 +26,7 @@ func (b *budget) buffers() int {
 	return min(mostBuffers, b.free/4)
 }
 
-// onHost returns the maximum number of the first n ranks that are on the same host.
+// onHost returns the maximum number of ranks on one host, among the first n ranks.
 func (b *budget) onHost(n int) int {
 	most, count := 0, map[int]int{}
 	for _, host := range b.hosts[:n] {
@@ -50,8 +50,8 @@ func (b *budget) window() int {
 	return min(most, b.limit(len(b.hosts), 1))
 }
 
-// limit returns the maximum size in bytes of a rank's buffers, in groups of up to n ranks, for each of several kinds of
-// memory. All groups of a rank use the same memory.
+// limit returns the maximum size in bytes of a rank's buffers in one of several kinds of memory. Groups have up to n
+// ranks, and all groups of a rank use the same buffers.
 func (b *budget) limit(n, kinds int) int { return b.buffers() / raceFactor / kinds / b.onHost(n) }
 
 // slots returns the number of slots that calls use in rotation, at least 1. A slot takes step bytes on a rank, and a

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guard is the number of bytes on either side of a buffer that must stay unchanged.
+// guard is the number of bytes before and after each buffer. No operation may change these bytes.
 const guard = 64
 
 // A region is a piece of memory with a guard on either side.
@@ -46,8 +46,8 @@ type operand struct {
 	root int
 	size int // bytes of the operation, as in Row.Size
 	data []byte
-	// second is the send buffer of an operation that has one. For other operations out of place it is the input, which
-	// the call copies into data. It is nil if data holds the input.
+	// second is the send buffer of an AllToAll or SendReceive. For other operations out of place it is the input,
+	// which the call copies into data. It is nil if data holds the input.
 	second []byte
 }
 
@@ -77,7 +77,7 @@ func inputLength(k spmd.Kind, members, me, root, size int) int {
 	return size
 }
 
-// hasSend reports whether an operation of kind k out of place has a separate send buffer.
+// hasSend reports whether an out-of-place operation of kind k has a separate send buffer.
 func hasSend(k spmd.Kind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
 
 // blocks reports whether the data of an operation consists of one block for each member.
@@ -104,7 +104,7 @@ func (o *operand) collective() spmd.Collective {
 // block returns the number of elements of a block.
 func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
 
-// input returns the part of data that holds the input of a call in place.
+// input returns the part of data that holds the input of an in-place call.
 func (o *operand) input() []byte {
 	n := inputLength(o.kind, o.members, o.me, o.root, o.size)
 	if o.kind == spmd.AllGather || o.kind == spmd.Gather && o.me == o.root {
@@ -113,7 +113,7 @@ func (o *operand) input() []byte {
 	return o.data[:n]
 }
 
-// fill writes the input into the buffers. It sets bytes that only the result uses to poison.
+// fill writes the input into the buffers. It poisons the bytes that only the result uses.
 func (o *operand) fill() {
 	in, first := o.second, 0
 	if in == nil {
@@ -171,7 +171,7 @@ func TypeNames() (names []string) {
 	return names
 }
 
-// TypeOf returns the type with this name, or the zero DType if TypeNames does not have the name.
+// TypeOf returns the type with this name, or the zero DType if there is no such type.
 func TypeOf(name string) tensor.DType {
 	return tensor.F32 + tensor.DType(slices.Index(TypeNames(), name))
 }

@@ -66,7 +66,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on the two channels.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number that rates count
+	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number of items that rates count
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}
@@ -109,8 +109,7 @@ type twoWay struct {
 	blocked, produced time.Duration // the producer's time waiting for room in the queue, and its total time
 }
 
-// newTwoWay launches the two workers and makes their channels, which have i in their names. It is collective over the
-// world.
+// newTwoWay launches the two workers and makes their channels. All names contain i. It is collective over the world.
 func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
@@ -144,7 +143,7 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 }
 
 // run sends items from the producer to the consumer, and one item back. If check is true, it fills the items, and
-// returns the number of wrong bytes. An item out of order counts as one more.
+// returns the number of wrong bytes. An item out of order counts as one more wrong byte.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if b.me == 1 {
 		for range items {

@@ -23,7 +23,7 @@ func busFactor(k spmd.Kind, n int) float64 {
 	return 1
 }
 
-// moved returns the total number of bytes that members must send in an operation of size bytes.
+// moved returns the total number of bytes that members must send in an operation of the given size in bytes.
 func moved(k spmd.Kind, n int, size int64) float64 {
 	s, others := float64(size), float64(n-1)
 	switch k {

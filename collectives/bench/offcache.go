@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// stride returns the distance in bytes from the start of a buffer to the start of the next buffer, with a guard before
-// and after each. The buffers have size bytes.
+// stride returns the distance in bytes between the starts of two neighbouring buffers of the given size. Each buffer
+// has a guard before and after it.
 func stride(size int) int { return lines(size + 2*guard) }
 
 // lines returns size rounded up to whole cache lines, in bytes.
@@ -46,7 +46,7 @@ func (s *sweep) slots(p point, out bool) int {
 	return b.slots(stepOf(p, out), s.touched(p, out), b.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory)))
 }
 
-// places returns the values of out that the point is measured with: true means out of place, false in place.
+// places returns the modes in which the point is measured: true means out of place, and false means in place.
 func (s *sweep) places(p point) []bool {
 	if p.kind == spmd.SendReceive || p.kind == spmd.Barrier {
 		return []bool{false}

@@ -27,7 +27,7 @@ const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages in one direction, then an empty answer
 	BiBandwidth  = "bibandwidth"  // a window in each direction at the same time
-	MessageRate  = "message_rate" // as bandwidth, from each rank of the first half to a rank of the second half
+	MessageRate  = "message_rate" // like bandwidth, from each rank of the first half to a rank of the second half
 	SignalWakeUp = "signal"       // half of a round trip of signals in shared memory, without any data
 )
 
@@ -104,7 +104,8 @@ func rates(row *report.Row, window, pairs int) {
 	row.SetFigure("msgs_s", 1e6*count/row.Median)
 }
 
-// messages makes the exchanges of a member with its peer. The first half of the members has its peers in the second.
+// messages makes the exchanges of a member with its peer. The first half of the members has its peers in the second
+// half.
 type messages struct {
 	pattern
 	comm    spmd.Comm
@@ -112,8 +113,8 @@ type messages struct {
 	size    int
 	window  int
 	out, in region
-	// ways has true if this rank sends the messages of an exchange, and false if it receives them. For both directions
-	// it has both. back has the same for the empty messages that answer a window.
+	// ways lists the directions of an exchange: true means that this rank sends messages, and false that it receives
+	// messages. back lists the directions of the empty messages that answer a window.
 	ways, back []bool
 	reqs       []spmd.Request // memory for the requests of a window in each direction
 }
@@ -163,7 +164,7 @@ const (
 	tagAnswer
 )
 
-// pingPong sends a message to the peer and receives one, or receives first and then sends.
+// pingPong sends a message to the peer and receives a message, or receives first and then sends.
 func (m *messages) pingPong(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways[:1], 1, m.size, tagData); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (m *messages) stream(ctx context.Context, _ int) error {
 	return m.move(ctx, m.back, 1, 0, tagAnswer)
 }
 
-// move sends n messages for each true in ways, and receives n for each false. It waits for all of them.
+// move sends n messages for each true in ways, and receives n messages for each false. It waits for all messages.
 func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
 	reqs, out := m.reqs[:0], m.out.buffer(0, size)
 	for i := range n {

@@ -23,8 +23,8 @@ type pattern struct {
 
 const period = 251
 
-// digits has the number of binary digits up to which each type holds every integer. Numbers are made from float64, so
-// I64 has no more digits than F64.
+// digits has the number of binary digits of the integers that each type holds exactly. Numbers are made from float64,
+// so I64 has no more digits than F64.
 var digits = map[tensor.DType]int{tensor.F32: 24, tensor.F64: 53, tensor.I32: 31, tensor.I64: 53, tensor.BF16: 8}
 
 // top returns the largest integer among the numbers: at most 15, and so small that every partial sum is exact. It
@@ -102,7 +102,7 @@ func (p *pattern) fill(b []byte, m, first int) {
 	spread(b, n*e)
 }
 
-// spread repeats the first n bytes of b over the rest of it.
+// spread repeats the first n bytes of b over the rest of b.
 func spread(b []byte, n int) {
 	for ; n > 0 && n < len(b); n *= 2 {
 		copy(b[n:], b[:n])

@@ -2,5 +2,5 @@
 
 package bench
 
-// raceFactor is how many bytes of memory a byte of a buffer takes.
+// raceFactor is the number of bytes of memory per byte of a buffer.
 const raceFactor = 1

@@ -72,7 +72,7 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	return r, r.measureRoof(ctx)
 }
 
-// newTeam makes a team of ranks. It is collective over ranks.
+// newTeam makes a team of the given ranks. It is collective over these ranks.
 func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	t := &team{lead: ranks[0]}
 	if !slices.Contains(ranks, r.w.Rank()) {
@@ -114,8 +114,8 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 }
 
 // measure samples arms on a team, and sends their rows to rank 0. On each member, prepare returns the arms and a
-// function finish that adds figures to their rows. See schedule.run for together. Once the run is stopped, measure does
-// nothing. It is collective over the world.
+// function finish that adds figures to their rows. The argument together is explained at schedule.run. Once the run is
+// stopped, measure does nothing. It is collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
@@ -176,7 +176,8 @@ func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rat
 	})
 }
 
-// Record adds a row that was measured elsewhere, and a note unless it is empty. It has an effect on rank 0 only.
+// Record adds a row that was measured elsewhere, and the note if it is not empty. It does nothing on ranks other than
+// 0.
 func (r *Run) Record(row report.Row, note string) error {
 	if note != "" {
 		r.note("%s", note)
@@ -222,7 +223,7 @@ func (r *Run) note(format string, args ...any) {
 // Stopped reports whether the run was asked to stop. The answer is the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
 
-// Interrupted reports whether this rank was asked to stop, and then ends the run.
+// Interrupted reports whether this rank was asked to stop. If so, it ends the run.
 func (r *Run) Interrupted() bool {
 	r.stopped = r.stopped || r.opts.Stop()
 	return r.stopped

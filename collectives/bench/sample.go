@@ -55,7 +55,7 @@ type arm struct {
 	row report.Row
 	// refill fills the buffers before every block. It may be nil.
 	refill func()
-	// call makes call number i of the arm. The warm-up counts, too.
+	// call makes call number i of the arm. Calls of the warm-up count, too.
 	call func(ctx context.Context, i int) error
 	// loop takes len(ns) samples of batch calls each, and writes their nanoseconds to ns. If loop is nil, the samples
 	// are taken with call.
@@ -99,7 +99,7 @@ type schedule struct {
 }
 
 // run samples the arms, one block of each in turn, until all have enough samples, and fills in their rows. If together
-// is true, an arm that has enough samples goes on until all have, so that all arms meet the same conditions. If stopped
+// is true, all arms continue until the last arm has enough samples, so that they meet the same conditions. If stopped
 // is true, a rank was asked to stop, and the arms have the samples taken so far.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)
@@ -270,7 +270,8 @@ func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) erro
 	return nil
 }
 
-// rates returns the units per second of each rank, measured in the rank's own time. A call has `units` units.
+// rates returns the units per second of each rank, measured in the rank's own time. units is the number of units in a
+// call.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
 	for i, seconds := range a.spent {

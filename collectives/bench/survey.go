@@ -25,7 +25,7 @@ type place struct {
 	ClockStep   time.Duration
 }
 
-// here returns the place of this rank. Facts that the system does not provide stay empty.
+// here returns the place of this rank. Fields that the system does not provide stay empty.
 func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{

@@ -32,8 +32,8 @@ type Plan struct {
 	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
 	Root       int      // root of the operations that have a root
 	Rotate     bool     // the root of call i is i modulo the group size
-	OffCache   bool     // calls use many buffers in rotation, together twice the last-level cache
-	Check      bool     // results are compared with the correct ones
+	OffCache   bool     // calls rotate among buffers of twice the size of the last-level cache
+	Check      bool     // results are compared with the correct results
 	Real       bool     // the inputs are numbers whose sums must be rounded
 	// Baseline adds three measurements: the library's blocking call in a loop in C, the same call from Go, and the
 	// library's non-blocking call with the wait of spmd/mpi. They take turns with the algorithms, and each sample
@@ -47,7 +47,7 @@ type Plan struct {
 // Names of the rows that Baseline adds.
 const (
 	InC      = "c"            // the library's blocking call in a loop in C
-	Blocking = "mpi-blocking" // the same call from Go
+	Blocking = "mpi-blocking" // the library's blocking call from Go
 )
 
 // A point is one combination of a plan. Its algorithms are measured in turns.
@@ -86,7 +86,7 @@ func (p *Plan) points() []point {
 	return list
 }
 
-// sizes returns the plan's sizes, rounded up for an operation on n ranks, each once.
+// sizes returns the plan's sizes without duplicates, rounded up for an operation on n ranks.
 func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	if k == spmd.Barrier {
 		return []int{0}

@@ -24,7 +24,7 @@ func (r *Run) Tune() *collectives.Table {
 	if m.Nodes > 1 {
 		nodes = "many"
 	}
-	// A rule holds for groups of its number of members or fewer, so small groups come first.
+	// A rule holds for all groups that have at most its number of members, so small groups come first.
 	slices.SortStableFunc(rows, func(a, b *report.Row) int { return a.Ranks - b.Ranks })
 	type group struct {
 		op    string

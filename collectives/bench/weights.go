@@ -27,8 +27,8 @@ type WeightsPlan struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
-// sums the whole state. Memory bandwidth limits it, as it limits the forward pass of a small batch. Two other arms are
-// measured in turns with this one:
+// sums the whole state. Like the forward pass of a small batch, it is limited by memory bandwidth. Two other arms are
+// measured in turns with this arm:
 //
 //   - the same computation after a version of only two numbers, with the same barriers. The difference is the time of
 //     the weights.
@@ -71,7 +71,7 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	return nil
 }
 
-// weights measures one size with one number of slots. memory is that of Weights.
+// weights measures one size with one number of slots. memory holds the source's state and its copy.
 func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
 		changes: max(1, int(s.Changed*float64(size/4))), published: make(chan error, 1)}

@@ -227,8 +227,8 @@ func fillAs[T float32 | float64 | int32 | int64 | uint8](b []byte, x []int16) {
 	}
 }
 
-// compare returns an error if an element of b differs from the expected element, unless that is -1. The
-// elements of b have type t.
+// compare returns an error if an element of b differs from the expected element, unless the expected element
+// is -1. The elements of b have type t.
 func compare(b []byte, t tensor.DType, expected []int16) error {
 	switch t {
 	case tensor.F32:

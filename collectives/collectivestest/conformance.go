@@ -41,8 +41,8 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// runMember runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
-// operation leaves behind disturbs the next operation.
+// runMember runs the suite on one member. All algorithms use the same Comm in turn, so that a message left
+// behind by an operation disturbs the next operation.
 func runMember(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options, made *int) error {
 	var host collectives.Host = w

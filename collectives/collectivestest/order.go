@@ -189,7 +189,7 @@ func (s *sums) repeat(g *collectives.Group, t tensor.DType, mine, want []byte) e
 type trees struct {
 	mu   sync.Mutex
 	t    tensor.DType
-	last []byte // the sum of this type and length
+	last []byte // the last expected sum; its elements have type t
 }
 
 // expected returns the expected sum of vectors of n elements over all members.
@@ -203,8 +203,7 @@ func (k *trees) expected(t tensor.DType, members, n int) []byte {
 	return k.last
 }
 
-// tree returns the sum of the addends of members lo to hi-1 by the tree over members. Sums of type t other than F64 are
-// rounded to float32.
+// tree sums the addends of members lo to hi-1 by the tree over members. It rounds sums to float32 unless t is F64.
 func tree(t tensor.DType, lo, hi, n int) []float64 {
 	if hi == lo+1 {
 		return load(addends(t, lo, n), t)

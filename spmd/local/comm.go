@@ -401,7 +401,7 @@ func (s *communicator) arrival(from, to, n int) int64 {
 	return 0
 }
 
-// completeAt completes o at a time of the line's clock. If the time is 0, it completes o at once.
+// completeAt completes o when the line's clock reaches due. If due is 0, it completes o at once.
 func (o *op) completeAt(due int64) {
 	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()

@@ -11,7 +11,7 @@ import (
 // A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
 	Latency        time.Duration // time until the first byte arrives
-	BytesPerSecond float64       // rate at which the bytes follow; 0 means no limit
+	BytesPerSecond float64       // transfer rate after the first byte; 0 means no limit
 }
 
 // A Network simulates the nodes of a cluster. Messages take no time on a zero Link.

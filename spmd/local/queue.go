@@ -3,7 +3,7 @@ package local
 // queues hold the unmatched ops of one end in the order of their arrival, hashed by sender and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is the number of hash buckets of an end. It keeps searches short if many receives are posted.
+// buckets is the number of hash buckets of an end. Many buckets keep searches short.
 const buckets = 32
 
 type link struct{ prev, next *op }

@@ -29,8 +29,8 @@ func newSchedule[T any](handler func(T)) *schedule[T] {
 
 func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// hold schedules a call of the handler with an argument at a time. It returns false if the time has passed or the
-// schedule is closed.
+// hold schedules a call handler(argument) for the time due. It returns false if due has passed or the schedule is
+// closed.
 func (s *schedule[T]) hold(argument T, due int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func (t *transport) Shared() (spmd.Shared, bool) {
 	return shared{t}, true
 }
 
-// unshared returns the reason why the ranks share no memory, or "" if they do.
+// unshared returns the reason why the ranks share no memory. It returns "" if they share memory.
 func (t *transport) unshared() string {
 	switch {
 	case os.Getenv("RLINF_SHM") == "off":

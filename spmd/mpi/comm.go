@@ -115,12 +115,12 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag returns the MPI tag of a message between two members, given by their numbers on their ranks. For
-// each such pair of numbers the communicator has a block of tags.
+// wireTag returns the MPI tag of a message between two members. from and to are the numbers of the members
+// on their ranks. For each pair of such numbers the communicator has a block of tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
-// inbox returns the number of the inbox for a member, given by its number on its rank. Ends of a rank that
-// wait at the same time usually have different inboxes.
+// inbox returns the number of the inbox of a member. local is the number of the member on its rank. Ends
+// that wait at the same time on one rank usually have different inboxes.
 func (l *layout) inbox(local int) C.int {
 	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_INBOXES)
 }

@@ -40,8 +40,8 @@ func cgroupOf(root fs.FS) (name string, cores float64) {
 	return name, cores
 }
 
-// quota2 returns the number of cores that a group of version 2 grants. The file cpu.max holds "QUOTA PERIOD" or "max
-// PERIOD".
+// quota2 returns the number of cores that a group of version 2 grants. The file cpu.max holds a quota and a period.
+// The quota "max" means no limit.
 func quota2(root fs.FS, dir string) float64 {
 	text, _ := fs.ReadFile(root, path.Join(dir, "cpu.max"))
 	quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")

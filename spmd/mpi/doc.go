@@ -1,6 +1,6 @@
-// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or srun.
-// It is the only package that uses MPI, and only in builds with the tag mpi. scripts/build finds the
-// MPI of the machine and sets the tag.
+// Package mpi carries a world over MPI: one process is one rank, started by mpirun, mpiexec or srun. No other package
+// uses MPI. This package uses MPI only in builds with the tag mpi. scripts/build finds the MPI of the machine and sets
+// the tag.
 //
 //	n, launcher := mpi.Launched()                    // 1, "" without a launcher
 //	t, err := mpi.Open(mpi.Options{})                // once per process; t is an spmd.Transport
@@ -15,7 +15,7 @@
 //   - progress.c is a thread that progresses messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
 //   - wake.c lets waits spin if each rank of the node has a core, and sleep after a millisecond.
-//     Between the two, shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
+//     After spinning, shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
 //     thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]), by blocking calls, or by non-blocking
 //     calls and a wait like that of request.c.
@@ -33,8 +33,8 @@
 //
 // World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other ranks open it
 // through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the size of /dev/shm does not
-// matter. If some rank cannot map the others' files, for example because it is in another container, no rank shares
-// memory, and Transport.Describe says why. RLINF_SHM=off in the environment turns shared memory off. For tests,
+// matter. If some rank cannot map the others' files (it may be in another container), no rank shares memory, and
+// Transport.Describe gives the reason. RLINF_SHM=off in the environment turns shared memory off. For tests,
 // RLINF_SHM=2 splits every node into nodes of two ranks, which exchange messages by MPI.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program

@@ -45,8 +45,8 @@ typedef struct {
 
 enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 
-// A message through shared memory. It is stored in the memory of its sender. It is a header, followed by the data if
-// the message is short.
+// A message through shared memory, stored in the memory of its sender. The data follows this header if the message is
+// short.
 struct rl_message {
 	union {
 		uint64_t next;     // in an inbox, a reference to the message that was pushed before this one
@@ -73,7 +73,7 @@ struct rl_group {
 struct rl_world {
 	MPI_Comm world; // the processes that run this program
 	MPI_Comm beats; // a duplicate of world for heartbeats
-	MPI_Comm node;  // the processes that share memory with this one
+	MPI_Comm node;  // the processes that share memory with this process
 	MPI_Comm plane[MAX_PLANES]; // duplicates of world for messages
 	int planes;
 	rl_group *groups, **last_group; // in the order in which they were made
@@ -211,7 +211,7 @@ void rl_sleep(int64_t ns);
 // rl_wait_asleep waits for a request. It sleeps between tests, because other processes may call late.
 int rl_wait_asleep(MPI_Request *req);
 
-// rl_idle puts the progress thread to sleep for ns, or until its wake word no longer counts this number of posts. After
+// rl_idle puts the progress thread to sleep for ns, or until the count of its wake word differs from posts. After
 // rl_world_leave, it returns at once.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
@@ -228,8 +228,7 @@ void rl_queue_remove(rl_end *e, rl_slot *s);
 // Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or an MPI error code.
 // rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns the list of receives that
 // a message has matched. rl_message_read completes a receive of that list, or returns 1 if MPI carries the data.
-// rl_messages_release returns an end's messages to the world. rl_messages_discard drops the messages that nobody
-// received.
+// rl_messages_release returns an end's messages to the world. rl_messages_discard drops unreceived messages.
 int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
 int rl_message_copied(rl_slot *s);
 rl_slot *rl_inbox_match(rl_end *e);
@@ -255,7 +254,8 @@ void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_forget clears the records of ranks that have left, including this rank. No question may be unanswered.
+// rl_peers_forget clears the records of ranks that have left, including this rank. All questions must be answered
+// before.
 void rl_peers_forget(rl_world *w);
 
 // Only the progress thread calls three of these functions: rl_peers_ask sends the wanted questions, rl_peers_reply

@@ -28,9 +28,9 @@ struct rl_native {
 // the last messages. But the collective never ends if another member does not join it.
 enum { CLOSE_NS = 1000 * 1000 * 1000 };
 
-// Two types have reductions of our own. MPI has no bfloat16, so a bfloat16 is sent as a 16-bit integer, which is the
-// upper half of a float32. Its reductions compute in float32 and round to nearest, ties to even, like tensor.ToBF16.
-// For unsigned bytes the libraries have bugs: Open MPI's sum saturates at 255 if the machine has AVX
+// Two types do not use MPI's own reductions. MPI has no bfloat16, so a bfloat16 is sent as a 16-bit integer, which is
+// the upper half of a float32. Its reductions compute in float32 and round to nearest, ties to even, like
+// tensor.ToBF16. For unsigned bytes the libraries have bugs: Open MPI's sum saturates at 255 if the machine has AVX
 // (open-mpi/ompi#8045), and the minimum and maximum of MPICH 4.0.2 treat 255 as -1.
 
 static inline float widen(uint16_t b) {
@@ -48,8 +48,8 @@ static inline uint16_t narrow(float f) {
 	return (uint16_t)(nan ? upper : rounded);
 }
 
-// Older compilers do not vectorise these loops at -O2. The AVX2 versions, selected when the program starts, make
-// bfloat16 three times as fast. They give the same bits.
+// Older compilers do not vectorise these loops at -O2. The AVX2 versions make bfloat16 three times as fast, with equal
+// results. The loader selects them if the machine has AVX2.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define VECTORISED __attribute__((optimize("O3"), target_clones("avx2", "default")))
 #elif defined(__GNUC__) && !defined(__clang__)

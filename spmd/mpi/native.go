@@ -57,7 +57,7 @@ type native struct {
 	ranks      []int // ranks of the members
 	rank, size int
 	pin        *runtime.Pinner // pins buffers that C keeps from one call to the next
-	broken     error           // why the communicator cannot be used any more; nil if it can
+	broken     error           // error after which the communicator cannot be used any more; nil if there was none
 }
 
 var (
@@ -168,8 +168,8 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 }
 
 // checkDeparted returns an error if c can never end because programs of other ranks have ended. The library does not
-// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left, a broadcast if
-// its root has left, and a reduction or gather only if all other members have left.
+// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left. A broadcast
+// fails if its root has left. A reduction or gather fails only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
 	// If needAll is true, c fails only if all peers have left. Otherwise one peer that has left is enough.
 	peers, needAll := n.ranks, false
@@ -316,8 +316,8 @@ func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	return block
 }
 
-// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. So
-// if the counts of this member are equal, those of other members may still differ.
+// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. Even if all
+// counts of this member are equal, the counts of other members may differ.
 func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
 	to := n.call
 	if c.Counts != nil {

@@ -54,7 +54,7 @@ int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uin
 	w->message_mem = (char *)message_mem;
 	w->message_mem_end = w->message_mem + message_bytes;
 	rl_wake_word *before = atomic_exchange(&w->wake, &segment_of(w, w->rank)->wake);
-	rl_wake(&before->posts, &before->sleepers); // the progress thread may sleep for the old word
+	rl_wake(&before->posts, &before->sleepers); // the progress thread may still sleep on the old word
 	return MPI_SUCCESS;
 }
 

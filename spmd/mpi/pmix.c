@@ -11,8 +11,8 @@
 
 typedef int pmix_finalize(const void *info, size_t n);
 
-// find_pmix looks up PMIx_Finalize in a shared library of the process. The second name is that of the copy in Open
-// MPI 4.
+// find_pmix looks up PMIx_Finalize in a shared library of the process. The copy of PMIx in Open MPI 4 has the second
+// name.
 static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 	(void)size;
 	static const char *const names[] = {"PMIx_Finalize", "OPAL_MCA_PMIX3X_PMIx_Finalize"};

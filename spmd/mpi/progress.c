@@ -126,7 +126,7 @@ int rl_progress_start(rl_world *w) {
 	pthread_mutex_init(&w->message_lock, NULL);
 	sigset_t all, old;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); // the thread inherits a mask that blocks all signals, which Go handles
+	pthread_sigmask(SIG_SETMASK, &all, &old); // the thread inherits a mask that blocks all signals: Go handles them
 	int rc = pthread_create(&w->thread, NULL, progress, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

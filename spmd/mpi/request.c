@@ -330,7 +330,7 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 }
 
 // poll_mpi records that this thread begins to poll MPI (on = 1) or ends (on = 0). While a thread polls MPI, it
-// progresses all requests, and the progress thread need not.
+// progresses all requests in place of the progress thread.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);

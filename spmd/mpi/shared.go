@@ -173,8 +173,8 @@ func (s *shared) open() error {
 	return nil
 }
 
-// open makes a file without a name and reserves its memory. The size is such that each of the node's n processes can
-// map the files of all n processes.
+// open makes a file without a name and reserves its memory. The size is small enough that each of the node's n
+// processes can map the files of all n processes.
 func (a *arena) open(n int) (fd int, err error) {
 	size := uint64(maxReserve)
 	var info unix.Sysinfo_t
@@ -183,7 +183,7 @@ func (a *arena) open(n int) (fd int, err error) {
 	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil {
-		size = min(size, limit.Cur/uint64(2*n+2)) // leaves the same amount for everything else
+		size = min(size, limit.Cur/uint64(2*n+2)) // leaves more than half of the limit for everything else
 	}
 	fd, err = unix.MemfdCreate("rlinf", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -312,8 +312,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	return nil
 }
 
-// checkDeparted returns an error if the program of rank has ended, so that rank will post no signal. For
-// rank = -1, it returns an error if the programs of all other ranks of the node have ended.
+// checkDeparted returns an error if the program of a rank has ended, so that the rank will post no signal. For rank
+// = -1, it returns an error if the programs of all other ranks of the node have ended.
 func (s *shared) checkDeparted(rank int) error {
 	if rank >= 0 {
 		if err := s.t.departed(rank); err != nil {

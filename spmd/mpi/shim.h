@@ -31,7 +31,7 @@ typedef struct {
 	int granted;       // thread level
 	int tags;          // number of tags in a plane
 	int planes;        // see rl_end_open
-	char before[320];  // "rank R (host H, pid P)" of the rank whose heartbeat this one receives
+	char before[320];  // "rank R (host H, pid P)" of the rank whose heartbeat this rank receives
 	const char *level; // name of the granted level
 } rl_place;
 
@@ -65,12 +65,12 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 // has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
 // rl_world_barrier is a barrier that sleeps while it waits. First it waits for the answers to the questions that
-// rl_departed has sent. After the barrier it receives messages that nobody received, so that MPI_Finalize does not wait
-// for them.
+// rl_departed has sent. After the barrier it receives all remaining messages, so that MPI_Finalize does not wait for
+// them.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
 // rl_world_renew resets the world to its state at the start. All ranks must have closed their ends and called
-// rl_world_barrier. It frees the groups, drops messages of the node that nobody received, and undoes rl_leave. It is
-// collective, and sets *next to the maximum of *next over all ranks.
+// rl_world_barrier. It frees the groups, drops unreceived messages of the node, and undoes rl_leave. It is collective,
+// and sets *next to the maximum of *next over all ranks.
 int rl_world_renew(rl_world *w, int64_t *next, rl_fault *fault);
 // rl_world_leave makes the progress thread say goodbye to the neighbours and end. Call rl_world_free only after
 // rl_world_watch has returned.

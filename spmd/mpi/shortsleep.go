@@ -30,14 +30,14 @@ import (
 type shortSleeps struct {
 	running atomic.Int32 // number of short sleeps in progress
 	lost    atomic.Int64 // time that yields had wasted at the last update
-	counted atomic.Int64 // time of that update
+	counted atomic.Int64 // time of the last update
 	slow    atomic.Int64 // time of the last slow yield
 	yielded atomic.Int64 // number of short sleeps that have yielded
 }
 
-// A yield wastes time if the event has not come by its end. The budget for wasted time grows by 1/wasteShare of the
-// time that passes, up to wasteMost. A short sleep yields only if the budget is at least wasteLeast. A yield counts as
-// at most switchTime. But if a yield takes longer than slowYield, another program computes on the core, and a blocked
+// A yield wastes time if it ends before the event comes. The budget for wasted time grows by 1/wasteShare of the time
+// that passes, up to wasteMost. A short sleep yields only if the budget is at least wasteLeast. A yield counts as at
+// most switchTime. But if a yield takes longer than slowYield, another program computes on the core, and a blocked
 // thread would be woken sooner. If two slow yields are less than slowGap apart, the whole time of the second counts.
 const (
 	wasteShare = 32
@@ -60,8 +60,8 @@ type event struct {
 
 func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
 
-// sleep makes a short sleep until e comes. elapsed is the time that the wait has taken so far, and the result also
-// includes this sleep. The result is at least shortSleepTime if the caller must not sleep here again. If expectLong is
+// sleep makes a short sleep until e comes. elapsed is the time that the wait has taken so far. The result is elapsed
+// plus the time of this sleep. It is at least shortSleepTime if the caller must not sleep here again. If expectLong is
 // true, the wait is expected to be long, and the sleep does not yield.
 func (s *shortSleeps) sleep(e event, elapsed time.Duration, expectLong bool) time.Duration {
 	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {

@@ -239,7 +239,7 @@ func (t *transport) Describe() spmd.Description { return t.about }
 // Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. The first is the
 // number of short sleeps that yielded. The second is the number of sleeps between two tests of MPI that a message
 // through shared memory ended. The third is the number of sleeps that ended by their time limit although a request was
-// done. It should be 0.
+// done; it should be 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
@@ -260,8 +260,8 @@ func (t *transport) Abort(code int) {
 	select {}
 }
 
-// awaitReader waits up to a second until the launcher has read the output of this process. MPICH's launcher
-// ends a job without reading the rest of its pipes, so the last line, with the cause, would be lost.
+// awaitReader waits up to a second until the launcher has read the output of this process. MPICH's launcher ends a job
+// without reading the rest of its pipes, so the last line would be lost.
 func awaitReader(f *os.File) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return

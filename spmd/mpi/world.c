@@ -114,7 +114,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 
 void rl_world_oversubscribed(rl_world *w) { w->oversubscribed = 1; }
 
-// drain receives and drops the messages of a communicator that nobody received.
+// drain receives and drops the unreceived messages of a communicator.
 static int drain(MPI_Comm comm, rl_fault *fault) {
 	for (;;) {
 		int found = 0, n = 0;

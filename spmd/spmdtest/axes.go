@@ -35,7 +35,8 @@ func points(mesh []spmd.Axis) [][]int {
 	return all
 }
 
-// lines launches each mesh in three placements: with its members on the ranks in turn, in blocks, and all on one rank.
+// lines launches each mesh in three placements: members on the ranks in turn, in blocks of members, and all members on
+// one rank.
 func lines(ctx context.Context, w *spmd.World) error {
 	for i, mesh := range meshes {
 		at := points(mesh)
@@ -94,8 +95,8 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	return nil
 }
 
-// greetLine starts the messages along one line, and returns a function that waits for them and checks them. members
-// lists the line's members by their numbers in the group. group is the communicator of the whole group.
+// greetLine starts the messages along one line, and returns a function that waits for the messages and checks them.
+// members lists the line's members by their numbers in the group. group is the communicator of the whole group.
 func greetLine(ctx context.Context, c spmd.Comm, members []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()

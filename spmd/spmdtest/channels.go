@@ -98,7 +98,7 @@ func sharedKey(ctx context.Context, w *spmd.World) error {
 		}
 		key := spmd.Key{To: spmd.AnyMember, Name: "k"}
 		per := items / len(s.from)
-		counts := make([]byte, per*len(s.from)) // counts[n] is how often the consumers of this rank got item n
+		counts := make([]byte, per*len(s.from)) // counts[n] is the number of times that this rank got item n
 		got := make(chan []int, len(s.to))
 		err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 			snd, err := sc.ch.Sender(m, key)

@@ -19,8 +19,8 @@ func direct() []Case {
 	}
 }
 
-// correspond launches two groups of different sizes. For each member of one group and each member of the other, it runs
-// talk on both members.
+// correspond launches two groups of different sizes. For each member of one group and each member of the other group,
+// it runs the function talk on both members.
 func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx context.Context, m *spmd.Member,
 	group string, member int, first bool) error) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }

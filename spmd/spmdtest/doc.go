@@ -5,7 +5,6 @@
 //
 //	spmdtest.Run(t, func(n int) []spmd.Transport { return local.New(n) })
 //
-// A transport whose ranks are processes runs the Cases in the world that its launcher started. One program
-// can run all cases, in any order that is the same on every rank, because a case leaves the world
-// unchanged.
+// A transport whose ranks are processes runs the Cases in the world that its launcher started. A case
+// leaves the world unchanged. So one program can run all cases, in the same order on every rank.
 package spmdtest

@@ -298,8 +298,8 @@ func holding(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opening lets two members open keys to each other. A member must be able to open a key even if the other
-// member is opening a key too, and so handles no messages.
+// opening lets two members open keys to each other. A member must be able to open a key even while the other member
+// opens a key and handles no messages.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]

@@ -21,7 +21,7 @@ type logger struct {
 	sites []spmd.Site
 	open  []int
 	got   map[[2]int64]int // number of gets for each pair of producer and item number
-	marks []int64          // arguments of the marks of puts, in order
+	marks []int64          // arguments of Mark for puts, in order
 	waits int              // number of spans that ended
 	wrong error
 }
@@ -142,8 +142,8 @@ func recordedGets(ctx context.Context, ch *spmd.Channel, m *spmd.Member, key spm
 	return nil
 }
 
-// countsMessages checks World.Traffic. Each rank r sends 100·(r+1) messages of 3 bytes to the next rank, and the
-// same number to itself. A few more messages are allowed, which channels of earlier cases may send.
+// countsMessages checks World.Traffic. Each rank r sends 100·(r+1) messages of 3 bytes to the next rank, and 100·(r+1)
+// to itself. The counts may be slightly higher, because channels of earlier cases may still send messages.
 func countsMessages(ctx context.Context, w *spmd.World) error {
 	w.Record(func(string, int) spmd.Recorder { return &logger{} })
 	ranks := w.Ranks()

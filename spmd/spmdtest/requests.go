@@ -59,8 +59,8 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 	return c.Wait(ctx, sends)
 }
 
-// goAhead sends an empty message to the previous member of the ring, which may then send. Then it waits for
-// the empty message from the next member.
+// goAhead permits the previous member of the ring to send, by an empty message. Then it waits for the
+// permission of the next member.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
 	next, prev := neighbours(c)

@@ -14,7 +14,7 @@ type site struct {
 	from, to []int
 }
 
-// sites returns placements within a process, between processes, and mixed, as far as they differ with n ranks.
+// sites returns placements within a process, between processes, and mixed. It returns at most n placements.
 func sites(n int) []site {
 	last := n - 1
 	all := []site{
@@ -23,7 +23,7 @@ func sites(n int) []site {
 		{"between", []int{0, 0, 0}, []int{last, last}},
 		{"spread", []int{0, 1 % n, 2 % n}, []int{3 % n, 4 % n}},
 	}
-	return all[:min(n, len(all))] // with fewer ranks some sites would be equal
+	return all[:min(n, len(all))] // with fewer ranks some placements would be equal
 }
 
 // A scene is a channel between two launched groups, on which test programs run.
@@ -96,7 +96,7 @@ func put(ctx context.Context, s *spmd.Sender, n int, weight int) error {
 	return s.Put(ctx, it)
 }
 
-// get returns the number in the next item and its sender, after checking the item's other fields.
+// get returns the number in the next item, and the item's sender. It checks the item's other fields.
 func get(ctx context.Context, r *spmd.Receiver) (n, from int, err error) {
 	it, err := r.Get(ctx)
 	if err != nil {

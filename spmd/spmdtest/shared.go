@@ -190,8 +190,8 @@ func viewBounds(_ context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signals returns n signals in the memory of the node's first rank. They are the same on all ranks of the
-// node.
+// signals returns n signals in the memory of the node's first rank. All ranks of the node get the same
+// signals.
 func signals(ctx context.Context, w *spmd.World, sh spmd.Shared, n int) ([]spmd.Signal, error) {
 	size := n * int(unsafe.Sizeof(spmd.Signal{}))
 	b, err := w.Alloc(size)
@@ -243,7 +243,7 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 }
 
 // signalBarrier implements a barrier, in which the last rank to arrive releases all other ranks. Memory
-// that a rank wrote before the barrier must be visible to all ranks after it.
+// that a rank wrote before the barrier must be visible to all ranks after the barrier.
 func signalBarrier(ctx context.Context, w *spmd.World) error {
 	sh, ok := w.Shared()
 	if !ok {

@@ -301,7 +301,7 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 // stray sends messages that nobody receives, in communicators that the next world makes again.
 func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	if w.Size() == 1 {
-		return nil // MPI need not complete a send to the same rank that is never received
+		return nil // MPI need not complete a send to the same rank if nobody receives it
 	}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "stray", Ranks: w.Ranks(), Comms: []string{"a", "b"}}, self)
@@ -440,7 +440,7 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if a resource has grown by more than 5 % and a constant since an earlier usage.
+// exceeds returns an error if a resource has grown by more than 5 % plus a constant since an earlier usage.
 func (u usage) exceeds(earlier usage) error {
 	for _, x := range []struct {
 		what           string

@@ -17,7 +17,8 @@ const (
 	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
 	Within Verdict = "within"     // the medians differ by less than the threshold
 	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
-	// The medians and the samples differ, but starts of one program may differ as much, and there are too few to know.
+	// The medians and the samples differ, but starts of one program may differ as much, and there are too few starts to
+	// know.
 	Unclear Verdict = "one start"
 )
 

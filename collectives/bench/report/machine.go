@@ -23,7 +23,7 @@ type Machine struct {
 	Launcher  string `json:"launcher,omitempty"`
 	Threads   string `json:"threads,omitempty"` // the MPI thread level
 	Wait      string `json:"wait"`              // how a rank waits
-	Shared    string `json:"shared_memory"`     // how much memory a rank can share with its node, or why it cannot
+	Shared    string `json:"shared_memory"`     // memory that a rank can share with its node, or why it can share none
 
 	Ranks     int     `json:"ranks"`
 	Nodes     int     `json:"nodes"`

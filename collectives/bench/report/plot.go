@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Plot returns an SVG with the medians by size, with their confidence intervals, and the bandwidth by size if the rows
-// have one. Both axes are logarithmic. A curve is a series on one number of ranks.
+// Plot returns an SVG of the medians and their confidence intervals by size, and of the bandwidths if the rows have
+// them. Both axes are logarithmic. A curve is a series on one number of ranks.
 func (r *Report) Plot() ([]byte, error) {
 	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
 	if l := r.Machine.Load(); l > 1 {
@@ -45,7 +45,7 @@ func (r *Report) Plot() ([]byte, error) {
 	return f.SVG(), nil
 }
 
-// chart returns a chart without curves whose horizontal axis is the size.
+// chart returns a chart without curves. Its horizontal axis is the size.
 func chart(title string) plot.Chart {
 	return plot.Chart{
 		Title: title, X: "size", XScale: plot.Log2, YScale: plot.Log10,

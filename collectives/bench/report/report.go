@@ -31,7 +31,7 @@ type Report struct {
 	// are the columns after the times: names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	// Brief has the columns of Keys and Figures for the narrow table. If it is empty, the table has all.
+	// Brief has the columns of Keys and Figures for the narrow table. If it is empty, the table has all columns.
 	Brief []string `json:"brief,omitempty"`
 	Rows  []Row    `json:"rows"`
 	Fits  []Fit    `json:"fits,omitempty"`
@@ -44,7 +44,8 @@ type Row struct {
 	Algorithm string `json:"algo,omitempty"`   // the algorithm, or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
-	// Size is in bytes. For a collective it is the size of the root's data or of every member's, as in nccl-tests.
+	// Size is in bytes. For a collective it is the size of the root's data, or of every member's data, as in
+	// nccl-tests.
 	Size  int64  `json:"size"`
 	Count int64  `json:"count,omitempty"` // elements
 	DType string `json:"type,omitempty"`  // f32, …
@@ -93,7 +94,7 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key returns a text that identifies the measurement. Compare compares the rows of two reports that have the same key.
+// Key returns a text that identifies the measurement. Compare matches the rows of two reports by their keys.
 func (r *Row) Key() string {
 	root := ""
 	if r.Root != "" {
@@ -102,7 +103,7 @@ func (r *Row) Key() string {
 	return join(" ", r.Op, r.Algorithm, r.DType, r.RedOp, r.Memory, root, fmt.Sprintf("n=%d", r.Ranks), Bytes(r.Size))
 }
 
-// Where returns the rows for which holds returns true.
+// Where returns the rows for which the predicate is true.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
@@ -206,8 +207,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth over all sizes
-// and algorithms is below the argument least, in 10⁹ bytes per second.
+// BelowBusBandwidth returns a message for each operation and number of ranks that has too little bus bandwidth. The
+// maximum over all sizes and algorithms must reach the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
 	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {

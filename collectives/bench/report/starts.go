@@ -7,11 +7,11 @@ import (
 )
 
 // Merge makes one report from several starts of the same benchmark. A row has the samples of all starts. Its median and
-// interval are computed from the medians of the starts: starts run on other cores and other memory pages, so they
-// differ by more than the samples of one start do.
+// interval are computed from the medians of the starts. Starts run on different cores and memory pages, so they differ
+// by more than the samples of one start do.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
-	all.Fits, all.Notes = nil, nil // the fits of one start do not hold for all
+	all.Fits, all.Notes = nil, nil // the fits of one start do not hold for all starts
 	var rows []*Row
 	for _, r := range starts {
 		rows = append(rows, r.rows()...)
@@ -30,7 +30,8 @@ func Merge(starts []*Report) *Report {
 	return &all
 }
 
-// Starts returns the number of starts of the benchmark. If rows differ in this number, it is the minimum.
+// Starts returns the number of starts of the benchmark. If this number differs between rows, Starts returns the
+// minimum.
 func (r *Report) Starts() int {
 	n := 0
 	for i, row := range r.Rows {

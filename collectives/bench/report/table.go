@@ -160,7 +160,7 @@ func table(d detail) form {
 	}
 }
 
-// commaSeparated returns the CSV form: the columns with numbers in full, without header and footer.
+// commaSeparated returns the CSV form: the columns with all digits of the numbers, without header and footer.
 func commaSeparated() form {
 	line := func(r *Report, row *Row) string {
 		var cells []string

@@ -73,7 +73,7 @@ func (w *Writer) End(r *Report) error {
 
 // json returns the whole report as JSON.
 func (r *Report) json() (string, error) {
-	// Each row gets one line. With indentation each of its thousands of samples would.
+	// Each row gets one line. With indentation each of its thousands of samples would get a line.
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("report: %w", err)

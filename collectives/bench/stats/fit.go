@@ -2,7 +2,7 @@ package stats
 
 import "math"
 
-// A Point is a measurement for Fit, whose model is Time = α·Rounds + β·Bytes.
+// A Point is a measurement for Fit. The model is Time = α·Rounds + β·Bytes.
 type Point struct {
 	Rounds float64 // number of successive messages
 	Bytes  float64 // number of successive bytes
@@ -43,7 +43,7 @@ func Fit(points []Point) Line {
 		if bb > 0 {
 			onlyBeta.Beta = b1 / bb
 		}
-		// Σ(1-αr)² at its minimum is n - (Σr)²/Σr², and the same for β.
+		// Σ(1-αr)² at its minimum is n - (Σr)²/Σr². The formula for β is similar.
 		if l = onlyAlpha; onlyBeta.Beta*b1 > onlyAlpha.Alpha*r1 {
 			l = onlyBeta
 		}

@@ -32,8 +32,7 @@ type Summary struct {
 	N        int
 	Min, Max float64
 	Median   float64
-	// CILow and CIHigh are the 95 % confidence interval of the median. Fewer than 6 samples give no interval; then they
-	// are Min and Max.
+	// CILow and CIHigh are the 95 % confidence interval of the median. With fewer than 6 samples they are Min and Max.
 	CILow, CIHigh float64
 	P90, P99      float64
 }

@@ -49,8 +49,8 @@ func MannWhitney(a, b []float64) (u, p float64) {
 const exactUpTo = 20
 
 // exactP returns the two-sided p-value of u for n samples of a and m samples of b without ties. The number of orders
-// with a given u is c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m
-// samples of b, or from b.
+// with a given u is c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u). In the first term the largest sample is from a, and exceeds
+// all m samples of b. In the second term it is from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
 	counts := make([][]float64, m+1) // counts[j] is c(i, j, ·) for the current i

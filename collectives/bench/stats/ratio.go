@@ -4,8 +4,8 @@ import "slices"
 
 // RatioInterval compares two lists of positive samples. ratio is the median of the ratios a_i/b_j of all pairs (the
 // estimator of Hodges and Lehmann 1963, on logarithms). [low, high] is its 95 % confidence interval by the test of Mann
-// and Whitney. The interval needs at least 4 and 4 samples, or 3 and 5. With fewer, ok is false, and [low, high] is the
-// range of all ratios.
+// and Whitney. The interval needs lists of at least 4 and 4 samples, or of 3 and 5. With fewer samples, ok is false,
+// and [low, high] is the range of all ratios.
 func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
 	var ratios []float64
 	for _, x := range a {

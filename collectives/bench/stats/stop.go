@@ -16,7 +16,7 @@ type Rule struct {
 	MaxSamples int
 }
 
-// Done reports whether the samples, which took the time elapsed, are enough.
+// Done reports whether the samples are enough. elapsed is the time that they took.
 func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	n := len(samples)
 	switch {

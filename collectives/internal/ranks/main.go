@@ -92,8 +92,8 @@ func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 }
 
 // library runs collectivestest.Conformance for the MPI library's collectives in two modes that a Group does not use:
-// in chunks of 999 elements, and by blocking calls. The members are in the reverse order of the ranks. It makes
-// blocking calls only with two ranks, because they are slow if ranks share cores.
+// in chunks of 999 elements, and by blocking calls. The members are in the reverse order of the ranks. With more
+// than two ranks it makes no blocking calls, because they are slow if ranks share cores.
 func library(ctx context.Context, w *spmd.World, _ []string) error {
 	ranks, hows := w.Ranks(), []func(collectives.Host) collectives.Host{inChunks}
 	slices.Reverse(ranks)

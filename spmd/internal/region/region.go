@@ -71,7 +71,7 @@ func Find(regions []*Region, b []byte) (index, offset int) {
 }
 
 // Sort groups the pieces by the region that contains them: element i of the result has the pieces of regions[i]. It
-// ignores empty pieces, and returns an error if no region contains a piece.
+// ignores empty pieces, and returns an error if a piece is in no region.
 func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
 	sorted := make([][][]byte, len(regions))
 	for _, b := range pieces {

@@ -1,5 +1,5 @@
-// A profiler that uses MPI's profiling interface. At the end it prints, for each communicator, its name and the number
-// of messages of one byte that the process sent in it.
+// A profiler that uses MPI's profiling interface. At the end it prints the name of each communicator, and the number
+// of one-byte messages that the process sent in it.
 
 #include <mpi.h>
 #include <pthread.h>

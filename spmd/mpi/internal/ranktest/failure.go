@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// fail lets rank 1 fail as args[0] says, while the other ranks wait for it: for a message or, if args[1] is given, for
-// a signal, a collective or a launch.
+// fail makes rank 1 fail by failIn(args[0]), while the other ranks wait for a message from rank 1. If args[1] is
+// given, they wait for a signal, a collective or a launch instead.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {

@@ -15,9 +15,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// messages tests what the conformance suite does not: buffers in Alloc memory and in Go memory, members that
-// share a process, message sizes for which the libraries have different protocols, and errors that name the
-// request.
+// messages tests what the conformance suite does not test: buffers in Alloc memory and in Go memory, members that
+// share a process, message sizes for which the libraries have different protocols, and errors that name the request.
 func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	for _, k := range []int{1, 2, 3} {
 		ends, err := everyone(t, k, fmt.Sprint("exchange ", k))
@@ -55,8 +54,8 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	return someRanks(ctx, t)
 }
 
-// exchange sends messages of several sizes to every member, including itself, from Alloc memory and from Go
-// memory, while the garbage collector runs.
+// exchange sends messages of several sizes to every member, including the sender. It sends from Alloc memory and from
+// Go memory, while the garbage collector runs.
 func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
 		for _, goMemory := range []bool{false, true} {
@@ -321,7 +320,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 		ends[1].Rank() != ends[0].Rank()+1 {
 		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
 	}
-	for i, c := range ends { // each member sends a byte to the next member but one, and receives a byte
+	for i, c := range ends { // each member sends a byte two members ahead in the ring, and receives a byte
 		n := c.Size()
 		in, err := c.Irecv(make([]byte, 1), (c.Rank()+n-2)%n, i)
 		if err != nil {

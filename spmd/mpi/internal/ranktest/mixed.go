@@ -162,7 +162,7 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 }
 
 // wakesForMessages shows that no message arrives unnoticed while a wait sleeps. It also shows that a message of the
-// node ends a sleep between two tests of MPI. Waits counts both.
+// node ends a sleep between two tests of MPI. The counts come from the transport's method Waits.
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {

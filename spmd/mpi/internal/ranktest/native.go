@@ -23,8 +23,8 @@ func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error)
 	return t.(spmd.NativeMaker).NewNative(ranks, label)
 }
 
-// natives tests what the conformance suite of package collectives does not: groups of one member, the reductions of
-// bfloat16 and bytes on many values, rejected calls, and calls after Close. With the argument "huge", it also tests
+// natives tests what the conformance suite of package collectives does not test: groups of one member, the reductions
+// of bfloat16 and bytes on many values, rejected calls, and calls after Close. With the argument "huge", it also tests
 // more elements than MPI can count.
 func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	if err := nativeAlone(ctx, t); err != nil {
@@ -111,8 +111,7 @@ func operations[T uint8 | int32 | int64 | float32 | float64]() []func(a, b T) T 
 	}
 }
 
-// reduces compares the reductions of x, which has the data of both members, with the results of Go's
-// operators.
+// reduces compares the reductions of x with the results of Go's operators. x has the data of both members.
 func reduces[T uint8 | int32 | int64 | float32 | float64](n spmd.Native, dtype tensor.DType, x [2][]T) error {
 	for op, join := range operations[T]() {
 		got, err := reduced(n, dtype, spmd.Op(op), x[n.Rank()][:min(len(x[0]), len(x[1]))])
@@ -136,7 +135,7 @@ func reduced[T any](n spmd.Native, dtype tensor.DType, op spmd.Op, x []T) ([]T, 
 }
 
 // roundsToEven is like reduces, but for bfloat16. It expects the results of float32, rounded as in package tensor. If
-// the result must be a NaN, it accepts any NaN. It skips the minimum and maximum of two zeros, and of a NaN.
+// the result must be a NaN, it accepts any NaN. It does not check the minimum and maximum of two zeros, or of a NaN.
 func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	var x [2][]float32
 	for m := range x {
@@ -165,7 +164,7 @@ func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	return nil
 }
 
-// beyondInt sums more elements than fit a C int, which the transport must split into chunks.
+// beyondInt sums more elements than fit in a C int, so the transport must split them into chunks.
 func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	data, err := t.Alloc(1<<31 + 5)
 	if err != nil {
@@ -233,7 +232,7 @@ func refused(err error, want string) error {
 	return nil
 }
 
-// nativeShort shows that a message that is shorter than the receive buffer is an error on its receiver only.
+// nativeShort shows that a message shorter than the receive buffer is an error on its receiver only.
 func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "short")
 	if err != nil {

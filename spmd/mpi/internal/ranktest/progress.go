@@ -18,9 +18,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// progress shows that a large message arrives while its sender computes and does not call MPI. Rank 0
-// computes until rank 1, after receiving the message, writes a file. progress prints how long the messages
-// took.
+// progress shows that a large message arrives while its sender computes and does not call MPI. Rank 0 computes until
+// rank 1 has received the message and written a file. progress prints how long the messages took.
 func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	const size, rounds = 1 << 20, 10
 	ends, err := everyone(t, 1, "progress")
@@ -111,8 +110,8 @@ func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	return err
 }
 
-// steps prints the CPU use of short waits. Rank 0, like a simulator, takes 5 ms for each step. After each
-// step it exchanges messages with every other rank.
+// steps prints the CPU use of short waits. Rank 0 takes 5 ms for each step, like a simulator. After each step it
+// exchanges messages with every other rank.
 func steps(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "steps")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// signalsOf returns n signals in the memory of rank 0, the same on all ranks.
+// signalsOf returns n signals in the memory of rank 0. All ranks get the same signals.
 func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spmd.Signal, error) {
 	sh, ok := t.(spmd.SharedMaker).Shared()
 	if !ok {
@@ -56,8 +56,8 @@ func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spm
 	return sh, unsafe.Slice((*spmd.Signal)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
-// await prints the times of a round trip of signals between ranks 0 and 1, and of a barrier of all ranks that
-// uses a counter and a release signal. It prints the best of five runs, which other load disturbs least.
+// await prints the times of a round trip of signals between ranks 0 and 1, and of a barrier of all ranks,
+// made of a counter and a release signal. It prints the best of five runs, which other load disturbs least.
 func await(ctx context.Context, t spmd.Transport, _ []string) error {
 	sh, sig, err := signalsOf(ctx, t, 4)
 	if err != nil {
