@@ -35,8 +35,8 @@ type Options struct {
 	// calls value to get the user's value at a key, such as the choice of a part. It returns the Known keys of the
 	// chosen parts.
 	Choose func(value func(key string) (string, bool)) []Known
-	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove other keys, given in
-	// files, that would take precedence over this key.
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may call Remove for keys in files
+	// that would take precedence over this key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
 	// whose name is unknown, Owner returns an empty part and ok true.
@@ -51,7 +51,7 @@ type Tree struct {
 	defaults *node
 	options  Options
 	notes    []string      // warnings about old names
-	repeated []string      // keys that repeat the value of another key, see Said
+	repeated []string      // keys that repeat the value of another key; see Tree.Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
 }
 
@@ -279,8 +279,9 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree. mount is the key at which it does so, or "" for the root. It merges the presets
-// of the file's defaults list first, then the file itself. An entry _self_ in the list sets another place for the file.
+// include merges a file into the tree at the key mount, or at the root if mount is "". It first merges the presets in
+// the file's defaults list, and then the file itself. If the list has an entry _self_, the file is merged at the place
+// of this entry.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }

@@ -190,7 +190,7 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides the rows of a table into buckets of the same number of rows. A bucket becomes two points of a curve.
+// buckets divides the rows of a table into buckets of equal size. A bucket becomes two points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {
@@ -243,8 +243,8 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the moving mean of x, or nil if x has too few finite values. Its window reaches len(x)/50 rows to
-// both sides.
+// smoothed returns the moving mean of x, or nil if x has too few finite values. Each mean is over the row itself and
+// len(x)/50 rows on each side.
 func smoothed(x []float64) []float64 {
 	const least = 30
 	sums, counts := make([]float64, len(x)+1), make([]int, len(x)+1)

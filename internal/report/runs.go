@@ -187,7 +187,7 @@ func (r *Runs) compareStates() {
 	}
 }
 
-// tally counts equal words. It lists them in the order of their first appearance.
+// tally counts equal words, and lists the words with their counts in the order of their first appearance.
 func tally(words []string) string {
 	var order []string
 	counts := map[string]int{}

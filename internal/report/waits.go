@@ -19,7 +19,7 @@ type waitsData struct {
 	Late       []lateData       `json:"late"`
 }
 
-// A waitRow is the time of a worker or, if Rank is negative, of a component.
+// A waitRow has the time of a worker. If Rank is negative, it has the time of a component.
 type waitRow struct {
 	Name    string    `json:"name"`
 	Rank    int       `json:"rank"`
@@ -101,7 +101,7 @@ func (r *Run) waits() *waitsData {
 	return d
 }
 
-// lastAttempt returns the newest attempt with workers, and its number, from 1.
+// lastAttempt returns the newest attempt with workers, and the number of this attempt. Numbers begin at 1.
 func (r *Run) lastAttempt() (*trace.Attempt, int) {
 	if r.Trace == nil {
 		return nil, 0

@@ -167,7 +167,7 @@ func (v *view) marksOf(worker, site int) []int {
 	return v.marks[worker][site]
 }
 
-// bySite returns, for each of n sites, the indices of the spans or marks at this site.
+// bySite returns the indices of the spans or marks at each of n sites.
 func bySite[E any](all []E, site func(*E) int, n int) [][]int {
 	by := make([][]int, n)
 	for i := range all {

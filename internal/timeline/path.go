@@ -321,8 +321,8 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next i
 	return next, at
 }
 
-// endOfCall returns the last time up to t at which a worker ended the named call. If the call goes on at t in the
-// trace, its end is t, because the runner has seen the end.
+// endOfCall returns the last time up to t at which a worker ended the named call. If the trace shows that the call
+// still runs at t, endOfCall returns t, because the runner has seen the end by then.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
 		return s.Op == trace.Call && s.Name == name

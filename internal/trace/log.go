@@ -237,7 +237,7 @@ func (l *Log) sentChunk() []byte {
 	return finishChunk(b)
 }
 
-// append appends chunks to the rank's file in one write, so that the ranks of a node may share the file.
+// append appends chunks to the rank's file in one write, so that the ranks of a node can share the file.
 func (l *Log) append(chunks []byte) error {
 	f, err := openToAppend(l.File())
 	if err == nil {
@@ -250,7 +250,7 @@ func (l *Log) append(chunks []byte) error {
 	return nil
 }
 
-// File returns the path of the file with this rank's trace. Ranks of a node may share a file.
+// File returns the path of the file with this rank's trace. In large worlds, the ranks of a node share a file.
 func (l *Log) File() string {
 	name := FileOfRank(l.o.Rank)
 	if l.o.Ranks > ranksApart {

@@ -113,7 +113,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
+// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with this number.
 func (f *Film) nextNumber() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
