@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Known describes a key of another program that has no effect here.
+// Known describes a key that has a meaning only in another program.
 type Known struct {
 	Key string // dotted; * matches any one name, and ** at the end matches all names below
 	// Idle lists further values that disable the feature. null, None, false, 0, "" and empty lists and maps always

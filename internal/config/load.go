@@ -23,7 +23,7 @@ type Options struct {
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
-	// Known are the keys of other programs that have no effect here.
+	// Known lists the keys that have a meaning only in other programs.
 	Known []Known
 	// Defaults is a struct with the default values. Interpolations may refer to them. If Defaults is nil,
 	// interpolations may refer only to given values.

@@ -12,8 +12,8 @@ import (
 
 // An OwnKey is a key of a user's own part, and the current value of this key.
 type OwnKey struct {
-	Key    string // from the root
-	Value  string // as in YAML
+	Key    string // dotted, from the root
+	Value  string // YAML on one line
 	Origin string // where it was given; "" for a default
 	Doc    string
 }

@@ -10,7 +10,7 @@
 //	r, err := emulate.Run(ctx, s)
 //	fmt.Println(r.Summary.Median, r.RealWork)
 //
-// Setting.Keys may place several members on a rank. These members take turns on the core of the rank. Setting.Drift
+// Setting.Keys can place several members on a rank. These members take turns on the core of the rank. Setting.Drift
 // changes costs while the job runs. Setting.Scheduler moves members to other ranks.
 //
 // Curves runs a Study: weak and strong scaling with and without skew, and compares a Predictor with the measurements.

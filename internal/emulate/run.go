@@ -31,7 +31,7 @@ import (
 type Result struct {
 	Setting    Setting
 	Iterations []float64     // seconds of each measured iteration
-	Summary    stats.Summary // of Iterations
+	Summary    stats.Summary // summary of Iterations
 	RealWork   float64       // CPU time of this process in these iterations, as a share of the time of its cores
 	Late       float64       // total lateness of the waits, as a share of their intended durations
 }

@@ -314,7 +314,7 @@ func (p *Progress) line(width int) string {
 	return join(fields)
 }
 
-// step returns the number of finished steps and, if known, of all steps.
+// step returns the number of finished steps. If the number of all steps is known, it adds this number.
 func (p *Progress) step() string {
 	done := max(p.shown.Step, p.working-1) // the state of the last step may not have arrived yet
 	if p.shown.MaxStep > 0 {

@@ -186,7 +186,7 @@ func (c *Chart) axes() (x, y axis) {
 
 // draw draws c, which is curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
-	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
+	var line, upper, lower, marks strings.Builder // lower has the lower edge of the band, from right to left
 	color, marked := colorOf(i), c.hasMarks()
 	drawn := func(i int) bool { return v.canDraw(c.X[i], c.Y[i]) }
 	bounded := func(i int) bool {

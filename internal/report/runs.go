@@ -21,7 +21,7 @@ type Runs struct {
 	Table    results.Table   // table of the main metric
 	Groups   []results.Group // the same groups as in Table, with all metrics
 	Keys     []runsKey
-	States   []string // of each group
+	States   []string // states of the runs of each group
 	Problems []string
 
 	returns func(task string) (least, most float64)
@@ -30,7 +30,7 @@ type Runs struct {
 // A runsKey is a configuration key whose values differ between runs.
 type runsKey struct {
 	Key    string   `json:"key"`
-	Values []string `json:"values"` // of each group
+	Values []string `json:"values"` // values in each group
 }
 
 // GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in

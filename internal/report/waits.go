@@ -13,7 +13,7 @@ type waitsData struct {
 	Waits      []bool           `json:"waits"`  // whether each cause is a wait
 	Rows       []waitRow        `json:"rows"`
 	Iterations int              `json:"iterations"`
-	Attempt    int              `json:"attempt"` // from 1
+	Attempt    int              `json:"attempt"` // number of the attempt, from 1
 	Hidden     int              `json:"hidden"`  // number of ranks that are left out
 	Efficiency []efficiencyData `json:"efficiency"`
 	Late       []lateData       `json:"late"`

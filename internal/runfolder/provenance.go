@@ -123,8 +123,8 @@ func Binding() string {
 	return ""
 }
 
-// BinaryID returns an identifier of this program: a hash of the size and of the beginning of its file, which contains
-// the build ID. It returns "" if it cannot read the file.
+// BinaryID returns an identifier of this program: a hash of the size and of the beginning of its file. The beginning
+// contains the build ID. BinaryID returns "" if it cannot read the file.
 func BinaryID() string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {

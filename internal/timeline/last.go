@@ -13,7 +13,7 @@ type Lateness struct {
 	Op              trace.Op // Collect or Vote
 	Component, Name string
 	Operations      int     // operations in which all members took part
-	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
+	Chance          float64 // expected LateMember.Share if all members were last equally often
 	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
 	// These operations do not count in Members.
 	Unclear int

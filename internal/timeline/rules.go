@@ -499,7 +499,7 @@ func (e *evidence) stalls() []Finding {
 // A stall is a long span of work.
 type stall struct {
 	view, worker, site int
-	length, usual      float64 // of the span, and the median of other windows, in seconds
+	length, usual      float64 // length of the span, and median length in other windows, in seconds
 }
 
 // stallsAt returns the stalls of a worker at a site.

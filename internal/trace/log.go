@@ -20,7 +20,7 @@ type Options struct {
 	Node        int
 	Host        string
 	All         bool         // keep the spans of all iterations
-	Clock       func() int64 // nanoseconds; if nil, Clock()
+	Clock       func() int64 // in nanoseconds; nil means Clock()
 }
 
 // A Log records the workers of one rank. It keeps the spans of the first iterations, of the first iterations after a

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Recorder records the spans of one goroutine. Only this goroutine calls Begin, End, Mark and Pass, which do not
-// allocate. An inner span cuts the outer span in two, so that spans never overlap. The Log may call all other methods
-// at any time.
+// A Recorder records the spans of one goroutine. Only this goroutine calls Begin, End, Mark and Pass. These methods do
+// not allocate. An inner span cuts the outer span in two, so that spans never overlap. The Log may call all other
+// methods at any time.
 type Recorder struct {
 	component string
 	member    int
@@ -51,7 +51,7 @@ type slot struct {
 	iteration  int64 // 0 if the slot is empty
 	start, end int64
 	stack      []int   // the open sites at the start
-	count      []int64 // by site, at the start
+	count      []int64 // counts at the start, by site
 	events     []byte
 	cut        bool // the last events are missing
 	written    bool
