@@ -39,7 +39,7 @@ type Options struct {
 	// that would take precedence over this key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
-	// whose name is unknown, Owner returns an empty part and ok true.
+	// whose name is unknown, Owner returns an empty part and true.
 	Owner func(key string) (part string, ok bool)
 }
 
@@ -55,8 +55,8 @@ type Tree struct {
 	problems []*FieldError // mistakes found while reading; Decode reports them too
 }
 
-// Load reads the file at path with its presets, and applies the overrides (in Hydra's grammar, see override). It
-// returns a FieldError if it cannot continue, such as for a missing file. Decode reports all other mistakes.
+// Load reads the file at path with its presets, and applies the overrides, which use Hydra's grammar. It returns a
+// FieldError if it cannot continue, for example because the file is missing. Decode reports all other mistakes.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
 	text := options.Text

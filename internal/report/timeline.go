@@ -176,7 +176,8 @@ type ranks map[int]bool
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
 // shownRanks returns the ranks that the page shows. In a large world these are the mostRanks/2 ranks that waited most,
-// and the mostRanks/2 ranks that waited least, because such ranks delay the others. In a small world it returns nil.
+// and the mostRanks/2 ranks that waited least, because ranks that wait little delay the others. In a small world it
+// returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil

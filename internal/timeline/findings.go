@@ -65,7 +65,7 @@ const (
 	// The rules that use sums need at least this number of iterations with sums.
 	fewestIterations = 3
 
-	// A rank is slow in an iteration if its work takes at least 1 + slowExcess times the median of the other members.
+	// A rank is slow in an iteration if its work takes at least (1 + slowExcess) times the median of the other members.
 	// This is a fault if the rank is slow in at least a fraction slowIterations of all iterations, and if its mean
 	// excess is at least a fraction slowShare of an iteration.
 	slowExcess     = 0.10
@@ -82,8 +82,8 @@ const (
 	linkItems = 3
 	linkWait  = 10_000
 
-	// A component lacks room or weights if it waits for them for at least a fraction roomShare of its time. This is a
-	// fault if the workers at the other end wait for items for at least the same fraction of their time. Otherwise the
+	// A component lacks room or weights if these waits take at least a fraction roomShare of its time. This is a fault
+	// if the workers at the other end wait for items for at least the same fraction of their time. Otherwise the
 	// workers at the other end bound the run, and more room cannot help.
 	roomShare = 0.05
 

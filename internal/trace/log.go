@@ -28,7 +28,7 @@ type Options struct {
 // last iterations.
 //
 //	log := trace.NewLog(options)
-//	rec := log.Recorder("env", 0)           // of each worker, before it works
+//	rec := log.Recorder("env", 0)           // for each worker, before it works
 //	log.Start()                             // the first iteration begins
 //	…
 //	log.Cut(1)                              // iteration 1 has ended
@@ -50,8 +50,8 @@ type Log struct {
 	broken  error         // the first error of a write
 }
 
-// An Offset compares the clock of a node with the clock of rank 0's node. Ahead is the node's clock minus that of rank
-// 0's node, in nanoseconds. Bound is the largest error of Ahead, in nanoseconds.
+// An Offset compares the clock of a node with the clock of rank 0's node. Ahead is the node's clock minus the clock of
+// rank 0's node, in nanoseconds. Bound is the largest error of Ahead, in nanoseconds.
 type Offset struct{ Ahead, Bound int64 }
 
 const (

@@ -104,8 +104,8 @@ type Window struct {
 	Iteration int64  // number of the iteration, from 1
 	Why       Reason // why the spans were kept
 	Tracks    []Track
-	// Bound is the largest error of converting the times to the clock of rank 0's node, in nanoseconds. It is 0 if
-	// there is only one node.
+	// Bound is the largest error of the times on the clock of rank 0's node, in nanoseconds. It is 0 if there is only
+	// one node.
 	Bound int64
 }
 

@@ -51,7 +51,7 @@ func Thin(film []byte, n int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns the number of frames of film. film is the content of a Film's file. It returns an error if film is
+// Check returns the number of frames of film. film is the content of a Film's file. Check returns an error if film is
 // damaged. It does not decode pixels.
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)

@@ -243,8 +243,8 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// enforceStop makes a request to stop cancel the job after a grace period, until end is called. Launchers kill their
-// processes one second after such a request. The leading process is cancelled first, because it has the report.
+// enforceStop cancels the job after a grace period if a request to stop arrives before end is called. Launchers kill
+// their processes one second after such a request. The leading process is cancelled first, because it has the report.
 func (j *benchJob) enforceStop(cancel context.CancelCauseFunc, leads bool) (end func()) {
 	grace := 900 * time.Millisecond
 	if leads {

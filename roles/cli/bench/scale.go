@@ -143,7 +143,7 @@ func sweepSizes(f *flags) []int {
 }
 
 // checkSizes removes the numbers of ranks on which the job cannot run, and returns an error if none is left. If asked
-// is true, the user gave the numbers, and every such number is an error.
+// is true, the user gave the numbers. Then a number on which the job cannot run is an error.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error
