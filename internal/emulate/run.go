@@ -181,7 +181,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		Late:     float64(m.late) / float64(max(1, m.waits))}, nil
 }
 
-// program is the program of the task. On rank 0 it also calls the meter.
+// program runs the job on one rank. On rank 0 it also calls the meter.
 func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
 	groups, err := embodied.LaunchEmbodied(ctx, cluster)
 	if err != nil {

@@ -121,7 +121,7 @@ func (r *Runs) compareSettings() {
 		for _, run := range g.Runs {
 			text, err := durable.ReadFile(filepath.Join(run.Name, "config.yaml"))
 			if err != nil {
-				continue // kept results
+				continue // kept results have no config.yaml
 			}
 			settings, err := flatten(text)
 			if err != nil {

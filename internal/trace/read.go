@@ -56,7 +56,7 @@ type reader struct {
 	problems []string
 }
 
-// An attempt collects the chunks of an Attempt.
+// An attempt collects the chunks of one start of the run.
 type attempt struct {
 	ranks   int
 	hosts   map[int]string
