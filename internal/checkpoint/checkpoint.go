@@ -49,7 +49,7 @@ func (c *Checkpoint) Files() []string {
 	return names
 }
 
-// Path returns the path of a file, which Load has verified.
+// Path returns the path of the named file. Load has verified the file.
 func (c *Checkpoint) Path(name string) (string, error) {
 	if _, err := c.entry(name); err != nil {
 		return "", err

@@ -1,8 +1,8 @@
 // Package checkpoint answers: from which state can a run resume? It saves states of runs, and reads only complete
 // checkpoints.
 //
-// A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of each
-// file, the step, and facts about the run. A Store is a folder of checkpoints:
+// A checkpoint is a folder global_step_N with named files and a manifest.json. The manifest holds the size and the
+// checksum of each file, the step, and facts about the run. A Store is a folder of checkpoints:
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
 //	last, rejected, err := store.Newest()                               // damaged checkpoints are rejected

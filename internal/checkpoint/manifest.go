@@ -40,7 +40,7 @@ type entry struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// sumOf returns the text of a CRC-32C, the checksum of many file systems.
+// sumOf returns a CRC-32C checksum as text.
 func sumOf(crc uint32) string { return fmt.Sprintf("crc32c:%08x", crc) }
 
 // encode returns the manifest as JSON, with Sum set.

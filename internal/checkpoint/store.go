@@ -139,8 +139,8 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	return durable.SyncDir(temp)
 }
 
-// publish renames the complete checkpoint temp to its final name, and makes the link "latest" point to it. If a damaged
-// checkpoint has that name, publish supersedes it first.
+// publish renames the complete checkpoint temp to its final name, and makes the link "latest" point to it. publish
+// first renames a damaged checkpoint that has this name.
 func (s *Store) publish(temp string, step int64) error {
 	if err := s.supersede(step); err != nil {
 		return err
@@ -267,8 +267,7 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. rejected has the errors of all newer checkpoints, which are
-// invalid.
+// Newest returns the newest valid checkpoint, or nil. All newer checkpoints are invalid, and rejected has their errors.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

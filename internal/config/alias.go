@@ -9,13 +9,13 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // current names, dotted; all get the same value
-	// Value is a template for the new value, such as "${not:%s}". %s stands for the old value. If it is empty, the
-	// value stays the same.
+	// Value is a template for the new value, such as "${not:%s}". %s stands for the old value. If the template is
+	// empty, the value does not change.
 	Value string
 }
 
-// rename moves values in source from old names to current names, and records a warning for each old name. A new name
-// that is given too keeps its value.
+// rename moves values in source from old names to current names, and records a warning for each old name. A current
+// name that source already has keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)

@@ -25,8 +25,8 @@ type Comments struct {
 	common map[string]string             // by field: its key, if the field has the same key in all structs
 }
 
-// Read adds the comments in the Go files of a package, whose import path is path. A field without a comment takes the
-// comment of the field on the previous line, if there is one.
+// Read adds the comments in the Go files of a package. path is the import path of the package. A field without a
+// comment takes the comment of the field on the previous line, if there is one.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}
@@ -104,10 +104,10 @@ func keyOf(tag *ast.BasicLit) string {
 	return strings.TrimPrefix(key, "-")
 }
 
-// capital matches a word that begins with a capital: it may name a field.
+// capital matches a word that begins with a capital letter. Such a word may be the name of a field.
 var capital = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// camel matches a capital inside a word. A word with such a capital names a field.
+// camel matches a capital letter after a small letter. A word with this pattern is the name of a field.
 var camel = regexp.MustCompile(`[a-z][A-Z]`)
 
 // Of returns the comment of a field of the struct owner. ok is false if no comment was read.

@@ -135,7 +135,7 @@ func (d *decoder) wrong(n *node, key, want string) {
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports a mistake for each interpolation at or below key that failed. It returns true if there are any.
+// unresolved reports a mistake for each failed interpolation at or below key. It returns true if there are any.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any
@@ -262,8 +262,8 @@ type weighted interface {
 	AddWeight(name string, weight float64)
 }
 
-// weights adds the names in n to w. n is a map from name to weight, or a list or comma-separated text of names. Without
-// a map, each name has weight 1.
+// weights adds the names in n to w. n is a map from name to weight, or a list or comma-separated text of names. In a
+// list or a text, each name has weight 1.
 func (d *decoder) weights(n *node, w weighted, key string) {
 	switch n.kind {
 	case dict:

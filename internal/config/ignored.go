@@ -10,7 +10,7 @@ import (
 
 // An Ignored is a given key that has no effect.
 type Ignored struct {
-	Key     string // from the root
+	Key     string // dotted, from the root
 	Value   string
 	Origin  string
 	Instead string // see Known.Instead

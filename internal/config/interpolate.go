@@ -26,7 +26,7 @@ func (t *Tree) interpolate() {
 	in.walk(t.root, "")
 }
 
-// An interpolation resolves the values of one tree, each once and in place.
+// An interpolation resolves each value of one tree once, in place.
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
@@ -59,8 +59,8 @@ func (in *interpolation) walk(n *node, key string) {
 	}
 }
 
-// resolve replaces the interpolations in n, the scalar at key, by their values. In a dict or list it resolves all
-// items.
+// resolve replaces the interpolations in n by their values. If n is a dict or a list, it resolves all items of n. key
+// is the key of n.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -94,8 +94,9 @@ func (in *interpolation) resolve(n *node, key string) error {
 	return nil
 }
 
-// expand returns the value of n, the scalar at key, with its interpolations replaced. If n is a single interpolation,
-// the result keeps the type of its value. If n has no interpolation, the result is n. Otherwise the result is text.
+// expand returns the scalar n with its interpolations replaced by their values. key is the key of n. If n is a single
+// interpolation, the result keeps the type of its value. If n has no interpolation, the result is n. Otherwise the
+// result is text.
 func (in *interpolation) expand(n *node, key string) (*node, error) {
 	var out strings.Builder
 	found := false
@@ -205,7 +206,7 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 }
 
 // selected evaluates oc.select. It returns the value of the key that the first argument names. If this key is not
-// given, it returns the second argument or, without one, null.
+// given, it returns the second argument, or null if there is no second argument.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -219,7 +220,7 @@ func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	return plain("null", ""), nil
 }
 
-// noKey is the error of a lookup without a result; it holds the path.
+// noKey is the error for a path at which there is no value.
 type noKey string
 
 func (path noKey) Error() string { return fmt.Sprintf("${%s}: no such key", string(path)) }
@@ -285,7 +286,7 @@ func (in *interpolation) descend(n *node, path string) (*node, error) {
 	return n, in.resolve(n, at)
 }
 
-// copy clones n. A limit on the number of copied nodes bounds nested references.
+// copy clones n. It returns an error after too many copied nodes, because nested references could make the tree huge.
 func (in *interpolation) copy(n *node) (*node, error) {
 	if in.nodes += n.size(); in.nodes > maxNodes {
 		return nil, fmt.Errorf("interpolations copy more than %d values", maxNodes)

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Known describes a key of another program that has no effect here.
+// Known describes a key that has a meaning only in another program.
 type Known struct {
 	Key string // dotted; * matches any one name, and ** at the end matches all names below
-	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty lists and maps. They
-	// are compared with the value as written, except that True is read as true.
+	// Idle lists further values that disable the feature. null, None, false, 0, "" and empty lists and maps always
+	// disable the feature. Values are compared as written, except that True is read as true.
 	Idle []string
 	// Instead describes what this program does in place of the feature. It is "" if the feature affects only speed,
 	// memory or output.
@@ -129,8 +129,8 @@ func (c *Check) judge(n *node, key string, k Known) {
 	c.ignore(Ignored{Key: key, Value: n.describe(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if every scalar disables
-// the feature of k.
+// judgeList adds key to the keys without effect. The value of key is a list of scalars. If every scalar disables the
+// feature of k, judgeList adds nothing.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false

@@ -23,7 +23,7 @@ type Options struct {
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
-	// Known are the keys of other programs that have no effect here.
+	// Known lists the keys that have a meaning only in other programs.
 	Known []Known
 	// Defaults is a struct with the default values. Interpolations may refer to them. If Defaults is nil,
 	// interpolations may refer only to given values.
@@ -35,11 +35,11 @@ type Options struct {
 	// calls value to get the user's value at a key, such as the choice of a part. It returns the Known keys of the
 	// chosen parts.
 	Choose func(value func(key string) (string, bool)) []Known
-	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove other keys, given in
-	// files, that would take precedence over this key.
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may call Remove for keys in files
+	// that would take precedence over this key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
-	// whose name is unknown, Owner returns an empty part and ok true.
+	// whose name is unknown, Owner returns an empty part and true.
 	Owner func(key string) (part string, ok bool)
 }
 
@@ -51,12 +51,12 @@ type Tree struct {
 	defaults *node
 	options  Options
 	notes    []string      // warnings about old names
-	repeated []string      // keys that repeat the value of another key, see Said
+	repeated []string      // keys that repeat the value of another key; see Tree.Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
 }
 
-// Load reads the file at path with its presets, and applies the overrides (in Hydra's grammar, see override). It
-// returns a FieldError if it cannot continue, such as for a missing file. Decode reports all other mistakes.
+// Load reads the file at path with its presets, and applies the overrides, which use Hydra's grammar. It returns a
+// FieldError if it cannot continue, for example because the file is missing. Decode reports all other mistakes.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
 	text := options.Text
@@ -279,8 +279,9 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree. mount is the key at which it does so, or "" for the root. It merges the presets
-// of the file's defaults list first, then the file itself. An entry _self_ in the list sets another place for the file.
+// include merges a file into the tree at the key mount, or at the root if mount is "". It first merges the presets in
+// the file's defaults list, and then the file itself. If the list has an entry _self_, the file is merged at the place
+// of this entry.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }

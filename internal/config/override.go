@@ -54,7 +54,8 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue parses the text after the sign =. It parses flow YAML as such, and any other text as one scalar.
+// overrideValue parses the text after the sign =. A text that begins with a bracket, a brace or a quote is parsed as
+// YAML. Any other text is one scalar.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {

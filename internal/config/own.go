@@ -10,10 +10,10 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// An OwnKey is a key of a user's own part with its current value.
+// An OwnKey is a key of a user's own part, and the current value of this key.
 type OwnKey struct {
-	Key    string // from the root
-	Value  string // as in YAML
+	Key    string // dotted, from the root
+	Value  string // YAML on one line
 	Origin string // where it was given; "" for a default
 	Doc    string
 }
@@ -64,8 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct of the inlined field v, whose fields count as fields of the outer struct. It returns the
-// zero Value if v is a zero params.Own.
+// inlined returns the struct of the inlined field v. The fields of this struct count as fields of the outer struct.
+// inlined returns the zero Value if v is a zero params.Own.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v

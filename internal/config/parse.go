@@ -21,8 +21,8 @@ const (
 	maxDepth = 64
 )
 
-// parse parses one YAML document, a dict, into a node. It returns an error if it cannot read the document at all.
-// problems are mistakes that leave the other keys usable.
+// parse parses one YAML document into a node. It returns an error if it cannot read the document, or if the document is
+// not a dict. problems are mistakes that leave the other keys usable.
 func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
 	if len(data) > maxBytes {
 		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB",
@@ -67,8 +67,8 @@ func document(data []byte) (*yaml.Node, error) {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// Line numbers in errors of the library's scanner begin at 1. Those of its parser begin at 0; these errors match
-	// the pattern.
+	// fromZero matches the errors of the YAML library in which line numbers begin at 0. In its other errors they begin
+	// at 1.
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 

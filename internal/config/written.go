@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
+// padded matches a whole number with a leading zero. Such a number is octal in YAML 1.1, the format of RLinf's files.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
 // written returns the value n for a field of type t. It drops the leading zeros of a number from the command line. In a

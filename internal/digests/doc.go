@@ -8,10 +8,10 @@
 //
 //	go test ./internal/digests -update
 //
-// The digests are valid for vector code on amd64: AVX2 with FMA, or AVX-512, which gives the same
-// bits. On other machines the test is skipped, because compilers may fuse products with sums there.
-// The numbers also depend on Go's mathematical functions: if a new Go version alone changes the
-// digests, record them again with unchanged code.
+// The digests are valid for vector code on amd64. AVX2 with FMA gives the same digests as AVX-512.
+// On other machines the test is skipped, because compilers may fuse products with sums there. The
+// numbers also depend on Go's mathematical functions: if only a new Go version changes the digests,
+// record them again with unchanged code.
 //
 // The digests do not cover asynchronous runs with a staleness bound above 0, because these runs
 // depend on the clock. In asynchronous runs with bound 0, they do not cover the metrics env/…. They

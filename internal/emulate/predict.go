@@ -21,8 +21,8 @@ type Predictor interface {
 //
 //	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
 //
-// Rounds and bytes are the costs of gradient sums between nodes. Fit determines α, the seconds of a round, and β, the
-// seconds that do not depend on the setting.
+// Rounds and bytes are the costs of gradient sums between nodes. Fit determines α and β: α is the time of a round, and
+// β is the time that does not depend on the setting, both in seconds.
 type ClosedForm struct {
 	Sums string // the algorithm of the sums, as in collectives.CostOf
 	// Rollout returns the seconds of the rollout of the slowest rank. If it is nil, SlowestRollout is used.

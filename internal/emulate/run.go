@@ -31,7 +31,7 @@ import (
 type Result struct {
 	Setting    Setting
 	Iterations []float64     // seconds of each measured iteration
-	Summary    stats.Summary // of Iterations
+	Summary    stats.Summary // summary of Iterations
 	RealWork   float64       // CPU time of this process in these iterations, as a share of the time of its cores
 	Late       float64       // total lateness of the waits, as a share of their intended durations
 }
@@ -181,7 +181,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		Late:     float64(m.late) / float64(max(1, m.waits))}, nil
 }
 
-// program is the program of the task. On rank 0 it also calls the meter.
+// program runs the job on one rank. On rank 0 it also calls the meter.
 func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
 	groups, err := embodied.LaunchEmbodied(ctx, cluster)
 	if err != nil {

@@ -32,7 +32,7 @@ type Job struct {
 	Shrink int
 
 	Step, Infer Cost // a step of a rank's environments, and the inference of their actions
-	Update      Cost // forward and backward pass of a rank's share of a minibatch; its rows are time steps
+	Update      Cost // forward and backward pass of a rank's share of a minibatch; the rows are time steps
 	// Skew is the standard deviation of the logarithm of a random factor on each environment step. The factor's mean is
 	// 1. If Skew is 0, all steps take the same time.
 	Skew float64

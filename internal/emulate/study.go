@@ -17,7 +17,7 @@ import (
 
 // A Study measures the time of an iteration for several numbers of ranks.
 type Study struct {
-	Setting  Setting // Curves sets Ranks and Envs for each point, and Run sets Stretch if it is 0
+	Setting  Setting // Curves sets Ranks and Envs for each point. Run sets Stretch if Stretch is 0.
 	Ranks    []int   // ascending; efficiencies are relative to the first
 	Beyond   []int   // numbers of ranks that are only predicted
 	WeakEnvs int     // environments of each rank in weak scaling; 0 means no weak scaling
@@ -43,7 +43,8 @@ type Point struct {
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
-	// Efficiency is the work per second and rank, relative to the smallest number of ranks, with its 95 % interval.
+	// Efficiency is the work per second and rank, relative to the smallest number of ranks. EfficiencyLow and
+	// EfficiencyHigh are its 95 % interval.
 	Efficiency     float64 `json:"efficiency"`
 	EfficiencyLow  float64 `json:"efficiency_low"`
 	EfficiencyHigh float64 `json:"efficiency_high"`

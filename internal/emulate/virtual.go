@@ -52,8 +52,8 @@ func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Layou
 	return m, p, l
 }
 
-// spread returns quantiles of a step's random factor, divided by the factor's median. It returns nil without skew. In
-// place of the quantiles 0 and 1, which need not be finite, it returns those in the middle of the outer intervals.
+// spread returns quantiles of a step's random factor, divided by the factor's median. It returns nil without skew. The
+// quantiles 0 and 1 may be infinite, so spread replaces them by the quantiles in the middle of the outer intervals.
 func (s *Setting) spread() []float64 {
 	if s.Skew == 0 {
 		return nil

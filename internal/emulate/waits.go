@@ -60,9 +60,9 @@ type core struct {
 // turn is the longest time for which a member keeps the core while other members wait for it.
 const turn = time.Millisecond
 
-// wait occupies the core in place of computing, for the duration d × Setting.Stretch. The duration begins at t0, when
-// the previous wait should have ended, so it includes real work and lateness since then. wait returns the time at which
-// this wait should have ended.
+// wait occupies the core in place of computing, for the duration d × Setting.Stretch. t0 is the time at which the
+// previous wait should have ended. The duration begins at t0, so it includes real work and lateness since then. wait
+// returns the time at which this wait should have ended.
 func (c *core) wait(d time.Duration, t0 int64) (ends int64) {
 	for ends = t0; d > 0; d -= turn {
 		ends = c.take(int64(float64(min(d, turn))*c.setting.Stretch), ends)

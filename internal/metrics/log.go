@@ -23,8 +23,8 @@ type Log struct {
 	line []byte
 }
 
-// OpenLog opens the file at path for appending, and makes it if it is missing. It removes an incomplete last line,
-// which a crash leaves.
+// OpenLog opens the file at path for appending, and makes it if it is missing. It removes an incomplete last line that
+// a crash has left.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {

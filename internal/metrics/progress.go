@@ -314,7 +314,7 @@ func (p *Progress) line(width int) string {
 	return join(fields)
 }
 
-// step returns the number of finished steps and, if known, of all steps.
+// step returns the number of finished steps. If the number of all steps is known, it adds this number.
 func (p *Progress) step() string {
 	done := max(p.shown.Step, p.working-1) // the state of the last step may not have arrived yet
 	if p.shown.MaxStep > 0 {
@@ -354,7 +354,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 	}
 }
 
-// join returns the line of fields.
+// join joins the fields to one line.
 func join(fields []field) string {
 	var b strings.Builder
 	for i, f := range fields {
@@ -366,7 +366,7 @@ func join(fields []field) string {
 	return b.String()
 }
 
-// length returns the length of the line of fields, in columns.
+// length returns the length of the joined fields, in columns.
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
 // remaining estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the

@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer, or nil if there is none. If there is none, the call costs only
-// one failed open. If the file is not a valid request, Pending removes it and returns an error.
+// Pending returns the newest request without an answer, or nil if there is none. Without a request, the call costs only
+// one failed attempt to open a file. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)

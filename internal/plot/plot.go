@@ -13,7 +13,7 @@ type Chart struct {
 	Title          string
 	X, Y           string // names of the axes
 	XScale, YScale Scale
-	XLabel         func(float64) string // formats a tick of the x axis; if nil, as 2.5M, 40k, 0.02
+	XLabel         func(float64) string // formats a tick of the x axis; if it is nil, ticks look like 2.5M, 40k, 0.02
 	Curves         []Curve
 }
 
@@ -22,8 +22,8 @@ type Chart struct {
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High are the limits of each point, or nil. They are drawn as a band or, with marks, as a line through
-	// each point. The band extends the axis by at most half of the range of Y.
+	// Low and High are the limits of each point, or nil. Without marks, they are drawn as a band. With marks, they are
+	// drawn as a line through each point. The band extends the axis by at most half of the range of Y.
 	Low, High []float64
 	Marks     bool // draw a dot at each point; always done for a single point
 }
@@ -55,7 +55,7 @@ const (
 	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
-// colors are the colors of curves. Further curves repeat them with dashed lines.
+// colors are the colors of curves. Further curves repeat these colors with dashed lines.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
 // SVG returns the picture of the chart.
@@ -186,7 +186,7 @@ func (c *Chart) axes() (x, y axis) {
 
 // draw draws c, which is curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
-	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
+	var line, upper, lower, marks strings.Builder // lower has the lower edge of the band, from right to left
 	color, marked := colorOf(i), c.hasMarks()
 	drawn := func(i int) bool { return v.canDraw(c.X[i], c.Y[i]) }
 	bounded := func(i int) bool {

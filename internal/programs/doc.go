@@ -15,5 +15,5 @@
 // If main does not call Enter, the Entry is zero, and this process starts the programs itself. The programs end with
 // this process, but their descendants may not.
 //
-// supervisor.go is the supervisor's code, and socket.go its protocol.
+// supervisor.go has the code of the supervisor. socket.go has its protocol.
 package programs

@@ -53,8 +53,8 @@ type Starter struct {
 	thread chan func() // starts programs without a supervisor; nil before the first program
 }
 
-// limit is how long a supervisor may take to start a program, and how long a program may take to end after SIGKILL.
-// After this time the supervisor is killed, because it may be stopped or may wait for a disk.
+// limit is the maximum time in which a supervisor starts a program, and in which a program ends after SIGKILL. After
+// this time the supervisor is killed, because it may be stopped or may wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.

@@ -23,8 +23,8 @@ type request struct {
 // A report says that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
-	PID    int           // if the program was started
-	Errno  syscall.Errno // if the program could not be started
+	PID    int           // set if the program was started
+	Errno  syscall.Errno // set if the program could not be started
 	Ended  bool
 	Status syscall.WaitStatus
 }

@@ -18,7 +18,7 @@ type Evaluation struct {
 // An Answer is a model's answer to a question.
 type Answer struct {
 	Number   string `json:"number"`  // number of the question
-	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer is incomplete
+	Outcome  string `json:"outcome"` // such as right; or "right, cut off" if the answer is incomplete
 	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
 	Text     string `json:"text"`

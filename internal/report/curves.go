@@ -11,7 +11,7 @@ type curvesData struct {
 	Iterations array            `json:"iterations"`
 	EnvSteps   *array           `json:"envSteps"` // nil without environments
 	Hours      array            `json:"hours"`    // total time of the iterations so far, in hours
-	Each       int              `json:"each"`     // rows per pair of points; if 1, every row is a point
+	Each       int              `json:"each"`     // rows per pair of points; if Each is 1, every row is a point
 	Marks      []mark           `json:"marks"`
 	Groups     []group          `json:"groups"`
 	Rest       []string         `json:"rest"` // metrics in no chart
@@ -48,8 +48,8 @@ type series struct {
 }
 
 // allCharts are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. If
-// several charts name a metric, the first of them shows it. A * at the end of a name stands for any text: the chart
-// then has a series for each metric that matches.
+// several charts name a metric, the first of these charts shows the metric. A * at the end of a name stands for any
+// text. The chart then has a series for each metric that matches.
 var allCharts = []struct {
 	group, title, unit string
 	series             []series
@@ -190,7 +190,7 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides the rows of a table into buckets of the same number of rows. A bucket becomes two points of a curve.
+// buckets divides the rows of a table into buckets of equal size. A bucket becomes two points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {
@@ -243,8 +243,8 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the moving mean of x, or nil if x has too few finite values. Its window reaches len(x)/50 rows to
-// both sides.
+// smoothed returns the moving mean of x, or nil if x has too few finite values. Each mean is over the row itself and
+// len(x)/50 rows on each side.
 func smoothed(x []float64) []float64 {
 	const least = 30
 	sums, counts := make([]float64, len(x)+1), make([]int, len(x)+1)

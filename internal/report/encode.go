@@ -59,8 +59,8 @@ func pack[T any](p *packer, kind string, x []T, size int, bits func(T) uint64) a
 }
 
 // encode returns the document and its arrays as text for the page: the length of the JSON in 4 bytes, the JSON, and the
-// arrays, compressed by gzip and encoded in base64. Base64 has no <, so no text of a run can end the element with the
-// data.
+// arrays, compressed by gzip and encoded in base64. Base64 has no <, so no text of a run can end the HTML element of
+// the data.
 func (p *packer) encode(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
 	if err != nil {

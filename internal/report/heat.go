@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// heatData has times by row and iteration. A row is a rank or, with more than mostRanks ranks, a node.
+// heatData has times by row and iteration. A row is a rank. If there are more than mostRanks ranks, a row is a node.
 type heatData struct {
 	Rows       []string  `json:"rows"`
 	Iterations array     `json:"iterations"`
@@ -28,7 +28,7 @@ type measure struct {
 const mostColumns = 600
 
 // heat packs the times of work and of waits. In worlds of at most mostRanks ranks, it also packs the times of phases.
-// If several attempts made an iteration, the last of them counts.
+// If several attempts made an iteration, the last attempt counts.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
 	if last == nil {

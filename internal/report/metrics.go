@@ -22,8 +22,8 @@ type Metrics struct {
 	Columns map[string][]float64 // by name, each as long as Steps; NaN if there is no value
 }
 
-// readMetrics reads metrics.jsonl. It leaves out damaged lines. If the run went back to an earlier step, it also leaves
-// out the lines that later lines replace.
+// readMetrics reads metrics.jsonl. It leaves out damaged lines. If the run went back to an earlier step, readMetrics
+// also leaves out the lines that later lines replace.
 func (r *Run) readMetrics() {
 	m := &Metrics{Columns: map[string][]float64{}}
 	r.Metrics = m
@@ -172,8 +172,8 @@ func (m *Metrics) last(name string) (float64, bool) {
 	return 0, false
 }
 
-// seconds returns, for each row, the total time of all iterations up to this row. The metric time/step of a row is the
-// mean time of the iterations since the previous row.
+// seconds returns the total time of all iterations up to each row. The metric time/step of a row is the mean time of
+// the iterations since the previous row.
 func (m *Metrics) seconds() []float64 {
 	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))

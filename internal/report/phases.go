@@ -72,8 +72,8 @@ func (r *Run) phases(p *packer) *phasesData {
 	return d
 }
 
-// thinPhases joins groups of rows. size is the number of rows in a group. A joined row has the slowest times of the
-// group's longest iteration, and the mean of the group's means.
+// thinPhases joins groups of rows. size is the number of rows in a group. A joined row has the times of the slowest
+// rank in the group's longest iteration, and the mean of the group's mean times.
 func thinPhases(rows []phaseRow, size int) (thin []phaseRow) {
 	for i := 0; i < len(rows); i += size {
 		part := rows[i:min(i+size, len(rows))]

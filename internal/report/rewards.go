@@ -12,7 +12,7 @@ import (
 
 // Rewards is one line of generation.jsonl: the numbers of a language model's training answers, by reward.
 type Rewards struct {
-	Step   float64             // the line's last iteration; its first iteration follows the Step of the previous line
+	Step   float64             // the line's last iteration; the line begins after the Step of the previous line
 	Width  float64             // if > 0, rewards are rounded down to multiples of Width
 	Counts map[float64]float64 // number of answers by reward
 }

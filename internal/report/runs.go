@@ -21,7 +21,7 @@ type Runs struct {
 	Table    results.Table   // table of the main metric
 	Groups   []results.Group // the same groups as in Table, with all metrics
 	Keys     []runsKey
-	States   []string // of each group
+	States   []string // states of the runs of each group
 	Problems []string
 
 	returns func(task string) (least, most float64)
@@ -30,7 +30,7 @@ type Runs struct {
 // A runsKey is a configuration key whose values differ between runs.
 type runsKey struct {
 	Key    string   `json:"key"`
-	Values []string `json:"values"` // of each group
+	Values []string `json:"values"` // values in each group
 }
 
 // GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in
@@ -121,7 +121,7 @@ func (r *Runs) compareSettings() {
 		for _, run := range g.Runs {
 			text, err := durable.ReadFile(filepath.Join(run.Name, "config.yaml"))
 			if err != nil {
-				continue // kept results
+				continue // kept results have no config.yaml
 			}
 			settings, err := flatten(text)
 			if err != nil {
@@ -187,7 +187,7 @@ func (r *Runs) compareStates() {
 	}
 }
 
-// tally counts equal words. It lists them in the order of their first appearance.
+// tally counts equal words, and lists the words with their counts in the order of their first appearance.
 func tally(words []string) string {
 	var order []string
 	counts := map[string]int{}

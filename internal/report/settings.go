@@ -103,7 +103,7 @@ func inLine(n *yaml.Node) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// setting returns the value of a key without quotes, or "" if the configuration does not have the key.
+// setting returns the unquoted value of a key, or "" if the configuration does not have the key.
 func (r *Run) setting(key string) string {
 	for _, s := range r.Settings {
 		if s.Key == key {

@@ -140,7 +140,7 @@ func (r *Run) origin() (facts []fact) {
 	return facts
 }
 
-// join joins the words that are not empty with commas.
+// join joins the nonempty words with commas.
 func join(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }

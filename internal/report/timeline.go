@@ -17,7 +17,7 @@ type timelineData struct {
 	Note     string        `json:"note"` // description of what is left out
 }
 
-// attemptData has the workers and sites of an attempt. Its windows refer to them by index.
+// attemptData has the workers and sites of an attempt. Windows refer to workers and sites by index.
 type attemptData struct {
 	Workers []workerData `json:"workers"`
 	Sites   []siteData   `json:"sites"`
@@ -29,7 +29,7 @@ type workerData struct {
 	Runner bool   `json:"runner,omitempty"`
 }
 
-// siteData is a site without its key, so that the workers of a component share it.
+// siteData is a site without its key. All workers of a component can share it.
 type siteData struct {
 	Op    trace.Op `json:"op"`
 	Name  string   `json:"name"`
@@ -129,7 +129,7 @@ type choice struct {
 
 // choose selects windows for a page, and returns them in their order. limit is the maximum number of spans. The last
 // windows before an error take precedence, then the slowest, the first, and the regular windows. If the windows of a
-// kind do not fit, choose drops every second window of this kind until they fit. It returns at least one window.
+// kind do not fit, choose drops every second window of this kind until the rest fits. It returns at least one window.
 func choose(all []choice, limit int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
 	kept, room := make([]bool, len(all)), limit
@@ -176,7 +176,8 @@ type ranks map[int]bool
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
 // shownRanks returns the ranks that the page shows. In a large world these are the mostRanks/2 ranks that waited most,
-// and the mostRanks/2 ranks that waited least, because such ranks delay the others. In a small world it returns nil.
+// and the mostRanks/2 ranks that waited least, because ranks that wait little delay the others. In a small world it
+// returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil

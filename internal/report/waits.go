@@ -13,13 +13,13 @@ type waitsData struct {
 	Waits      []bool           `json:"waits"`  // whether each cause is a wait
 	Rows       []waitRow        `json:"rows"`
 	Iterations int              `json:"iterations"`
-	Attempt    int              `json:"attempt"` // from 1
+	Attempt    int              `json:"attempt"` // number of the attempt, from 1
 	Hidden     int              `json:"hidden"`  // number of ranks that are left out
 	Efficiency []efficiencyData `json:"efficiency"`
 	Late       []lateData       `json:"late"`
 }
 
-// A waitRow is the time of a worker or, if Rank is negative, of a component.
+// A waitRow has the time of a worker. If Rank is negative, it has the time of a component.
 type waitRow struct {
 	Name    string    `json:"name"`
 	Rank    int       `json:"rank"`
@@ -101,7 +101,7 @@ func (r *Run) waits() *waitsData {
 	return d
 }
 
-// lastAttempt returns the newest attempt with workers, and its number, from 1.
+// lastAttempt returns the newest attempt with workers, and the number of this attempt. Numbers begin at 1.
 func (r *Run) lastAttempt() (*trace.Attempt, int) {
 	if r.Trace == nil {
 		return nil, 0

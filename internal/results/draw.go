@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. bounds
-// gives the lowest and the highest possible return of a task, which may be infinite. Draw clips intervals to the
-// possible values of the metric.
+// Draw draws a metric of each group as SVG, over environment steps. If the runs have no environments, it draws the
+// metric over iterations. bounds gives the lowest and the highest possible return of a task. A bound may be infinite.
+// Draw clips intervals to the possible values of the metric.
 func Draw(metric string, groups []Group, bounds func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {

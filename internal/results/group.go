@@ -29,7 +29,7 @@ const maxDepth = 2
 
 // Load returns the groups at path. A file written by Keep is one group. In a folder and the folders below it, each run
 // is a group, but the runs seed_N of one folder form one group together. Load skips runs that were set aside
-// (earlier-N). See ReadRun for prefix.
+// (earlier-N). For the argument prefix, see ReadRun.
 func Load(path, prefix string) ([]Group, error) {
 	groups, damaged, err := LoadWhole(path, prefix)
 	if len(damaged) > 0 {

@@ -24,8 +24,8 @@
 //	trace/             work and waits of each worker: see internal/trace
 //	live.json          the state of a running run, renewed each second
 //	plan.json          the plan of the placement, if the placement was auto
-//	moves.jsonl        moves to other ranks; with move-request.json and move-answers.jsonl: see internal/moves
+//	moves.jsonl        moves to other ranks; see internal/moves, also for move-request.json and move-answers.jsonl
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
-//	earlier-1/ …       the output of earlier runs, which SetAside moved
+//	earlier-1/ …       the output of earlier runs, moved here by SetAside
 package runfolder

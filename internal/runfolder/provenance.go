@@ -19,7 +19,7 @@ import (
 const provenanceFile = "provenance.json"
 
 // Provenance describes a start of a run: the program, the machine and the settings, so that the run can be repeated or
-// explained. Describe sets the fields about this process. The caller of Describe sets the others.
+// explained. Describe sets the fields about this process. The caller of Describe sets the other fields.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -38,7 +38,7 @@ type Provenance struct {
 	Binding   []string `json:"binding"`            // CPUs of each rank; see Binding
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
-	Iterations int64 `json:"iterations,omitempty"` // planned for the whole run; 0 if unknown
+	Iterations int64 `json:"iterations,omitempty"` // number of iterations planned for the whole run; 0 if unknown
 }
 
 // A Build describes the build of this binary.
@@ -123,8 +123,8 @@ func Binding() string {
 	return ""
 }
 
-// BinaryID returns an identifier of this program: a hash of the size and of the beginning of its file, which contains
-// the build ID. It returns "" if it cannot read the file.
+// BinaryID returns an identifier of this program: a hash of the size and of the beginning of its file. The beginning
+// contains the build ID. BinaryID returns "" if it cannot read the file.
 func BinaryID() string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -69,7 +69,7 @@ func siteName(s SiteCost) string {
 
 // typical returns the windows that represent the whole run best: the windows that were kept at regular intervals, or
 // else the first iterations, or else all windows. If there are other windows, it leaves out the first iteration of the
-// attempt, because that one warms up.
+// attempt, because this iteration warms up.
 func (e *evidence) typical() []*view {
 	first := e.firstIteration()
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
@@ -94,7 +94,8 @@ func largestSite(r *Shares, cost func(SiteCost) float64) SiteCost {
 	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(cost(a), cost(b)) })
 }
 
-// Thresholds of the advice to overlap two components: each of them has at least this share of the critical path.
+// Thresholds of the advice to overlap two components. Both components must have at least this share of the critical
+// path.
 const (
 	overlapTraining = 0.20 // for actors and rollouts
 	overlapStages   = 0.10 // for env workers and rollout workers

@@ -62,10 +62,10 @@ const (
 	// MostFindings is the maximum number of findings.
 	MostFindings = 5
 
-	// If fewer iterations have sums, only the rules that use windows apply.
+	// The rules that use sums need at least this number of iterations with sums.
 	fewestIterations = 3
 
-	// A rank is slow in an iteration if its work takes at least 1 + slowExcess times the median of the other members.
+	// A rank is slow in an iteration if its work takes at least (1 + slowExcess) times the median of the other members.
 	// This is a fault if the rank is slow in at least a fraction slowIterations of all iterations, and if its mean
 	// excess is at least a fraction slowShare of an iteration.
 	slowExcess     = 0.10
@@ -82,9 +82,9 @@ const (
 	linkItems = 3
 	linkWait  = 10_000
 
-	// Room or weights are short if a component spends at least a fraction roomShare of its time on waits for them. This
-	// shortage is a fault if the workers at the other end spend that fraction of their time on waits for items.
-	// Otherwise these workers bound the run, and more room cannot help.
+	// A component lacks room or weights if these waits take at least a fraction roomShare of its time. This is a fault
+	// if the workers at the other end wait for items for at least the same fraction of their time. Otherwise the
+	// workers at the other end bound the run, and more room cannot help.
 	roomShare = 0.05
 
 	// An environment stalled if one span of its work took at least stallFactor times the median of its spans in other

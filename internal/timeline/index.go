@@ -167,7 +167,7 @@ func (v *view) marksOf(worker, site int) []int {
 	return v.marks[worker][site]
 }
 
-// bySite returns, for each of n sites, the indices of the spans or marks at this site.
+// bySite returns the indices of the spans or marks at each of n sites.
 func bySite[E any](all []E, site func(*E) int, n int) [][]int {
 	by := make([][]int, n)
 	for i := range all {
@@ -195,7 +195,7 @@ func (v *view) nth(at spot, n int64) *trace.Span {
 // lastBefore returns the index of the last span that begins before t, or none.
 func lastBefore(spans []trace.Span, t int64) int {
 	i, _ := slices.BinarySearchFunc(spans, t, func(s trace.Span, t int64) int { return cmp.Compare(s.Start, t) })
-	if i == 0 || spans[i-1].Start >= t { // spans out of order
+	if i == 0 || spans[i-1].Start >= t { // no such span, or the spans are out of order
 		return none
 	}
 	return i - 1

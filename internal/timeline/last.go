@@ -13,7 +13,7 @@ type Lateness struct {
 	Op              trace.Op // Collect or Vote
 	Component, Name string
 	Operations      int     // operations in which all members took part
-	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
+	Chance          float64 // expected LateMember.Share if all members were last equally often
 	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
 	// These operations do not count in Members.
 	Unclear int
@@ -23,9 +23,9 @@ type Lateness struct {
 // A LateMember has the last arrivals of a member of a communicator.
 type LateMember struct {
 	Worker int
-	Last   int     // number of operations to which it came last
+	Last   int     // number of operations at which the member arrived last
 	Share  float64 // Last as a share of the operations with a clear order
-	Delay  float64 // seconds since the second last arrival, summed over the operations to which it came last
+	Delay  float64 // seconds since the second last arrival, summed over the operations in Last
 }
 
 // LastArrivals returns the Lateness of each communicator and of the votes, in the order of their first workers. An
@@ -61,7 +61,8 @@ func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	return all
 }
 
-// arrivals adds the operations of a communicator in a window to l, and its last arrivals to members (by worker).
+// arrivals adds the operations of a communicator in a window to l. It adds the last arrivals to the map members, whose
+// keys are workers.
 func (v *view) arrivals(l *Lateness, spots []spot, members map[int]*LateMember) {
 	type operation struct {
 		members      int

@@ -262,8 +262,8 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next
 	return next, at
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which sent them
-// after the previous decision. The other ranks wait for the decision of rank 0.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks. They sent these
+// votes after the previous decision. The other ranks wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
@@ -321,8 +321,8 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next i
 	return next, at
 }
 
-// endOfCall returns the last time up to t at which a worker ended the named call. If the call goes on at t in the
-// trace, its end is t, because the runner has seen the end.
+// endOfCall returns the last time up to t at which a worker ended the named call. If the trace shows that the call
+// still runs at t, endOfCall returns t, because the runner has seen the end by then.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
 		return s.Op == trace.Call && s.Name == name
@@ -345,7 +345,7 @@ func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	return 0, false
 }
 
-// enderOfIdle returns the runner of the rank, which called the worker.
+// enderOfIdle returns the runner of the worker's rank. This runner called the worker.
 func (v *view) enderOfIdle(worker int, s *trace.Span) (next int, at int64) {
 	runner := v.runner(v.Workers[worker].Rank)
 	if runner == worker {

@@ -92,7 +92,7 @@ func (e *evidence) works() []work {
 // A pace compares a member with the other members that do the same work.
 type pace struct {
 	seen, over     int     // iterations with the member, and iterations in which it was slow
-	excess, median float64 // sums over the iterations: its time minus the others' median, and this median
+	excess, median float64 // sums over the iterations: the member's time minus the others' median, and this median
 }
 
 func (p pace) isSlow() bool {
@@ -327,8 +327,8 @@ func (e *evidence) lastWork(component string) int {
 }
 
 // shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
-// this wait. shortRoom leaves out the channel of trajectories of an asynchronous run, because staleness checks this
-// channel.
+// this wait. shortRoom leaves out the channel of trajectories of an asynchronous run, because the method staleness
+// checks this channel.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -499,7 +499,7 @@ func (e *evidence) stalls() []Finding {
 // A stall is a long span of work.
 type stall struct {
 	view, worker, site int
-	length, usual      float64 // of the span, and the median of other windows, in seconds
+	length, usual      float64 // length of the span, and median length in other windows, in seconds
 }
 
 // stallsAt returns the stalls of a worker at a site.

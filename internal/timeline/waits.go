@@ -40,7 +40,7 @@ func (t Times) Waited() (all float64) {
 // A WaitTable has the times of workers by cause.
 type WaitTable struct {
 	Iterations int              // iterations with sums
-	Workers    []Times          // of each worker
+	Workers    []Times          // times of each worker
 	Components []ComponentTimes // in the order of their first workers
 	Ranks      []RankTimes      // in the order of ranks
 }

@@ -12,7 +12,7 @@ import (
 
 // WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
 //
-//   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
+//   - Each rank is a process, and each worker is a thread. The threads of a rank are numbered from 0.
 //   - Each Span that is not Idle is a slice. Slices of a thread do not overlap. Each window is a slice that encloses
 //     the runner's spans.
 //   - Each Mark is an instant. A flow leads from the Put of an item to its Get.

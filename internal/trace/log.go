@@ -20,7 +20,7 @@ type Options struct {
 	Node        int
 	Host        string
 	All         bool         // keep the spans of all iterations
-	Clock       func() int64 // nanoseconds; if nil, Clock()
+	Clock       func() int64 // in nanoseconds; nil means Clock()
 }
 
 // A Log records the workers of one rank. It keeps the spans of the first iterations, of the first iterations after a
@@ -28,7 +28,7 @@ type Options struct {
 // last iterations.
 //
 //	log := trace.NewLog(options)
-//	rec := log.Recorder("env", 0)           // of each worker, before it works
+//	rec := log.Recorder("env", 0)           // for each worker, before it works
 //	log.Start()                             // the first iteration begins
 //	…
 //	log.Cut(1)                              // iteration 1 has ended
@@ -50,8 +50,8 @@ type Log struct {
 	broken  error         // the first error of a write
 }
 
-// An Offset compares the clock of a node with the clock of rank 0's node. Ahead is the node's clock minus that of rank
-// 0's node, in nanoseconds. Bound is the largest error of Ahead, in nanoseconds.
+// An Offset compares the clock of a node with the clock of rank 0's node. Ahead is the node's clock minus the clock of
+// rank 0's node, in nanoseconds. Bound is the largest error of Ahead, in nanoseconds.
 type Offset struct{ Ahead, Bound int64 }
 
 const (
@@ -237,7 +237,7 @@ func (l *Log) sentChunk() []byte {
 	return finishChunk(b)
 }
 
-// append appends chunks to the rank's file in one write, so that the ranks of a node may share the file.
+// append appends chunks to the rank's file in one write, so that the ranks of a node can share the file.
 func (l *Log) append(chunks []byte) error {
 	f, err := openToAppend(l.File())
 	if err == nil {
@@ -250,7 +250,7 @@ func (l *Log) append(chunks []byte) error {
 	return nil
 }
 
-// File returns the path of the file with this rank's trace. Ranks of a node may share a file.
+// File returns the path of the file with this rank's trace. In large worlds, the ranks of a node share a file.
 func (l *Log) File() string {
 	name := FileOfRank(l.o.Rank)
 	if l.o.Ranks > ranksApart {

@@ -32,13 +32,13 @@ type Worker struct {
 	Sites      []Site // the sites of its spans and marks
 }
 
-// Runner is the component of the main goroutine of a rank, which calls the workers.
+// Runner is the component of the main goroutine of a rank. This goroutine calls the workers.
 const Runner = "runner"
 
 // A Site is a place in the work of a worker.
 type Site struct {
 	Op    Op
-	Name  string // of the work, the channel, the communicator, the weights, or the call
+	Name  string // name of the work, the channel, the communicator, the weights, or the call
 	Key   string // the channel's key, or ""
 	Peer  string // the component at the other end of the channel, or the awaited or called component; or ""
 	Cause Cause
@@ -81,7 +81,7 @@ const (
 	Voting      Cause = "vote"        // waits at the loop head
 	NoRoom      Cause = "room"        // waits for room in a channel
 	Saving      Cause = "save"        // saves a checkpoint, or waits until others have saved
-	Message     Cause = "message"     // waits for another message
+	Message     Cause = "message"     // waits for a message of another kind
 	Calling     Cause = "call"        // a runner waits for its workers
 	Unrecorded  Cause = "unrecorded"  // the cause of Skipped
 )
@@ -101,11 +101,11 @@ func (c Cause) IsWait() bool {
 
 // A Window is an iteration whose spans were all kept.
 type Window struct {
-	Iteration int64  // from 1
+	Iteration int64  // number of the iteration, from 1
 	Why       Reason // why the spans were kept
 	Tracks    []Track
-	// Bound is the largest error of converting the times to the clock of rank 0's node, in nanoseconds. It is 0 if
-	// there is only one node.
+	// Bound is the largest error of the times on the clock of rank 0's node, in nanoseconds. It is 0 if there is only
+	// one node.
 	Bound int64
 }
 

@@ -56,7 +56,7 @@ type reader struct {
 	problems []string
 }
 
-// An attempt collects the chunks of an Attempt.
+// An attempt collects the chunks of one start of the run.
 type attempt struct {
 	ranks   int
 	hosts   map[int]string
@@ -100,7 +100,7 @@ func (r *reader) problem(format string, args ...any) {
 
 // readFile reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
 func (r *reader) readFile(name string, data []byte) {
-	unread, chunks := 0, 0 // complete chunks in another format; all complete chunks
+	unread, chunks := 0, 0 // number of complete chunks in another format, and of all complete chunks
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Recorder records the spans of one goroutine. Only this goroutine calls Begin, End, Mark and Pass, which do not
-// allocate. An inner span cuts the outer span in two, so that spans never overlap. The Log may call all other methods
-// at any time.
+// A Recorder records the spans of one goroutine. Only this goroutine calls Begin, End, Mark and Pass. These methods do
+// not allocate. An inner span cuts the outer span in two, so that spans never overlap. The Log may call all other
+// methods at any time.
 type Recorder struct {
 	component string
 	member    int
@@ -24,9 +24,9 @@ type Recorder struct {
 	before []int64 // times of the previous iteration, by site
 	count  []int64 // spans and marks begun so far, by site
 
-	now  *slot    // of the present iteration
-	past [2]*slot // of the previous two iterations, the newest first
-	held *slot    // of the slowest iteration of the present hundred; empty if there is none
+	now  *slot    // slot of the present iteration
+	past [2]*slot // slots of the previous two iterations, the newest first
+	held *slot    // slot of the slowest iteration of the present hundred; empty if there is none
 
 	events  int   // number of events in the present iteration
 	stride  int   // every stride-th block of events is recorded
@@ -51,7 +51,7 @@ type slot struct {
 	iteration  int64 // 0 if the slot is empty
 	start, end int64
 	stack      []int   // the open sites at the start
-	count      []int64 // by site, at the start
+	count      []int64 // counts at the start, by site
 	events     []byte
 	cut        bool // the last events are missing
 	written    bool
@@ -221,8 +221,8 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration, which gets the given number, and begins the next. Iteration 0 is the time before the
-// first iteration; it is dropped.
+// cut gives the present iteration its number, ends it, and begins the next iteration. Iteration 0 is the time before
+// the first iteration; it is dropped.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -11,7 +11,7 @@ type tally struct {
 	all     int64     // workers that work at present, of all kinds
 	last    int64     // time of the last change
 	spent   []float64 // nanoseconds of the present iteration, by kind
-	before  []float64 // of the previous iteration, by kind
+	before  []float64 // nanoseconds of the previous iteration, by kind
 }
 
 // A workKind is a kind of work of a component's workers.

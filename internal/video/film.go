@@ -21,8 +21,8 @@ import (
 //
 // https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture of the first frame, with
 // additional chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration. IDAT
-// holds the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle that
-// differs from the previous frame.
+// holds the pixels of the first frame, and fdAT holds the pixels of a later frame. Each frame stores only the rectangle
+// that differs from the previous frame.
 type Film struct {
 	path, temp string
 	file       *os.File
@@ -113,7 +113,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
+// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with this number.
 func (f *Film) nextNumber() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)

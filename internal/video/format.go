@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// converters are the arguments of ffmpeg for each format except PNG. H.264 and VP9 need an even width and height in the
-// pixel format yuv420p.
+// converters are the arguments of ffmpeg for each format except PNG. In the pixel format yuv420p, H.264 and VP9 need an
+// even width and an even height.
 var converters = map[string][]string{
 	"gif": {"-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"},
 	"mp4": {"-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-movflags",

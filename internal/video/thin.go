@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film, the content of a Film's file. The result plays as long as
-// film.
+// Thin returns an animated PNG with every n-th frame of film. film is the content of a Film's file. The result plays as
+// long as film.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -51,8 +51,8 @@ func Thin(film []byte, n int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns the number of frames of film, the content of a Film's file. It returns an error if film is damaged. It
-// does not decode pixels.
+// Check returns the number of frames of film. film is the content of a Film's file. Check returns an error if film is
+// damaged. It does not decode pixels.
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {

@@ -29,7 +29,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Command returns rlinf bench with its subcommands. It stores the exit code in code.
+// Command returns the command rlinf bench with its subcommands. The command stores its exit code in code.
 func Command(reg config.Registries, code *int) *cli.Command {
 	command := func(name, usage string, own []cli.Flag, run func(*flags, config.Registries) (int, error)) *cli.Command {
 		starts := startFlags()
@@ -94,7 +94,7 @@ func benchFlags() []cli.Flag {
 	}
 }
 
-// A benchJob is one rlinf bench in this process.
+// A benchJob is one call of rlinf bench.
 type benchJob struct {
 	*flags
 	opts     bench.Options
@@ -164,7 +164,7 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 	return j.judge()
 }
 
-// openRanks opens the ranks of this process. They log to log.
+// openRanks opens the ranks of this process. log receives the log of the ranks.
 type openRanks func(c *cli.Context, log io.Writer) ([]spmd.Transport, error)
 
 // benchRanks opens the ranks of most benchmarks: the launcher's rank, or --np goroutine ranks.
@@ -211,7 +211,8 @@ func (j *benchJob) configure() {
 	}
 }
 
-// openFiles makes the writers of the report. Only the leading process opens files, and only without mistakes so far.
+// openFiles makes the writers of the report. It opens files only in the leading process, and only if there was no
+// mistake so far.
 func (j *benchJob) openFiles() {
 	j.addWriter(j.String("format"), j.App.Writer)
 	for _, path := range j.StringSlice("out") {
@@ -242,8 +243,8 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// enforceStop makes a request to stop cancel the job after a grace period, until end is called. Launchers kill their
-// processes one second after such a request. The leading process, which has the report, is cancelled first.
+// enforceStop cancels the job after a grace period if a request to stop arrives before end is called. Launchers kill
+// their processes one second after such a request. The leading process is cancelled first, because it has the report.
 func (j *benchJob) enforceStop(cancel context.CancelCauseFunc, leads bool) (end func()) {
 	grace := 900 * time.Millisecond
 	if leads {

@@ -55,7 +55,7 @@ func kindNames() (names []string) {
 	return names
 }
 
-// benchCollectives is rlinf bench.
+// benchCollectives runs the command rlinf bench.
 func benchCollectives(f *flags, reg config.Registries) (int, error) {
 	plan := collectivePlan(f)
 	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {

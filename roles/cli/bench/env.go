@@ -28,7 +28,7 @@ func envFlags() []cli.Flag {
 	}
 }
 
-// benchEnv is rlinf bench env.
+// benchEnv runs the command rlinf bench env.
 func benchEnv(f *flags, reg config.Registries) (int, error) {
 	n, tasks := f.Int("envs"), envTasks(f, reg)
 	return runBench(f, reg, benchRanks, func(ctx context.Context, r *bench.Run, w *spmd.World) error {

@@ -19,7 +19,7 @@ type flags struct {
 	err error
 }
 
-// wrong sets f.err to a usage error, unless it is set.
+// wrong sets f.err to a usage error, unless f.err is already set.
 func (f *flags) wrong(format string, args ...any) {
 	if f.err == nil {
 		f.err = config.Usagef(format, args...)
@@ -42,7 +42,7 @@ func (f *flags) world() int {
 	return f.Int("np")
 }
 
-// several returns the same as world, for a benchmark that needs at least two ranks. Fewer ranks are a mistake.
+// several returns the number of ranks of a benchmark that needs at least two ranks. Fewer ranks are a mistake.
 func (f *flags) several() int {
 	world := f.world()
 	if world < 2 {
@@ -133,7 +133,7 @@ func parseBytes(s string) (int, error) {
 	return n << shift, nil
 }
 
-// sizeFlags returns the flags of flags.sizes. The arguments are the defaults of --begin and --end.
+// sizeFlags returns the flags that flags.sizes reads. The arguments are the defaults of --begin and --end.
 func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},
@@ -166,7 +166,7 @@ func (f *flags) sizes() (sizes []int) {
 	return slices.Compact(sizes)
 }
 
-// pairFlag returns the flag of flags.pair.
+// pairFlag returns the flag that flags.pair reads.
 func pairFlag() cli.Flag {
 	return &cli.StringFlag{Name: "pair", Usage: "the two `RANKS`, as 0,4", DefaultText: "the first and the last"}
 }

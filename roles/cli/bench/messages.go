@@ -36,7 +36,7 @@ func p2pFlags() []cli.Flag {
 	})
 }
 
-// benchP2P is rlinf bench p2p.
+// benchP2P runs the command rlinf bench p2p.
 func benchP2P(f *flags, reg config.Registries) (int, error) {
 	p := bench.MessagePlan{Sizes: f.sizes(), Ops: f.names("op", bench.PairOps()), Ranks: f.pair(),
 		Window: f.Int("window"), Check: f.Bool("check")}
@@ -58,7 +58,7 @@ func overlapFlags() []cli.Flag {
 	})
 }
 
-// benchOverlap is rlinf bench overlap.
+// benchOverlap runs the command rlinf bench overlap.
 func benchOverlap(f *flags, reg config.Registries) (int, error) {
 	p := bench.Plan{Sizes: f.sizes(), Kinds: f.kinds(kindNames()[1:]), Ranks: []int{f.world()},
 		Types:      []tensor.DType{bench.TypeOf(f.name("type", bench.TypeNames()))},
@@ -113,7 +113,7 @@ func channelFlags() []cli.Flag {
 	})
 }
 
-// benchChannel is rlinf bench channel.
+// benchChannel runs the command rlinf bench channel.
 func benchChannel(f *flags, reg config.Registries) (int, error) {
 	p := bench.ChannelPlan{Sizes: f.sizes(), Ranks: f.pair(), Depth: f.Int("depth"), Window: f.Int("window"),
 		Consume: f.Duration("consume"), Check: f.Bool("check")}
@@ -138,7 +138,7 @@ func weightFlags() []cli.Flag {
 	})
 }
 
-// benchWeights is rlinf bench weights.
+// benchWeights runs the command rlinf bench weights.
 func benchWeights(f *flags, reg config.Registries) (int, error) {
 	world := f.several()
 	s := bench.WeightsPlan{Sizes: f.sizes(), Source: f.Int("source"), Patch: f.Bool("patch"),

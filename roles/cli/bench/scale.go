@@ -55,11 +55,11 @@ type scaling struct {
 	skip      int
 	weak      bool
 	ranks     int             // number of ranks of the configuration
-	place     *spmd.Placement // the components on these ranks
+	place     *spmd.Placement // placement of the components on these ranks
 	programs  *programs.Starter
 }
 
-// benchScale is rlinf bench scale.
+// benchScale runs the command rlinf bench scale.
 func benchScale(f *flags, reg config.Registries) (int, error) {
 	if _, launcher := mpi.Launched(); launcher != "" {
 		f.wrong("bench scale starts the jobs itself: expected it without %s, and --launcher '%s -np {np}'", launcher,
@@ -143,7 +143,7 @@ func sweepSizes(f *flags) []int {
 }
 
 // checkSizes removes the numbers of ranks on which the job cannot run, and returns an error if none is left. If asked
-// is true, the user gave the numbers, and every such number is an error.
+// is true, the user gave the numbers. Then a number on which the job cannot run is an error.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error
@@ -207,7 +207,7 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	return nil
 }
 
-// job runs the job on n ranks and returns the metrics of its steps, without the first s.skip.
+// job runs the job on n ranks and returns the metrics of its steps, without the first s.skip steps.
 func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
 	folder, err := os.MkdirTemp("", "rlinf-scale-")
 	if err != nil {

@@ -102,8 +102,8 @@ func runProgram(ctx context.Context, by *programs.Starter, words []string) error
 	return nil
 }
 
-// startWords returns the command line of one start: that of this process, without the flags that concern all starts.
-// The start writes its report to path.
+// startWords returns the command line of one start. It is the command line of this process, without the flags that
+// concern all starts. The start writes its report to path.
 func (j *benchJob) startWords(path string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
