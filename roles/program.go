@@ -54,7 +54,7 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 }
 
 // Launch launches the group of workers that spec describes. newWorker makes the worker of each member: pass a
-// constructor below, or your own. Every rank must call it: every rank makes the same launches, in the same order.
+// constructor below, or your own. Every rank must make the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, spec, newWorker)

@@ -65,7 +65,7 @@ func Parse(reg Registries, resolved []byte) (*Config, error) {
 // Err returns all mistakes in the values as one error, or nil.
 func (c *Config) Err() error { return c.found.Err() }
 
-// Findings returns a copy of the mistakes in the values, to which the caller can add.
+// Findings returns a copy of the mistakes in the values. The caller can add mistakes to the copy.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
 // Reported reports whether one of the dotted keys has a mistake.

@@ -104,7 +104,7 @@ func readComments() *config.Comments {
 }
 
 // inherited returns the key from which another key takes its default, or "" if there is none. It must agree with
-// derive.
+// Config.derive.
 func inherited(key string) string {
 	switch key {
 	case "env.train.group_size":

@@ -47,8 +47,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates the axes of the grid, which are overrides with several values, from overrides with one value.
-// Commas separate values, except within brackets or quotes.
+// splitGrid returns overrides with several values as axes, and overrides with one value in fixed. Commas separate
+// values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -246,7 +246,7 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 // mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
 type mistakes struct {
 	texts  []string
-	points map[string][]string // the points with a mistake, by mistake
+	points map[string][]string // from the text of a mistake to the points that have it
 }
 
 // add adds the mistakes of a point.
