@@ -29,8 +29,8 @@ func Run(args []string, reg Registries, program Program) int {
 
 // RunMovable is like Run, for a program whose workers can move to other ranks during the job. rlinf scale and
 // cluster.auto_scheduler move only such programs. If Next or Run of a runner returns spmd.Again, the program must
-// return this error. It is then called again with another Cluster, so it must keep no state. Its own workers lose their
-// state in a move, unless EmbodiedRunner.Carry registers them.
+// return this error. The program is then called again with another Cluster, so it must keep no state. Its own workers
+// lose their state in a move, unless EmbodiedRunner.Carry registers these workers.
 func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program, Movable: true})
 }

@@ -212,7 +212,7 @@ func (c *Config) widen(section string, m *policy.Config) {
 	}
 }
 
-// PolicyConfig returns actor.model with the settings of other sections that the policy needs.
+// PolicyConfig returns actor.model, and the settings that the policy needs from other sections.
 func (c *Config) PolicyConfig() policy.Config {
 	m := c.Actor.Model
 	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic

@@ -38,8 +38,8 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect sets env_type of e to "external" if e has the section external, and env_type is empty or names a simulator of
-// RLinf.
+// connect completes e if it has the section external: an env_type that is empty, or names a simulator of RLinf, becomes
+// "external".
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""

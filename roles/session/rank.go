@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A rank is a session on one rank of this process, in all worlds of the job.
+// A rank has the state of a session for one rank of this process, in all worlds of the job.
 type rank struct {
 	*session
 	w     *spmd.World        // the present world

@@ -38,7 +38,7 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	KeepBest   bool              // also keep the best checkpoint
-	Evaluation *task.Asked       // options of an evaluation, which replaces training; nil to follow the configuration
+	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 
 // Own is a user's program, which every rank of a training job runs. If Program is nil, the task's program runs.
@@ -70,7 +70,7 @@ type session struct {
 	logbook      atomic.Pointer[loop.Logbook]     // on rank 0
 	solvers      []*solver                        // solvers in this MPI job that simulate for this process
 	ranks        ranks                            // the ranks of this process
-	counts       counts                           // the counters of the workers that the progress shows
+	counts       counts                           // the workers' counters for the progress
 	destinations struct {                         // the newest destination of a move; ranks share it
 		sync.Mutex
 		newest *destination

@@ -114,7 +114,7 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder, which consists of its overrides. A key is shortened to its last part,
+// pointName returns the name of a point's folder: the overrides of the point. A key is shortened to its last part,
 // unless another key has the same last part.
 func pointName(point []string) string {
 	last := func(o string) string {

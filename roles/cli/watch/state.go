@@ -172,5 +172,5 @@ func (c *Curve) add(step int64, x float64) {
 	for i := range steps {
 		steps[i], values[i] = c.Steps[2*i+1], c.Values[2*i]/2+c.Values[2*i+1]/2
 	}
-	c.Steps, c.Values = steps, values // copies of c keep the old ones
+	c.Steps, c.Values = steps, values // copies of c keep the old slices
 }
