@@ -163,7 +163,7 @@ func (c *validation) checkAsync(learns Learning) {
 	}
 }
 
-// checkInference checks that inference workers, if any, have work.
+// checkInference checks that the placed inference workers have work.
 func (c *validation) checkInference(learns Learning) {
 	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
 		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")
