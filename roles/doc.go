@@ -1,6 +1,6 @@
 // Package roles answers: which names does a user's program need? It is a facade: Main is the command line, Registries
-// hold the parts of jobs, and a Trainer trains in one process. Package roles passes the tasks, which are the kinds of
-// jobs, to the command line. The packages below do the work:
+// hold the parts of jobs, and a Trainer trains in one process. A task is a kind of job. Package roles passes the tasks
+// to the command line. The packages below do the work:
 //
 //	cli        the commands
 //	session    one start of a job in a process: agreement on the configuration, the run's folder, exit code

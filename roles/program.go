@@ -29,8 +29,8 @@ func Run(args []string, reg Registries, program Program) int {
 
 // RunMovable is like Run, for a program whose workers can move to other ranks during the job. rlinf scale and
 // cluster.auto_scheduler move only such programs. If Next or Run of a runner returns spmd.Again, the program must
-// return this error. It is then called again with another Cluster, so it must keep no state. Its own workers lose their
-// state in a move, unless EmbodiedRunner.Carry registers them.
+// return this error. The program is then called again with another Cluster, so it must keep no state. Its own workers
+// lose their state in a move, unless EmbodiedRunner.Carry registers these workers.
 func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program, Movable: true})
 }
@@ -54,7 +54,7 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 }
 
 // Launch launches the group of workers that spec describes. newWorker makes the worker of each member: pass a
-// constructor below, or your own. Every rank must call it: every rank makes the same launches, in the same order.
+// constructor below, or your own. Every rank must make the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, spec, newWorker)

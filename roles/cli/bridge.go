@@ -52,7 +52,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
-	first := map[string]string{} // by error: the first rule that reported it; one mistake may break many rules
+	first := map[string]string{} // the first rule that reported each error; one mistake can break many rules
 	failed := check.Run(func(v external.Verdict) {
 		rules++
 		switch {

@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, and gives them distinct names. key is the metric to compare: by
-// default, if metric is "", the first headline metric of any group. loadGroups omits groups without this metric and
-// paths without a run, and lists them in notes. If no group remains, it returns an error.
+// loadGroups reads the groups of runs at paths, and gives them distinct names. key is the metric to compare. If metric
+// is "", key is the first headline metric of any group. loadGroups omits groups without this metric and paths without a
+// run, and lists them in notes. If no group remains, it returns an error.
 func loadGroups(paths []string, metric string) (groups []results.Group, key string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {

@@ -58,7 +58,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 }
 
 // followersWait is the time for which all processes but the leading process wait after a usage error. Meanwhile the
-// leading process writes the error. Some launchers end the job when any process ends, and drop its last output.
+// leading process writes the error. Some launchers end the job when any process ends, and drop the job's last output.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only

@@ -130,7 +130,7 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 			return nil, nil, fmt.Errorf("--machine %s: it has no machine", file)
 		}
 		m = of
-		m.Host = "" // the file may describe another machine than this one
+		m.Host = "" // the file may describe a different machine
 	}
 	return m, p, nil
 }

@@ -138,7 +138,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
-	pool  *config.Config       // the configuration of a run with a pool, as it was read; else nil
+	pool  *config.Config       // the configuration as read, if the run has a pool; else nil
 	start runfolder.Provenance // the newest start of the run
 	nodes []int                // the node of each rank
 }
@@ -202,7 +202,7 @@ func extent(cfg *config.Config) int {
 
 // check returns the configuration of the run with the placement in text, and the mistakes of the placement. A running
 // run can move, unless the placement needs more ranks than the run has. Otherwise the run must be resumed. A move must
-// keep the number of members of each component. A resume must keep only the number of actors.
+// keep the number of members of each component. In a resume, only the number of actors must stay.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, running bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)

@@ -246,8 +246,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns the maximum number of workers of one rank that work at the same time, among the ranks from first
-// to end-1. It counts env and rollout workers, because actors work before or after them.
+// sideBySide returns how many workers of one rank work at the same time: the maximum over the ranks from first to
+// end-1. It counts env and rollout workers, because actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

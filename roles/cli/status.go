@@ -31,8 +31,8 @@ func statusFlags() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write a JSON list with an object for each run"}}
 }
 
-// runStatus writes the state of each run in the arguments, and the commands that continue it. For a folder of runs
-// (default: logs), it writes one line for each run, the newest first.
+// runStatus writes the state of each run that the arguments name, and the commands that continue the run. For a folder
+// of runs (default: logs), it writes one line for each run, the newest first.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	dirs := c.Args().Slice()
 	if len(dirs) == 0 {

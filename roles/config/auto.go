@@ -14,7 +14,7 @@ const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"
 
-// plannedComponents returns the components of a task that a plan places if cluster.component_placement is "auto".
+// plannedComponents returns the components that a plan of the task places if cluster.component_placement is "auto".
 func plannedComponents(task string) []string {
 	switch task {
 	case TaskSFT:

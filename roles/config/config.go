@@ -34,7 +34,7 @@ type Config struct {
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
 	found *config.Check // the origins of values and their mistakes; complete after reading
-	fixed bool          // see Fixed
+	fixed bool          // the placement is from At
 }
 
 // ClusterConfig is the section cluster: where components run.

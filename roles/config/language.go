@@ -23,7 +23,7 @@ func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Rea
 // Reasons reports whether the task is reasoning.
 func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 
-// Evaluable reports whether a checkpoint can be evaluated: a language model needs questions or texts of validation.
+// Evaluable reports whether a checkpoint can be evaluated: a language model needs files for validation.
 func (c *Config) Evaluable() bool { return !c.FineTunes() || len(c.Data.ValDataPaths) > 0 }
 
 // ReadsTexts reports whether the job reads a tokenizer and the texts of data.train_data_paths.

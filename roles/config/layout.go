@@ -133,8 +133,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns the number of layers at the beginning of each stage that the backward pass recomputes. It
-// returns math.MaxInt32 if the backward pass recomputes all layers.
+// RecomputedLayers returns n if the backward pass recomputes the first n layers of each stage. It returns math.MaxInt32
+// if the backward pass recomputes all layers.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {
@@ -146,8 +146,8 @@ func (c *Config) RecomputedLayers() int {
 	return 0
 }
 
-// Optimisers returns the optimisers of a language model and of its critic. The sharding strategy may set their
-// UseDistributedOptimizer.
+// Optimisers returns the optimisers of a language model and of its critic. Any sharding strategy but no_shard sets
+// UseDistributedOptimizer in both.
 func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
 	model, critic = c.Actor.Optim, c.Actor.CriticOptim
 	if c.Actor.FSDPConfig.ShardingStrategy != NoShard {

@@ -65,7 +65,7 @@ func Parse(reg Registries, resolved []byte) (*Config, error) {
 // Err returns all mistakes in the values as one error, or nil.
 func (c *Config) Err() error { return c.found.Err() }
 
-// Findings returns a copy of the mistakes in the values, to which the caller can add.
+// Findings returns a copy of the mistakes in the values. The caller can add mistakes to the copy.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
 // Reported reports whether one of the dotted keys has a mistake.
@@ -212,7 +212,7 @@ func (c *Config) widen(section string, m *policy.Config) {
 	}
 }
 
-// PolicyConfig returns actor.model with the settings of other sections that the policy needs.
+// PolicyConfig returns actor.model, and the settings that the policy needs from other sections.
 func (c *Config) PolicyConfig() policy.Config {
 	m := c.Actor.Model
 	m.LogProbType, m.ActionValues, m.BLAS = c.Algorithm.LogProbType, c.ActionRewards(), !c.Runner.Deterministic

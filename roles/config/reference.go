@@ -103,8 +103,8 @@ func readComments() *config.Comments {
 	return c
 }
 
-// inherited returns the key from which another key takes its default, or "" if there is none. It must agree with
-// derive.
+// inherited returns the name of the key whose value is the default of key, or "" if there is none. inherited must agree
+// with Config.derive.
 func inherited(key string) string {
 	switch key {
 	case "env.train.group_size":

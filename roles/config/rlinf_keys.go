@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// knownKeys are RLinf's keys without effect here: keys of GPUs, language models, simulators, or algorithms that are
+// knownKeys returns RLinf's keys without effect here: keys of GPUs, language models, simulators, or algorithms that are
 // not supported. A key that has a field in Config has an effect, even if it is listed here.
 func knownKeys() []config.Known {
 	var k keyList
@@ -22,7 +22,7 @@ func knownKeys() []config.Known {
 // A keyList is a list of known keys, to which each section's keys are added.
 type keyList []config.Known
 
-// add adds keys of a section, separated by blanks, that change only speed, memory or output.
+// add adds keys of a section that change only speed, memory or output. Blanks separate the keys.
 func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
 
 // explain is like add, but also gives the reason why the keys have no effect.
@@ -39,8 +39,8 @@ func (k *keyList) change(section, note, keys string) {
 	}
 }
 
-// idle adds a key. The values are further values that disable the feature of the key, as in RLinf's presets. They cause
-// no warning.
+// idle adds a key. Besides null and false, the values disable the feature of the key, as in RLinf's presets. These
+// values cause no warning.
 func (k *keyList) idle(key, note string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: note, Idle: values})
 }
@@ -211,7 +211,7 @@ func (k *keyList) actor() {
 	k.tree("critic", "", criticModel)
 }
 
-// optimisers are Megatron's keys of optimisers that change no result here.
+// optimisers has Megatron's optimiser keys that change no result here.
 const optimisers = `loss_scale overlap_grad_reduce overlap_param_gather
 	optimizer_enable_pin overlap_param_gather_with_optimizer_step initial_loss_scale min_loss_scale
 	loss_scale_window hysteresis use_precision_aware_optimizer main_grads_dtype main_params_dtype
@@ -272,7 +272,7 @@ func (k *keyList) model() {
 	k.idle("actor.model.lora_rank", other, "32")
 }
 
-// layout adds the keys of a model's parallel layout that no model here has.
+// layout adds the keys of parallel layouts that no model here has.
 func (k *keyList) layout(section string) {
 	refuse := func(key, want string) {
 		*k = append(*k, config.Known{Key: section + "." + key, Idle: []string{"1"}, Want: want})
@@ -287,8 +287,8 @@ func (k *keyList) layout(section string) {
 // undivided says why a model has no parallel layout.
 const undivided = "only a language model of the tasks sft and reasoning is divided among ranks"
 
-// foreignModelKeys are RLinf's keys of actor.model for models that are not supported. With other models they are
-// mistakes.
+// foreignModelKeys returns RLinf's keys of actor.model for models that are not supported. With supported models these
+// keys are mistakes.
 func foreignModelKeys() []config.Known {
 	var k keyList
 	k.change("actor.model", "a key of another kind of model", `action_env_dim action_stats_source

@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv prepares t for an override of a key. If this key names an environment, overrideEnv removes names from
-// files that would take precedence: init_params.id, and the name under env.eval if it is the same as under env.train.
+// overrideEnv prepares t for an override of a key. An override of an environment's name must replace the names in
+// files. overrideEnv removes such names: init_params.id, and the name under env.eval if it is the same as under
+// env.train.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -37,8 +38,8 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect sets env_type of e to "external" if e has the section external, and env_type is empty or names a simulator of
-// RLinf.
+// connect completes e if it has the section external: an env_type that is empty, or names a simulator of RLinf, becomes
+// "external".
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""

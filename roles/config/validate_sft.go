@@ -111,7 +111,7 @@ func (c *validation) checkEvalSampling() {
 // maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval with the values that they have if no key is given. The recorded
+// unasked returns the sections env.train and env.eval as they are if none of their keys is given. The recorded
 // configuration of a run has these values.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()

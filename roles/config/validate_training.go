@@ -37,7 +37,7 @@ func (c *validation) checkTraining() {
 	}
 }
 
-// CheckParts returns the mistakes in the values, unknown names of parts, and requirements of parts that are not met.
+// CheckParts returns the mistakes in the values, unknown names of parts, and unmet requirements of parts.
 // The caller can add to the result.
 func (c *Config) CheckParts(reg Registries) *Findings {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
@@ -99,8 +99,8 @@ func (c *validation) idleReward(note string) {
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")
 }
 
-// checkOffPolicy checks the requirements of algorithms with a replay buffer. If the algorithm has none, it reports the
-// keys that need a replay buffer.
+// checkOffPolicy checks the requirements of algorithms with a replay buffer. For other algorithms it reports the keys
+// that need a replay buffer.
 func (c *validation) checkOffPolicy(learns Learning) {
 	loss, off := c.Algorithm.LossType, &c.Algorithm.OffPolicy
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
@@ -145,7 +145,7 @@ func (c *validation) checkAsync(learns Learning) {
 			"no bound without runner.async")
 		return
 	}
-	// With a lower bound all rollouts would be dropped.
+	// With a smaller threshold all rollouts would be dropped.
 	if least := c.Runner.WeightSyncInterval - 1; !learns.OffPolicy || threshold >= 0 {
 		want(threshold >= least, "algorithm.staleness_threshold", threshold, fmt.Sprintf("at least %d "+
 			"(runner.weight_sync_interval - 1): how many iterations a rollout may lie behind", least))
@@ -163,7 +163,7 @@ func (c *validation) checkAsync(learns Learning) {
 	}
 }
 
-// checkInference checks that inference workers, if any, have work.
+// checkInference checks that the placed inference workers have work.
 func (c *validation) checkInference(learns Learning) {
 	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
 		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// VideoFile returns the path of the film of the evaluation called name. It is in video_base_dir, or by default in the
-// run's folder.
+// VideoFile returns the path of the film of the evaluation called name. The film is in video_base_dir, or by default in
+// the run's folder.
 func (c *Config) VideoFile(name string) string {
 	dir := c.Env.Eval.VideoCfg.VideoBaseDir
 	if dir == "" {

@@ -17,7 +17,7 @@ type identity struct{ Binary, Config string }
 
 // oddRanks returns on rank 0 an error that names the ranks whose binary or configuration differs from those of rank 0.
 // Such ranks appear if mpirun starts different programs, or the same program with different files. Foreign programs in
-// the same MPI job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses the
+// this MPI job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses the
 // configuration of rank 0.
 func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
 	if r.w.Describe().Transport != "mpi" {

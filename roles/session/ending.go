@@ -44,7 +44,7 @@ func (r *rank) finish(stopped int) error {
 	return nil
 }
 
-// statusOf returns the status of a run that ended before its last step with this exit code.
+// statusOf returns the status of a run that ended early, with this exit code.
 func statusOf(code int) runfolder.Status {
 	switch code {
 	case loop.ExitRequeue:
@@ -129,8 +129,8 @@ func plannedSteps(j *job.Job) int64 {
 	return j.MaxSteps
 }
 
-// launchedBy sets e.launch or, without a launcher, e.ranks. size is the number of ranks of the job, and getenv returns
-// variables of its environment.
+// launchedBy sets e.launch if there is a launcher, else e.ranks. size is the number of ranks of the job, and getenv
+// returns environment variables of the job.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
 	if launcher != "" {
 		e.launch = Launch(launcher, size, getenv)
@@ -140,7 +140,7 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 }
 
 // Launch returns the launcher's words before the program, such as "srun -n 4 ". size is the number of ranks of the job,
-// and getenv returns variables of its environment.
+// and getenv returns environment variables of the job.
 func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
 		return fmt.Sprintf("srun -n %d ", size)
@@ -155,14 +155,14 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
 }
 
-// Oversubscribed reports whether Open MPI let a job have more ranks on a host than cores.
+// Oversubscribed reports whether Open MPI allowed a job more ranks on a host than the host has cores.
 func Oversubscribed(getenv func(string) string) bool {
 	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
-// WriteNext writes the status of the run of cfg in the folder dir, and the commands that continue it. program is how
-// the user calls rlinf. If launchable is false, the commands have no launcher. step is the number of iterations made,
-// and progress is a text about them.
+// WriteNext writes the status of the run in the folder dir, and the commands that continue the run. cfg is the run's
+// configuration, and program is how the user calls rlinf. If launchable is false, the commands have no launcher. step
+// is the number of iterations made, and progress is a text about these iterations.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, progress string) {
 	here := *cfg
@@ -192,7 +192,7 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run. step is the number of iterations made. progress is a text about them, or "".
+// write writes the last lines of a run. step is the number of iterations made. progress describes these iterations.
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progress string) {
 	if e.program == "" {
 		return
@@ -249,8 +249,8 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed returns the name of a value that the run has annealed to its end, and that a longer run would raise again.
-// It returns "" if no value is annealed.
+// annealed returns the name of a value whose annealing has ended with the run. A longer run would raise the value
+// again. annealed returns "" if no value is annealed.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -281,7 +281,7 @@ func (e *ending) newRun() string {
 }
 
 // continuation returns the overrides that continue a finished run. If runner.early_stop has stopped the run, they
-// continue it to its planned end. Otherwise they double its length.
+// continue the run to its planned end. Otherwise they double its length.
 func (e *ending) continuation(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:

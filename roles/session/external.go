@@ -36,7 +36,7 @@ func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Confi
 }
 
 // Ask asks external simulators for their specification, and returns cfg with the answers. ranks lists the ranks with
-// environments. The first of these ranks asks, and broadcasts the answers. If this fails, Ask returns nil, and rank 0
+// environments. The first of these ranks asks, and broadcasts the answers. At an error, Ask returns nil, and rank 0
 // writes the error.
 func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error) {
 	met := *cfg
@@ -87,13 +87,13 @@ func (s *session) greet(uses []config.ExternalUse, greetings []string) (err erro
 	return nil
 }
 
-// An assignment assigns a solver in the same MPI job to the rank that has its environments.
+// An assignment assigns a solver in this MPI job to a rank with environments.
 type assignment struct {
 	Process, Rank int
 	Hello         []byte
 }
 
-// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. Each solver
+// assign assigns the solvers in this MPI job to the ranks with environments, if external.listen is mpi. Each solver
 // sends its first message to rank 0.
 func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []int) (bool, error) {
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u config.ExternalUse) bool {
@@ -135,7 +135,7 @@ func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []in
 	return r.Agree(ctx, err)
 }
 
-// gather waits for the number of solvers that uses need, and assigns them to ranks in the order of their processes.
+// gather waits until enough solvers have sent a message, and assigns them to ranks in the order of their processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -170,7 +170,7 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 }
 
 // neededSolvers returns the number of solvers for all uses, and a text with the number for each use. hello is the first
-// message of one solver, and stands for those of all solvers.
+// message of one solver. The first messages of all solvers are assumed to be alike.
 func neededSolvers(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -186,7 +186,7 @@ func neededSolvers(hello []byte, uses []config.ExternalUse) (solvers int, each s
 // lastCall is the time limit for a solver to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// Leave ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends the solvers that were not
+// Leave ends the solvers in this MPI job before MPI is finalized. Rank 0 also ends the solvers that were not
 // needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0 aborts the job.
 func (r *rank) Leave(ctx context.Context) error {
 	out := r.w.ForeignPeers()
@@ -227,7 +227,7 @@ func (r *rank) Leave(ctx context.Context) error {
 	return nil
 }
 
-// A solver is the connection to a program in the same MPI job.
+// A solver is the connection to a program in this MPI job.
 type solver struct {
 	out      spmd.ForeignPeers
 	hub      *external.Hub
@@ -269,7 +269,7 @@ func (s *solver) Receive(deadline time.Time, accept func(head []byte) (uint64, e
 	return external.Split(s.message, accept)
 }
 
-// Close makes the next Send wait until the solver begins to receive the frame, which must be the shutdown.
+// Close makes the next Send wait until the solver begins to receive the frame. This frame must be the shutdown.
 func (s *solver) Close() error {
 	s.closed = true
 	return nil

@@ -33,7 +33,8 @@ type Scheduler interface {
 	// Decide returns a decision to move the members, or nil if they should stay. step is the number of iterations so
 	// far, and remaining is the maximum number of iterations that follow.
 	Decide(step, remaining int64) *advice.Decision
-	// Moved is called after each move, also if a user requested it. step is the number of iterations before the move.
+	// Moved is called after each move, including moves that a user requested. step is the number of iterations before
+	// the move.
 	Moved(to *spmd.Placement, step int64, seconds float64)
 	// Refused is called if the job refuses the newest decision.
 	Refused()
@@ -190,7 +191,7 @@ func (m *mover) find(text string) *destination {
 	return r
 }
 
-// placed returns the configuration of j with a placement that names the rank of every member, also in a pool.
+// placed returns the configuration of j with a placement that names the rank of every member, even in a pool.
 func placed(j *job.Job) *config.Config {
 	if j.Config.Deals() {
 		return j.Config.At(j.Placement)

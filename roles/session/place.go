@@ -52,8 +52,8 @@ func (r *rank) place(ctx context.Context) error {
 	return nil
 }
 
-// measure measures a job for its scheduler on rank 0, unless the job has no scheduler, or place has made a plan. A
-// resumed run keeps its measurements.
+// measure measures a job for its scheduler, on rank 0. It does nothing if the job has no scheduler, or if its placement
+// was planned. A resumed run keeps its measurements.
 func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	if r.w.Rank() != 0 || r.Scheduler != nil || !r.moves(cfg) || r.chosen != nil {
 		return nil
@@ -85,7 +85,7 @@ func (r *rank) schedule() error {
 	switch {
 	case r.scheduler != nil: // given by the caller of the session
 	case !r.moves(cfg):
-		if cfg.Schedules() && r.w.Size() > 1 { // with one rank, the plan's notes say so
+		if cfg.Schedules() && r.w.Size() > 1 { // with one rank, the plan's notes have a warning
 			r.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
 		}
 		return nil
@@ -112,7 +112,7 @@ func (s *session) earlierPlan() (*advice.Plan, error) {
 	case config.ResumeAuto:
 		folder = s.cfg.Folder()
 	default:
-		folder = filepath.Dir(filepath.Dir(filepath.Clean(resume))) // of …/checkpoints/global_step_N
+		folder = filepath.Dir(filepath.Dir(filepath.Clean(resume))) // resume is RUN/checkpoints/global_step_N
 	}
 	p, err := advice.ReadPlan(runfolder.Plan(folder))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +121,7 @@ func (s *session) earlierPlan() (*advice.Plan, error) {
 	return p, err
 }
 
-// writePlan writes the plan of the placement, if there is one, into the run's folder.
+// writePlan writes the plan of the placement into the run's folder. It does nothing if there is no plan.
 func (s *session) writePlan(f *runfolder.Folder) error {
 	if s.chosen == nil {
 		return nil

@@ -64,7 +64,7 @@ type counts struct {
 	all map[string]func(string, int, int)
 }
 
-// counter returns the counter of a worker, which adds to p.
+// counter returns the counter of a worker. The counter adds to p.
 func (c *counts) counter(p *metrics.Progress, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A rank is a session on one rank of this process, in all worlds of the job.
+// A rank has the state of a session for one rank of this process, in all worlds of the job.
 type rank struct {
 	*session
 	w     *spmd.World        // the present world
@@ -31,7 +31,7 @@ type rank struct {
 	attempt  int64      // the trace.Options.Attempt of the first world; 0 without a trace
 
 	// On rank 0:
-	nodes     *advice.Nodes // the result of measureNodes; nil if it has not measured
+	nodes     *advice.Nodes // the result of measureNodes; nil if nothing was measured
 	book      *loop.Logbook
 	from      loop.StartState
 	transfer  *transfer        // the move under way

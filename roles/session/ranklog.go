@@ -10,7 +10,7 @@ import (
 )
 
 // A RankLog is the log of a process: standard error, and a file in the run's folder. The text written before the folder
-// is open goes into the file, too. The first text creates the file. Safe for concurrent use.
+// is open goes into the file, too. The first text creates the file. A RankLog is safe for concurrent use.
 type RankLog struct {
 	to    io.Writer // replaces standard error unless nil
 	mu    sync.Mutex

@@ -38,7 +38,7 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	KeepBest   bool              // also keep the best checkpoint
-	Evaluation *task.Asked       // options of an evaluation, which replaces training; nil to follow the configuration
+	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 
 // Own is a user's program, which every rank of a training job runs. If Program is nil, the task's program runs.
@@ -68,9 +68,9 @@ type session struct {
 	ending       atomic.Pointer[ending]           // nil unless this job holds the lock of the run's folder
 	folder       atomic.Pointer[runfolder.Folder] // the run's folder on rank 0, while it is open
 	logbook      atomic.Pointer[loop.Logbook]     // on rank 0
-	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
+	solvers      []*solver                        // solvers in this MPI job that simulate for this process
 	ranks        ranks                            // the ranks of this process
-	counts       counts                           // the counters of the workers that the progress shows
+	counts       counts                           // the workers' counters for the progress
 	destinations struct {                         // the newest destination of a move; ranks share it
 		sync.Mutex
 		newest *destination
@@ -90,8 +90,8 @@ func New(o Options) *session {
 func (s *session) Logs() io.Writer { return &s.log }
 
 // Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks. If it is nil,
-// the session makes the draft. wrong is an error that was already found in cfg, or nil. Start logs errors, except
-// errors of closing the session, which it returns.
+// the session makes the draft. wrong is an error that was already found in cfg, or nil. Start returns errors of closing
+// the session, and logs all other errors.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -339,8 +339,8 @@ func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	return false, nil
 }
 
-// agree reports whether err is nil on all ranks. If not, on rank 0 wrong is the error of the lowest failing rank, and
-// flag has the code of that rank. On other ranks flag is a buffer of the same size.
+// agree reports whether err is nil on all ranks. If not, rank 0 returns the error of the lowest failing rank as wrong,
+// and the code of that rank in flag. On other ranks flag has the same length.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte

@@ -32,7 +32,7 @@ type collected struct {
 var _ Collector = (*AsyncCollector)(nil)
 
 // NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters.
-// actor is a policy of the same kind that holds the copies. The collector owns it from now on.
+// actor holds the copies, and must be a policy of the same kind. The collector owns actor from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {

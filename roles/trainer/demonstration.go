@@ -25,7 +25,7 @@ type Demonstration struct {
 	Clean    bool    // record the expert's own action, without the noise
 	All      bool    // keep failed episodes, too
 	NoNext   bool    // omit next observations
-	Still    float64 // omit steps with actions below this value and the same gripper command; 0 to omit none
+	Still    float64 // omit steps with actions below this value and an unchanged gripper command; 0 to omit none
 	Seed     uint64  // seed of the noise
 
 	Progress algo.Progress // counts the kept episodes; may be nil
@@ -77,8 +77,8 @@ func (d *Demonstration) idle(action tensor.Tensor, i int) bool {
 }
 
 // Play lets the expert of cfg's environments play until there are enough episodes. Every environment contributes the
-// same number, so that short episodes are not preferred. In a suite, the number of episodes per task is proportional to
-// the task's weight.
+// same number of episodes, so that short episodes are not preferred. In a suite, the number of episodes per task is
+// proportional to the task's weight.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
 	cfg.AutoReset = true
@@ -263,7 +263,7 @@ func (d *Demonstration) transition(i int, obsBefore tensor.Dict, s *play.Stage, 
 	return out
 }
 
-// Write writes the kept transitions as safetensors. The first dimension of every tensor is their number.
+// Write writes the kept transitions as safetensors. The first dimension of every tensor is the number of transitions.
 func (d *Demonstration) Write(w io.Writer) error {
 	var all tensor.Dict
 	at := 0

@@ -99,8 +99,8 @@ func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, erro
 	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
 }
 
-// An Evaluator plays episodes without training on them, each in its own environment. Every evaluation has the same
-// initial states, and its episodes are independent.
+// An Evaluator plays episodes without training on them. All evaluations have the same initial states. Each episode has
+// its own environment, so the episodes are independent.
 type Evaluator struct {
 	reg    *env.Registry
 	cfg    env.Config

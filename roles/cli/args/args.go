@@ -179,9 +179,9 @@ func asUsage(err error) error {
 	return config.UsageError{Err: err}
 }
 
-// OpenWorld returns the ranks of this process. Under a launcher this is one MPI rank. Otherwise they are goroutines,
-// and the placement or -np decides their number. If a rank stops responding, the process calls onStall and then writes
-// to log: see mpi.Options.
+// OpenWorld returns the ranks of this process: one MPI rank under a launcher, else goroutine ranks. The placement or
+// -np decides the number of goroutine ranks. If a rank stops responding, the process calls onStall and then writes to
+// log: see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
 	onStall func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {

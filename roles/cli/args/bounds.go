@@ -35,7 +35,7 @@ func Duration(f cli.DurationFlag, low, high time.Duration) *cli.DurationFlag {
 	return &f
 }
 
-// checkBounds returns the action of a flag that refuses NaN and values outside of [low, high].
+// checkBounds returns the action of a flag. The action refuses NaN and values outside of [low, high].
 func checkBounds[T cmp.Ordered](name string, low, high T, expected string) func(*cli.Context, T) error {
 	return func(_ *cli.Context, x T) error {
 		if !(x >= low && x <= high) {

@@ -34,7 +34,7 @@ func Meant(commands []*cli.Command, word string) string {
 		}
 	}
 	near := keys.Nearest(word, names)
-	for _, name := range names { // a word may begin with a command, such as evaluate and check-config
+	for _, name := range names { // a word such as check-config may begin with a command
 		if near == "" && len(name) > 2 && strings.HasPrefix(word, name) {
 			near = name
 		}

@@ -45,10 +45,10 @@ func Command() *cli.Command {
 		})}
 }
 
-// A fact is a line about one property of a machine. Facts are properties that have made jobs slow or fail.
+// A fact is a line about one property of a machine. Each of these properties has made jobs slow or fail.
 type fact struct {
 	Name, Text string
-	// Same must be equal on all nodes. It is "" for facts that may differ, such as free memory.
+	// Same is a text that must be equal on all nodes. It is "" for facts that may differ, such as free memory.
 	Same string
 }
 
@@ -156,8 +156,8 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy describes whether a process may read the memory of another process. MPI libraries do so for large messages
-// within a node.
+// singleCopy describes whether a process is allowed to read the memory of another process. MPI libraries send large
+// messages within a node this way.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) != "0" {

@@ -18,7 +18,7 @@ type place struct {
 	Facts []fact
 }
 
-// compare writes the facts of rank 0, and the different facts of other ranks. Every rank must call it.
+// compare writes the facts of rank 0, and how other ranks differ. Every rank must call it.
 func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) error {
 	all, err := gather(ctx, w, place{w.Host(), facts})
 	if err != nil || w.Rank() != 0 {

@@ -83,7 +83,7 @@ func runData(c *cli.Context) error {
 	return err
 }
 
-// readSteps parses steps, the value of --steps, into t.
+// readSteps parses the value of --steps into t.
 func readSteps(t *text.Task, steps string) error {
 	if steps == "" {
 		return nil

@@ -32,7 +32,7 @@ type dividedModel struct {
 // A part is one member's part of a model.
 type part struct {
 	model *lm.Model
-	line  *member.Line // connects the members with all parts of the model
+	line  *member.Line // connects the members that have the parts of the model
 	wrong error        // why the weights cannot be read
 }
 

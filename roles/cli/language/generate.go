@@ -155,7 +155,7 @@ func (m *dividedModel) answer(ctx context.Context, c *cli.Context, vocab int, re
 	})
 }
 
-// answerAll runs all requests. Meanwhile it shows how many tokens are generated, and how many there may be.
+// answerAll runs all requests. Meanwhile it shows the number of generated tokens, and their maximum number.
 func (m *dividedModel) answerAll(ctx context.Context, c *cli.Context, vocab int, requests []engine.Request) (answers,
 	error) {
 	progress, stop := args.Progress(c, "generation")

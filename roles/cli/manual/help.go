@@ -40,7 +40,7 @@ func Commands(reg settings.Registries) []*cli.Command {
 }
 
 // GroupedHelp returns the library's template for the program's help, but with categories in the order of the
-// commands. The library sorts them by name.
+// commands. The library sorts categories by name.
 func GroupedHelp() string {
 	return strings.Replace(cli.AppHelpTemplate, `{{template "visibleCommandCategoryTemplate" .}}`,
 		`{{$category := ""}}{{range .VisibleCommands}}{{if ne .Category $category}}{{$category = .Category}}

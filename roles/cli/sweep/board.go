@@ -134,8 +134,8 @@ func (b *board) line() string {
 	return strings.Join(parts, " · ")
 }
 
-// remaining estimates the time left from the duration of finished runs. Until a run has finished, it uses the progress
-// of the active runs. It returns 0 if the time is unknown.
+// remaining estimates how long the sweep will still take, from the durations of finished runs. Until a run has
+// finished, it uses the progress of the active runs. It returns 0 if the time is unknown.
 func (b *board) remaining() time.Duration {
 	if len(b.began) == 0 {
 		return 0

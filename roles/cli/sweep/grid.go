@@ -47,8 +47,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates the axes of the grid, which are overrides with several values, from overrides with one value.
-// Commas separate values, except within brackets or quotes.
+// splitGrid returns overrides with several values as axes, and overrides with one value in fixed. Commas separate
+// values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -114,7 +114,7 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder, which consists of its overrides. A key is shortened to its last part,
+// pointName returns the name of a point's folder: the overrides of the point. A key is shortened to its last part,
 // unless another key has the same last part.
 func pointName(point []string) string {
 	last := func(o string) string {
@@ -201,7 +201,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
-		overrides = append(overrides, "runner.keep_checkpoints=1") // the newest; the best is kept in addition
+		overrides = append(overrides, "runner.keep_checkpoints=1") // the newest; KeepBest also keeps the best
 	}
 	runs := make([]*sweepRun, seeds)
 	for i := range runs {
@@ -246,7 +246,7 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 // mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
 type mistakes struct {
 	texts  []string
-	points map[string][]string // the points with a mistake, by mistake
+	points map[string][]string // from the text of a mistake to the points that have it
 }
 
 // add adds the mistakes of a point.

@@ -89,7 +89,7 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 	}
 }
 
-// serve assigns runs to the other processes. It returns when no run is left and all processes have been told so.
+// serve assigns runs to the other processes. It returns after it has told all of them that no run is left.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())

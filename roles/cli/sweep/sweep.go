@@ -171,7 +171,7 @@ func (s *sweep) value(run *sweepRun) float64 {
 	return value
 }
 
-// train trains a run to its end, or until it is asked to stop.
+// train trains a run to its end, or until a request to stop.
 func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer

@@ -93,8 +93,8 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// unit and samples match the numbers in the message about a global batch: it must be a multiple of the unit, and divide
-// the number of samples.
+// unit and samples match the numbers in the message about a global batch size. The size must be a multiple of the unit,
+// and divide the number of samples.
 var (
 	unit    = regexp.MustCompile(`a multiple of (\d+)`)
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)

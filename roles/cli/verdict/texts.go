@@ -62,7 +62,7 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides for a small new model of the same family as in cfg. The parallel layouts of large
+// smallModel returns the overrides for a small new model of the family in cfg. The parallel layouts of large
 // models can partition the small model, too.
 func smallModel(cfg *config.Config) []string {
 	layers := 1

@@ -99,7 +99,7 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
 	if v.Expert && cfg.Evaluates() && cfg.Env.Eval.VideoCfg.SaveVideo {
-		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // it may not render
+		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // not all simulators can render
 	}
 	return v
 }
@@ -120,7 +120,7 @@ func simulator(cfg *config.Config) string {
 // unlocated matches a mistake without an origin.
 var unlocated = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It omits the missing file of demonstrations, which the user makes later.
+// mistakes returns the mistakes in err. It accepts a missing file of demonstrations: the user makes this file later.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -198,7 +198,8 @@ func (v Verdict) Text(path string, args []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine returns the shell command that trains. The overrides replace those with the same key in args.
+// commandLine returns the shell command that trains. For a key in both args and overrides, the value in overrides
+// counts.
 func commandLine(path string, args, overrides []string) string {
 	words := []string{"rlinf", "-c", session.Quote(path)}
 	args = slices.DeleteFunc(slices.Clone(args), func(o string) bool {

@@ -31,14 +31,13 @@ type tail struct {
 	alert string // "" if there is none
 }
 
-// mostTail is the number of bytes read at the end of a log. mostLine is the maximum length of an alert in bytes.
+// mostTail is the number of bytes to read at the end of a log. mostLine is the maximum length of an alert in bytes.
 const (
 	mostTail = 64 << 10
 	mostLine = 1 << 10
 )
 
-// newest returns the newest alert. Lines of logs have no time, so it takes the last alert of the log that was written
-// most recently. If this log has no alert, it takes the next log.
+// newest returns the last alert of the most recently written log with an alert. Lines of logs have no time.
 func (a *alerts) newest() (found Alert) {
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {

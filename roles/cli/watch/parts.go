@@ -22,7 +22,8 @@ func labelled(label, text, note string, width int) Line {
 	return Line{sides(alignLeft(label, labelWidth)+clean(text), note, width), Plain}
 }
 
-// ageText returns the age of a figure from the time t, such as "20s old". It returns "" if State.Age reports no age.
+// ageText returns the age of a figure that was measured at t, such as "20s old". It returns "" if State.Age reports no
+// age.
 func ageText(s *State, t time.Time) string {
 	if age, ok := s.Age(t); ok {
 		return metrics.Clock(age) + " old"
@@ -137,7 +138,7 @@ func training(s *State, width int) (lines []Line) {
 	return lines
 }
 
-// phases shows the times of the slowest rank.
+// phases shows the time of each phase on its slowest rank.
 func phases(s *State, width int) []Line {
 	step, all := s.Phases()
 	if len(all) == 0 {

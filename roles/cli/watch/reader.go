@@ -30,8 +30,8 @@ type Reader struct {
 	scanned time.Time // when the logs were read
 }
 
-// The intervals at which a Reader reads the status and the logs of a run. Other files are read more often, because
-// reading the status creates a file, and a run may have a log for each rank.
+// The intervals at which a Reader reads the status and the logs of a run. Reading the status creates a file, and a run
+// may have many logs, so other files are read more often.
 const (
 	standingEvery = 2 * time.Second
 	logsEvery     = 5 * time.Second
@@ -43,8 +43,8 @@ func NewReader(dir string) *Reader {
 		alerts: alerts{dir: filepath.Dir(runfolder.RankLog(dir, 0)), tails: map[string]tail{}}}
 }
 
-// Read returns the state of the run at the time t. Files may be missing or cut. Only the first call returns errors;
-// later errors are in State.Problem.
+// Read returns the state of the run at the time t. Files may be missing or incomplete. Only the first call returns
+// errors; later errors are in State.Problem.
 func (r *Reader) Read(t time.Time) (State, error) {
 	s := &r.state
 	first := r.looked.IsZero()

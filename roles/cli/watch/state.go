@@ -17,7 +17,7 @@ import (
 // A State has everything that rlinf watch shows about a run.
 type State struct {
 	results.Standing
-	Now     time.Time // when it is shown
+	Now     time.Time // when the State is shown
 	Started time.Time // the newest start of the run; zero if unknown
 	Record  Record
 	Live    trace.Live // zero if unknown
@@ -63,8 +63,8 @@ func (s *State) Left() time.Duration {
 // oldAfter is the minimum age that is shown.
 const oldAfter = 10 * time.Second
 
-// Age returns the age of a figure from the time t. When a run ends, its figures stop ageing. ok is false if the age is
-// below oldAfter or unknown.
+// Age returns the age of a figure that was measured at t. When a run ends, its figures stop ageing. ok is false if the
+// age is below oldAfter or unknown.
 func (s *State) Age(t time.Time) (age time.Duration, ok bool) {
 	now := s.Now
 	if s.Over() {
@@ -74,7 +74,7 @@ func (s *State) Age(t time.Time) (age time.Duration, ok bool) {
 	return age, !t.IsZero() && age >= oldAfter
 }
 
-// A Phase is a phase of an iteration, with the time of its slowest rank.
+// A Phase is a phase of an iteration, with its time on the slowest rank.
 type Phase struct {
 	Name    string
 	Seconds float64
@@ -172,5 +172,5 @@ func (c *Curve) add(step int64, x float64) {
 	for i := range steps {
 		steps[i], values[i] = c.Steps[2*i+1], c.Values[2*i]/2+c.Values[2*i+1]/2
 	}
-	c.Steps, c.Values = steps, values // copies of c keep the old ones
+	c.Steps, c.Values = steps, values // copies of c keep the old slices
 }

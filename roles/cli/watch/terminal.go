@@ -19,7 +19,7 @@ const drawEvery = 250 * time.Millisecond
 // A terminal is a window that shows States.
 type terminal struct {
 	in, out *os.File
-	before  *unix.Termios // the original settings, to be restored by leave; nil after that
+	before  *unix.Termios // the original settings; nil after they are restored
 	signals chan os.Signal
 	screen  screen
 }
@@ -153,8 +153,8 @@ func (t *terminal) obey(sig os.Signal) int {
 // ctrlC is the key Ctrl-C, for terminals that send no signal for it.
 const ctrlC = 3
 
-// draw shows s in the present size of the window. Between leave and enter it does nothing: after Ctrl-Z, a tick may
-// come before SIGCONT.
+// draw shows s in the present size of the window. While the terminal is restored, draw does nothing: after Ctrl-Z, a
+// tick may come before SIGCONT.
 func (t *terminal) draw(s State) error {
 	if t.before == nil {
 		return nil

@@ -31,7 +31,7 @@ func columns(text string) (n int) {
 	return n
 }
 
-// cut shortens a clean text to at most width columns, and ends it with … if it was longer.
+// cut shortens a clean text to at most width columns. A shortened text ends with an ellipsis.
 func cut(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -39,7 +39,7 @@ func cut(text string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	n := 1 // for the column of …
+	n := 1 // for the ellipsis
 	for i, r := range text {
 		if n += columns(string(r)); n > width {
 			return text[:i] + "…"
