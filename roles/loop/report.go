@@ -14,7 +14,7 @@ type Report struct {
 	Evals    []float64 // episodes of evaluations, in the same form
 	Names    []string  // names of metrics that all actors agree on; only actor 0 reports them
 	Values   []float64 // the values of Names
-	Rollouts int64     // number of rollouts per environment that training has received in the whole run
+	Rollouts int64     // rollouts that training has received in the whole run, per environment
 
 	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
 	Engine    []float64 // use of this rank's engines; the task defines the order

@@ -20,7 +20,7 @@ const Gradients = "gradients"
 // sum gradients and compare parameters.
 type Replicas struct {
 	*collectives.Reducer
-	Iterations int64 // calls of Trained; the same on all replicas
+	Iterations int64 // number of calls of Trained; equal on all replicas
 
 	of         string // name of the component
 	group      *collectives.Group
@@ -65,8 +65,8 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return nil
 }
 
-// Across returns m's end of the communicator of its replicas for a purpose. In a mesh the communicator connects the
-// members on the axis Data. Otherwise it connects all members of the component.
+// Across returns m's end of the replicas' communicator for a purpose. In a mesh the communicator connects the members
+// on the axis Data. Otherwise it connects all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(Data, purpose)
