@@ -27,8 +27,9 @@ type Prediction struct {
 	Spent Spent `json:"-"`
 }
 
-// Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work.
-// Workers of a rank that work at the same time share this time. Waits for a core or for other ranks do not count.
+// Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work. If
+// several workers of a rank work at the same time, the time is divided among them. Waits for a core or for other ranks
+// do not count.
 type Spent struct {
 	Step  float64 // env workers step environments
 	Infer float64 // rollout workers choose actions
