@@ -81,7 +81,7 @@ func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
 // SharedOf returns the Shared of c's rank.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
-// PartOf returns the part of m that Part finds in c's Holdings.
+// PartOf returns the part of m in c's Holdings: see Part.
 func PartOf[T any](c *Cluster, m *spmd.Member) (part T, ok bool) {
 	return Part[T](c.with.Holdings, m.Group(), m.Index())
 }
@@ -118,7 +118,7 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 }
 
 // Strategy returns the group of a component's workers, for Launch. Launch returns an error if the component has no
-// placement. For a component of your own, set Comms and Direct yourself.
+// placement. For a component of your own, set Comms and Direct in the result.
 func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	if !p.Has(component) {
 		return spmd.GroupSpec{Name: component}

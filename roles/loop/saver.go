@@ -18,7 +18,7 @@ import (
 const (
 	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // the algorithm's other state: optimiser, counters, statistics
-	// Weights of the next rollout. The file exists only if they are older than the model.
+	// Weights of the next rollout. The file exists only if these weights are older than the model.
 	rolloutFile = "rollout.safetensors"
 	// States of environments, last observations, sums of running episodes; all tensors [N, ...].
 	envFile = "env.safetensors"

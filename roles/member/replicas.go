@@ -99,9 +99,9 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst waits if err is an algo.DivergedError. All members get this error, and the waits let one of them report
-// it first. Member 0 does not wait if it has the diverged tensor. Other members with this tensor wait 3 s, and members
-// without it wait 5 s.
+// YieldToFirst waits if err is an algo.DivergedError. All members get this error. The waits let one member report it
+// before the others. Member 0 does not wait if it has the diverged tensor. Other members with this tensor wait 3 s, and
+// members without it wait 5 s.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	diverged := (*algo.DivergedError)(nil)
 	if !errors.As(err, &diverged) || m.Index() == 0 && !diverged.Elsewhere {

@@ -17,7 +17,7 @@ type choice struct {
 	stages                    int
 	steps                     meeting // of env and rollout workers
 	trips                     level   // the largest distance of a rollout worker from its actors
-	detours                   level   // the largest distance of an inference worker from its peers; 0 if the job has none
+	detours                   level   // the largest distance of an inference worker from its peers; 0 if there is none
 }
 
 // newChoice returns the choice for a layout.

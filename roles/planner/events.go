@@ -70,7 +70,7 @@ type job struct {
 // A queue has bounded room for items.
 type queue struct {
 	items  int
-	room   int    // items that may still be put
+	room   int    // number of further items for which there is room
 	getter int    // process that waits for an item; -1 if there is none
 	putter int    // process that waits for room; -1 if there is none
 	waits  action // the action of the putter

@@ -87,7 +87,7 @@ type Crowd struct {
 	Factor float64 `json:"factor"`
 }
 
-// A Took has the time of a call in seconds. Busy counts the core seconds in it.
+// A Took has the time of a call in seconds. Busy is the core seconds of the call.
 type Took struct{ Seconds, Busy float64 }
 
 // Time returns the time of a call of op with this many rows on an idle node. It interpolates between measured sizes.

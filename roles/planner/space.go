@@ -26,8 +26,8 @@ type Space struct {
 	Runs func(l *Layout) bool
 	// Groups are other sets of ranks that members may use, such as the ranks of a node group.
 	Groups [][]int
-	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
-	// of these environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. In evaluations, groups of
+	// EvalGroup environments begin in the same state.
 	Eval, EvalGroup int
 	// Stages is the number of stages of all layouts. If it is 0, a search chooses the number.
 	Stages int
@@ -190,9 +190,9 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether a search tries c, alone or with further components. Without s.Fixed, s.Groups and s.Move, many
-// layouts differ only in their ranks. The search then tries only those that use rank 0 and have no gaps on a single
-// node.
+// begins reports whether a search tries c, alone or with further components. Many layouts differ only in their ranks.
+// Without s.Fixed, s.Groups and s.Move, the search tries only those that use rank 0. In a world of one node they must
+// also have no gaps.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1

@@ -17,8 +17,8 @@ import (
 // An Asked holds the options of an evaluation.
 type Asked struct {
 	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
-	// first of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights is true; the
-	// newest checkpoint in the run's folder; runner.ckpt_path.
+	// first that exists of runner.resume_dir, the newest checkpoint in the run's folder, and runner.ckpt_path. If
+	// config.Config.EvaluatesWeights is true, runner.ckpt_path comes before the newest checkpoint.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
 	// questions or texts from data.val_data_paths. If it is 0, each environment of env.eval runs env.eval.rollout_epoch

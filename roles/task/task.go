@@ -38,8 +38,8 @@ type Placing struct {
 	Divided bool
 	// Threads has the number of threads of each component that is faster with more threads.
 	Threads map[string]int
-	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
-	// of these environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. In evaluations, groups of
+	// EvalGroup environments begin in the same state.
 	Eval, EvalGroup int
 }
 

@@ -221,7 +221,7 @@ func ReadsInPlace(j *job.Job) bool {
 	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
 }
 
-// wireSpec returns the settings with which f is sent, as configured.
+// wireSpec returns the configured settings for sending f.
 func wireSpec(j *job.Job, f *flow) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
 	s := collectives.WeightsSpec{
