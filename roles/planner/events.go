@@ -34,7 +34,7 @@ type body interface{ next() action }
 type action struct {
 	kind  kind
 	busy  float64 // compute: core seconds
-	wait  float64 // compute: seconds of waiting after that, without a core
+	wait  float64 // compute: seconds of waiting after the core seconds, without a core
 	queue int     // put and get: the number of the queue
 	delay float64 // put: seconds until the item arrives
 	tag   int     // put: selects the answer of a server
