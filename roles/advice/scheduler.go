@@ -34,12 +34,12 @@ type Scheduler struct {
 	window    window
 	planned   int64           // the step of the last plan
 	pause     int64           // iterations until the next plan, if little changes
-	medians   times           // of the window at the last plan; zero before the first plan
+	medians   times           // medians of the window at the last plan; zero before the first plan
 	candidate *planner.Layout // the last plan's choice; nil if no move pays
 
 	decided string              // the layout of the last decision
 	last    *planner.Prediction // the layout before the last move, with measured times; nil if compare has used it
-	earlier []record            // earlier layouts since the costs of the job last changed
+	earlier []record            // layouts that the job had since its costs last changed
 	refused map[string]bool
 }
 
@@ -76,8 +76,8 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 	return c
 }
 
-// Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan with
-// which the run began, from Decide or Measure. launch is as in NewScheduler.
+// Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan of
+// Decide or Measure with which the run began. launch is as in NewScheduler.
 func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
 	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
@@ -166,7 +166,7 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 }
 
 // plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. previous is the layout
-// that the previous plan chose, or nil. Of equally good layouts, plan prefers this one.
+// that the previous plan chose, or nil. Of equally good layouts, plan prefers the previous one.
 func (c *Scheduler) plan(medians *times, previous *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
@@ -193,7 +193,7 @@ func (c *Scheduler) plan(medians *times, previous *planner.Layout) *move {
 		}
 		add(x)
 	}
-	for _, e := range c.earlier { // a search may not find them
+	for _, e := range c.earlier { // a search does not always find them
 		x := c.predict(e.layout)
 		x.Seconds *= e.ratio
 		add(x)
@@ -245,7 +245,7 @@ func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
 
 // compare adds the layout before the last move to c.earlier, with its ratio of measured to predicted time. It omits a
 // layout that places rollouts as the present layout does: see rolloutsAlike. The profile must already fit the present
-// layout. The ratio lets a job undo a move that made it slower, and not repeat the move.
+// layout. With the ratio, a job can undo a move that made the job slower, and does not repeat the move.
 func (c *Scheduler) compare() {
 	if c.last == nil {
 		return
@@ -289,7 +289,7 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 func (c *Scheduler) Moved(p *spmd.Placement, step int64, seconds float64) {
 	l := c.present
 	for _, name := range l.Components() {
-		if l.Place(name, p.Ranks(name)); !p.Has(name) { // without a placement it is on the ranks of the actors
+		if l.Place(name, p.Ranks(name)); !p.Has(name) { // a component without a placement is on the ranks of the actors
 			l.Place(name, p.Ranks("actor"))
 		}
 	}

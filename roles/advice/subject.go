@@ -34,9 +34,8 @@ type Subject struct {
 	critics int  // number of replicas of the critic; 0 if the job has no critic workers
 }
 
-// New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
-// placement auto. If placeAll is true, it may also place the other components, except those that are bound to a node
-// group.
+// New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan places the components whose
+// placement is auto. If placeAll is true, it also places all other components that are not bound to a node group.
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, placeAll bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
@@ -58,7 +57,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 	for _, name := range s.placing.Components {
 		of := name
 		if !cfg.Places(name) {
-			of = "actor" // it is on the ranks of the actors
+			of = "actor" // the component is on the ranks of the actors
 		}
 		switch {
 		case slices.Contains(auto, of), placeAll && !s.isBound(of):
@@ -88,8 +87,8 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 	return s, nil
 }
 
-// setCritics sets the number of replicas of the critic. It is the number in the configuration or, by default, the
-// number of replicas of the actors.
+// setCritics sets the number of replicas of the critic from the configuration. The default is the number of replicas of
+// the actors.
 func (s *Subject) setCritics() {
 	if slices.Contains(s.placing.Components, critic) {
 		s.critics = cmp.Or(len(s.configuredRanks(critic))/s.meshes[critic].Members(), s.actors)
@@ -120,9 +119,9 @@ func (s *Subject) isBound(component string) bool {
 	return false
 }
 
-// mostActors returns the number of actor replicas for a configuration that leaves it open. It is the largest number
-// that divides the job's work and allows a rank for each member. It is 0 if there is none. Results depend on it, so it
-// must not depend on measurements.
+// mostActors returns the number of actor replicas for a configuration that leaves this number open. It is the largest
+// number that divides the job's work and allows a rank for each member, or 0 if there is none. The number must not
+// depend on measurements, because results depend on it.
 func (s *Subject) mostActors() int {
 	n := len(s.Nodes) / s.meshes["actor"].Members()
 	for n > 0 && !s.placing.Divides(n) {
@@ -221,9 +220,8 @@ func (s *Subject) Space() planner.Space {
 	return space
 }
 
-// axes returns the numbers of a component's mesh that a plan may change. If keepsGiven is true, as for a job that plans
-// when it starts, numbers that the configuration gives do not change. A configured list of the layers of stages fixes
-// Pipeline.
+// axes marks the numbers of a component's mesh that a plan may change. If keepsGiven is true, numbers that the
+// configuration gives do not change. Pipeline does not change if the configuration lists the layers of the stages.
 func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 	cfg := s.Config
 	if s.placing.Divided || !slices.Contains(s.placing.Models, component) {

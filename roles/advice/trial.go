@@ -23,9 +23,8 @@ type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config
 // trialTime is the approximate time of a trial's real iterations, in seconds.
 const trialTime = 2.5
 
-// worldLike returns the size of a world of goroutine ranks that imitates the waits of the ranks on node 0, which has
-// this many cores. Waits differ only between worlds with and without a core for each rank, so cores + 1 ranks are
-// enough.
+// worldLike returns the number of goroutine ranks that imitate the waits of the ranks on node 0. cores is the number of
+// cores of this node. Waits depend only on whether each rank has a core, so cores + 1 ranks are enough.
 func worldLike(nodes []int, cores int) int {
 	here := 0
 	for _, n := range nodes {
@@ -37,7 +36,7 @@ func worldLike(nodes []int, cores int) int {
 }
 
 // Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. Most ranks of a
-// trial have no members. They only make its waits realistic: see worldLike.
+// trial have no members. They only make the waits realistic: see worldLike.
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
 	world := worldLike(s.Nodes, runtime.NumCPU())
 	one := s.inTurn(make([]int, world))

@@ -10,8 +10,8 @@ import (
 
 // An Iteration has the times of a finished iteration, in seconds.
 type Iteration struct {
-	Phases [len(loop.Phases)]float64 // of the slowest rank
-	Spent  planner.Spent             // of all ranks; zero if not recorded
+	Phases [len(loop.Phases)]float64 // times of the slowest rank
+	Spent  planner.Spent             // times of all ranks; zero if not recorded
 }
 
 // IterationOf returns the times of an iteration. phases has the times of the slowest rank. spent has the fields of
@@ -40,7 +40,7 @@ func (t *times) iteration() (it Iteration) {
 }
 
 // matters reports whether time i is more than a tenth of the iteration. A field of Spent matters if it is more than a
-// tenth of the sum of these fields.
+// tenth of the sum of all fields of Spent.
 func (t *times) matters(i int) bool {
 	n := len(loop.Phases)
 	if i < n {
@@ -91,7 +91,7 @@ func (w window) add(t times) (_ window, changed bool) {
 
 // changed detects an increase of time i over its median. If sign is -1, it detects a decrease instead. It returns the
 // number of iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the
-// log ratios beyond drift. Each ratio counts at most maxRatio, so a single iteration never gives an alarm.
+// log ratios, each reduced by drift. Log ratios are limited to ±maxRatio, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -109,7 +109,7 @@ func (w window) changed(i int, median, sign float64) (before int) {
 	return before
 }
 
-// doubt returns the relative standard error of a median: the largest over the times that matter.
+// doubt returns the largest relative standard error of the medians that matter.
 func (w window) doubt(medians *times) (largest float64) {
 	n := float64(len(w))
 	for i, median := range medians {

@@ -21,7 +21,7 @@ func (s *Subject) placedBy(l *planner.Layout) *config.Config {
 		own[name] = true
 		e := keys.Entry[config.PlacementConfig]{Key: name}
 		ranks := l.Ranks(name)
-		if len(ranks) == 0 { // it has no work in training, but needs a placement
+		if len(ranks) == 0 { // the component has no work in training, but needs a placement
 			ranks = l.Actor[:1]
 		}
 		e.Value.Placement = spmd.PlacementOf(ranks)

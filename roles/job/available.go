@@ -22,8 +22,8 @@ type Available struct {
 // String returns, for example, "this machine has 512 MiB free".
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
 
-// AvailableOn returns the memory that the ranks of a node can allocate in total. The node must be that of this process.
-// Rank r is on node nodes[r].
+// AvailableOn returns the memory that the ranks of a node can allocate in total. The node must be the node of this
+// process. Rank r is on node nodes[r].
 func AvailableOn(nodes []int, node int) Available {
 	processes := 1
 	if n, _ := mpi.Launched(); n > 1 {

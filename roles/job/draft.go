@@ -72,8 +72,9 @@ func (j *Job) Workers(component string) int {
 }
 
 // Moved returns j with the placement of another job that has the same configuration. It returns an error unless both
-// jobs have the same components with the same numbers of members. In a pool with cluster.use_pre_process_policy false,
-// it also returns an error if only the other job has ranks with both actors and rollout workers.
+// jobs have the same components with the same numbers of members. It also returns an error if
+// cluster.use_pre_process_policy of a pool is false, and only the other job has a rank with both actors and rollout
+// workers.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table

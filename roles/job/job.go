@@ -87,7 +87,7 @@ func (j *Job) OwnKeys() []config.OwnKey { return j.Config.OwnKeys() }
 // Environments returns 0: see loop.Plan.
 func (j *Job) Environments() (n int, saved bool) { return 0, false }
 
-// Axes returns none: see loop.Plan.
+// Axes returns no axes: see loop.Plan.
 func (j *Job) Axes(string) []spmd.Axis { return nil }
 
 // MayDiffer returns no key: see loop.Plan.

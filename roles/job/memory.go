@@ -8,7 +8,7 @@ type Footprint struct {
 	Optimiser  int64 // the optimiser's state
 	Rollouts   int64 // trajectories that are recorded, queued or trained on
 	Channels   int64 // observations and actions in channels
-	Replay     int64 // replay buffer and demonstrations, with the contents of their file
+	Replay     int64 // replay buffer, demonstrations, and the contents of the demonstrations' file
 
 	Activations int64 // activations and logits of a language model, for all micro-batches in flight
 	Messages    int64 // messages between the shards of a language model: activations, gradients and state
@@ -23,7 +23,7 @@ func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Messages + f.Texts
 }
 
-// A Column is a column of a table of footprints, which has a line for each rank.
+// A Column is a column in a table of footprints. The table has a line for each rank.
 type Column struct {
 	Name  string
 	Bytes func(Footprint) int64

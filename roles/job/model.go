@@ -123,7 +123,7 @@ func OpenTensors(path string) (*TensorFile, error) {
 // Close closes the file.
 func (f *TensorFile) Close() error { return f.file.Close() }
 
-// Index returns the index in Fields of the tensor with this name. It returns -1 if the file lacks the tensor.
+// Index returns the index of a tensor in Fields. It returns -1 if the file lacks the tensor.
 func (f *TensorFile) Index(name string) int {
 	return slices.IndexFunc(f.Fields, func(x tensor.Field) bool { return x.Name == name })
 }

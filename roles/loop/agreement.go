@@ -10,10 +10,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A vote is one rank's message at a loop head, with its step and its request to stop.
+// A vote is the message that a rank sends at a loop head.
 type vote struct {
 	step int64   // the next step of this rank
-	path uint64  // hash of the group calls made so far; it differs if this rank took another branch
+	path uint64  // hash of the group calls made so far; differs between ranks that took different branches
 	stop int     // exit code with which this rank asks to end the job; 0 to go on
 	save bool    // this rank asks for a checkpoint
 	took float64 // seconds of the iteration before the step
@@ -28,12 +28,12 @@ type decision struct {
 	move bool // the members move to other ranks
 }
 
-// An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
-// one loop head are decided at the next loop head, so no rank waits for them. No rank runs ahead of another by more
-// than one step.
+// An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The decision on the
+// votes of one loop head is made at the next loop head, so no rank waits for votes. No rank runs ahead of another by
+// more than one step.
 //
-// Votes and reports go up a tree of ranks, and decisions go down. An inner rank of the tree forwards them in a
-// goroutine while its workers compute. A world of at most fan ranks has no inner ranks.
+// Votes and reports go up a tree of ranks, and decisions go down. An inner rank of the tree forwards these messages in
+// a goroutine while its workers compute. A world with at most 8 ranks (fan) has no inner ranks.
 type agreement struct {
 	world    *spmd.World
 	comm     spmd.Comm
@@ -88,8 +88,8 @@ func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agree
 	return a, nil
 }
 
-// position returns the parent of a rank, or -1 for rank 0, and the subtrees below the rank. A subtree lies within a
-// node if the number of ranks per node is a power of fan.
+// position returns the parent of a rank, and the subtrees below the rank. The parent of rank 0 is -1. If the number n
+// of ranks per node is a power of fan, subtrees of at most n ranks lie within a node.
 func position(rank, size int) (parent int, below []subtree) {
 	parent = -1
 	for step := 1; step < size; step *= fan {
@@ -170,8 +170,9 @@ func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
 	return nil
 }
 
-// end waits for the votes that begin has sent. It returns the decision and, on rank 0, the reports of all ranks. The
-// reports are valid until the next call of begin. If begin was not called, the decision is to go on.
+// end waits for the decision on the votes that begin has sent, and returns the decision. On rank 0 it also returns the
+// reports of all ranks. The reports are valid until the next call of begin. If begin was not called, the decision is to
+// go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil

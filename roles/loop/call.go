@@ -9,7 +9,7 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. name is the name of the call in messages.
+// Call calls f on the members of g in this process. Error messages name the call by name.
 func Call[W any](ctx context.Context, g *spmd.Group[W], name string,
 	f func(context.Context, W) error) *spmd.Future[None] {
 	return spmd.Call(g, ctx, name, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })
@@ -25,8 +25,8 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask calls f on the actors, which are the members of g, and returns their answer on all ranks. f must return the same
-// answer on all actors.
+// Ask calls f on all actors (the members of g), and returns their answer on all ranks. f must return the same answer on
+// all actors.
 func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], name string, f func(W) (bool, error)) (answer bool,
 	err error) {
 	results, err := spmd.Call(g, ctx, name, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)

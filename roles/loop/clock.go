@@ -108,7 +108,7 @@ func (c *clockSync) answer(ctx context.Context) error {
 	}
 }
 
-// listen starts to receive the next question from a node, if there is another one.
+// listen starts to receive the next question from a node. After the last question it does nothing.
 func (c *clockSync) listen(node int) (err error) {
 	if c.left[node]--; c.left[node] < 0 {
 		return nil

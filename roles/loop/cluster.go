@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Cluster gives a program, on each rank, the ranks of the job and the configuration. It corresponds to RLinf's
-// Cluster and cfg.
+// A Cluster gives a program the ranks of the job and the configuration. It corresponds to RLinf's Cluster and cfg. Each
+// rank has its own Cluster.
 type Cluster struct {
 	world  *spmd.World
 	plan   Plan
@@ -46,8 +46,8 @@ type Services struct {
 	Moves    Moves      // nil if members cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
-	// GiveUp asks to stop the run because its simulators fail too often. The error is the simulators'. GiveUp is called
-	// on rank 0. If it is nil, the run goes on to its last step.
+	// GiveUp is called on rank 0 if simulators fail too often. It asks to stop the run because of their error. If
+	// GiveUp is nil, the run goes on to its last step.
 	GiveUp func(error)
 	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
@@ -81,7 +81,7 @@ func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
 // SharedOf returns the Shared of c's rank.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
-// PartOf returns the part of m that Part finds in c's Holdings.
+// PartOf returns the part of m in c's Holdings: see Part.
 func PartOf[T any](c *Cluster, m *spmd.Member) (part T, ok bool) {
 	return Part[T](c.with.Holdings, m.Group(), m.Index())
 }
@@ -94,8 +94,8 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 	return c.with.Count(m.Group(), m.Index())
 }
 
-// Leave is called when the program has returned. It ends the loop, if the program has not done so. It returns the exit
-// code of a run that stopped before its last step, and otherwise 0. Every rank must call it.
+// Leave is called when the program has returned. It ends the loop, if the program has not done so. If the run stopped
+// before its last step, stopped is its exit code. Otherwise stopped is 0. Every rank must call Leave.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.loop != nil {
 		err = c.loop.leave(ctx)
@@ -118,7 +118,7 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 }
 
 // Strategy returns the group of a component's workers, for Launch. Launch returns an error if the component has no
-// placement. For a component of your own, set Comms and Direct yourself.
+// placement. For a component of your own, set Comms and Direct in the result.
 func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	if !p.Has(component) {
 		return spmd.GroupSpec{Name: component}
@@ -129,8 +129,8 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches the group of workers that spec describes. newWorker makes the worker of each member. Every rank
-// must call it: every rank must make the same launches in the same order.
+// Launch launches the group of workers that spec describes. newWorker makes the worker of each member. Every rank must
+// make the same launches in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.plan.Common().Placement.Components(); len(spec.Ranks) == 0 {
@@ -140,8 +140,8 @@ func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	return spmd.Launch(c.world, spec, func(m *spmd.Member) (W, error) { return newWorker(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil,
-// and *err is set if the component is required. If *err is not nil, LaunchPlaced does nothing.
+// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil.
+// For a required component *err is then set. If *err is set already, LaunchPlaced does nothing.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string,
 	required bool, newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (required || p.Has(component)) {

@@ -10,7 +10,7 @@ import (
 // Holdings has the memory of the members on a rank, and the states that a move brought from the previous world. A rank
 // keeps one Holdings in all its worlds.
 type Holdings struct {
-	moved bool  // the present world follows a move
+	moved bool  // the present world began with a move
 	step  int64 // number of iterations before that move
 
 	mu      sync.Mutex
@@ -44,7 +44,7 @@ func newEstate() estate {
 	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
 }
 
-// Enter begins the world w after a move. Its members take over what the move has left.
+// Enter begins the world w after a move. The members of w take over the memory and the states from the previous world.
 func (h *Holdings) Enter(w *spmd.World) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +52,7 @@ func (h *Holdings) Enter(w *spmd.World) {
 	w.SetStep(h.step)
 }
 
-// Moved reports whether the present world follows a move.
+// Moved reports whether the present world began with a move.
 func (h *Holdings) Moved() bool { return h.moved }
 
 // Alloc returns an allocator of the present world's memory for a member. The memory stays valid in the

@@ -26,7 +26,7 @@ type board struct {
 	at     time.Time              // when the newest reports arrived
 }
 
-// newBoard returns a board that writes to path until close.
+// newBoard returns a board that writes to path until close is called.
 func newBoard(path string) *board {
 	b := &board{path: path, queues: map[string]int64{}}
 	b.stop = metrics.Every(time.Second, b.write)

@@ -20,7 +20,7 @@ import (
 )
 
 // A Logbook writes the metrics of a run on rank 0, one line for each runner.logger.log_interval iterations. The task's
-// Recorder computes them from the reports of all ranks. A nil Logbook ignores all calls.
+// Recorder computes the metrics from the reports of all ranks. A nil Logbook ignores all calls.
 type Logbook struct {
 	log      *metrics.Log
 	events   *metrics.Events // nil if TensorBoard is off
@@ -69,8 +69,8 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write live.json, and the phases of each iteration, into the folder of o. It is called
-// again in the new world after a move.
+// RecordTime makes the logbook write live.json and the phase times of each iteration into the run's folder (o.Run). It
+// is called again in the new world after a move.
 func (l *Logbook) RecordTime(o trace.Options) error {
 	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
@@ -100,8 +100,8 @@ func (l *Logbook) votesAfter(step int64) {
 }
 
 // End returns the step after which the run ends if a request to stop comes now. It returns 0 if the run ends before the
-// first step. late is true if there are several ranks: they decide one step after their vote, unless a checkpoint or
-// the end of the run follows the vote. Any goroutine may call End.
+// first step. Set late if there are several ranks: they decide one step after their vote, or at once if a checkpoint or
+// the end of the run follows. Any goroutine may call End.
 func (l *Logbook) End(late bool) int64 {
 	if l == nil {
 		return 0
@@ -141,7 +141,7 @@ func (l *Logbook) x() int64 {
 	return l.state.Step
 }
 
-// record adds the reports of a step. It skips the first reports after a resume, whose step is already recorded.
+// record adds the reports of a step. After a resume it skips the first reports, because their step is already recorded.
 func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -213,7 +213,8 @@ func (l *Logbook) add(reports [][]byte) error {
 	return nil
 }
 
-// write writes a line with the means since the last line and the rate of work per second. Then it clears the sums.
+// write writes a line with the means of the metrics since the last line, and the work done per second. Then it clears
+// the sums.
 func (l *Logbook) write() error {
 	rate, done, err := l.recorder.Line(l)
 	if err != nil {
@@ -238,8 +239,8 @@ func (l *Logbook) write() error {
 	return nil
 }
 
-// score returns the score of the policy after step. It comes from the evaluation after step or, in a job without
-// evaluations, from training. It is nil if there is no score.
+// score returns the score of the policy after step, or nil if there is no score. It comes from the evaluation after
+// step. In a job without evaluations it comes from training.
 func (l *Logbook) score(step int64) *float64 {
 	if l == nil || l.state.Step != step {
 		return nil
@@ -273,7 +274,8 @@ func (l *Logbook) Set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Means returns the metrics of the next line whose names begin with prefix. It removes the prefix from the names.
+// Means returns the metrics whose names begin with prefix, with their values in the next line. It removes the prefix
+// from the names.
 func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	for i, name := range l.names {
 		if name, ok := strings.CutPrefix(name, prefix); ok {
@@ -300,7 +302,7 @@ func (l *Logbook) Sum(name string) float64 {
 	return 0
 }
 
-// State returns the numbers of the progress line, which the recorder sets.
+// State returns the numbers of the progress line. The recorder sets these numbers.
 func (l *Logbook) State() *metrics.State { return &l.state }
 
 // Print writes text above the progress line.
@@ -331,7 +333,8 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there were iterations since the last line. Otherwise metrics of a move stay for the next line.
+// flush writes a line if there were iterations since the last line. If there were none, metrics set by a move stay for
+// the next line.
 func (l *Logbook) flush() error {
 	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil

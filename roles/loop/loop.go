@@ -27,7 +27,7 @@ const (
 // Phases are the names of the metrics time/*, indexed by Phase.
 var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
 
-// A Loop does the work between iterations that all runners share: reports, votes, checkpoints and moves.
+// A Loop does the work that all runners share between iterations: reports, votes, checkpoints and moves.
 type Loop struct {
 	leader    Leader
 	shares    SharesHolder // the leader, if it is a SharesHolder; otherwise nil
@@ -160,7 +160,7 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
 
-// WarnOnce writes a warning about data that checkpoints lack. Only the first call of a run does so.
+// WarnOnce warns about data that checkpoints lack. Only the first call of a run writes the warning.
 func (l *Loop) WarnOnce(text string) {
 	if s := l.with.Saver; !s.warned {
 		s.warned = true
@@ -171,8 +171,8 @@ func (l *Loop) WarnOnce(text string) {
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (l *Loop) GlobalStep() int64 { return l.step }
 
-// Log adds a value to a metric of the program's own. The metric is the mean of the values from all ranks. Not every
-// rank must call Log.
+// Log adds a value to one of the program's own metrics. The metric is the mean of the values from all ranks. Ranks
+// without a value need not call Log.
 func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
@@ -221,8 +221,9 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// cut ends the present iteration in the trace, if there is one. Time between two iterations belongs to the later one.
-// cut must follow a decision, so that no rank's iteration ends before rank 0 reaches the loop head.
+// cut ends the present iteration in the trace. Before the first iteration it starts the trace. The time between two
+// iterations belongs to the later one. Call cut after a decision, so that no rank's iteration ends before rank 0
+// reaches the loop head.
 func (l *Loop) cut(ctx context.Context) error {
 	if l.begun.IsZero() {
 		l.with.Trace.Start()
@@ -283,8 +284,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if !last && d.stop == 0 && !saves && !alone && !d.move {
 		return true, nil
 	}
-	// Decide now, not one step later. The metrics of a step must be written before its checkpoint, or a run that
-	// resumes would lack the metrics.
+	// Decide now, not one step later. The metrics of a step must be written before its checkpoint. Otherwise a resumed
+	// run would lack these metrics.
 	now, err := l.decide(ctx)
 	if err != nil {
 		return false, err
@@ -300,7 +301,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		}
 	}
 	l.stopped = max(d.stop, now.stop)
-	if last && l.with.Log.tooManyLost() != nil { // no vote follows that could end the run
+	if last && l.with.Log.tooManyLost() != nil { // no further vote can end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
 	// Each world makes at least one iteration before a move.

@@ -14,22 +14,22 @@ import (
 // Places are the ranks of each component's members.
 type Places map[string][]int
 
-// Moves decides when and where the members of a run move. All methods but Due are collective over the world.
+// Moves decides when and where the members of a run move. Every rank must call each method except Due.
 type Moves interface {
-	// Due reports on rank 0 whether a move is due. Any goroutine may call it.
+	// Due reports whether a move is due. Any goroutine of rank 0 may call it.
 	Due() bool
 	// Next returns the places of the move that is due. It returns nil if the move is refused or no longer wanted.
 	Next(ctx context.Context) (Places, error)
-	// Accept reports whether the move takes place. received and copied have two numbers of bytes for each rank: those
-	// that it will receive from other ranks, and those that it will copy in its memory. err is an error of this rank.
-	// If Accept refuses the move, the run goes on without a move.
+	// Accept reports whether the move takes place. For each rank, received has the number of bytes that it will receive
+	// from other ranks, and copied has the number that it will copy in its memory. err is an error of this rank. If
+	// Accept refuses the move, the run goes on without a move.
 	Accept(ctx context.Context, received, copied []float64, err error) (bool, error)
 }
 
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
-	// Settle completes the messages between members that are in flight after Quiesce. Every rank must call it.
+	// Settle completes the messages that are still in flight after Quiesce. Every rank must call it.
 	Settle(context.Context) error
 	// Components returns the components whose workers can go on. The result must be the same on all ranks.
 	Components() []string
@@ -39,8 +39,7 @@ type Mover interface {
 	Moved()
 }
 
-// A Member is a worker that can go on in another world. In the new world a new worker replaces it, on the same rank or
-// another.
+// A Member is a worker that can go on in another world. In the new world a new worker replaces it, on any rank.
 type Member interface {
 	Member() *spmd.Member
 	// Part returns what a new worker on the same rank takes over by calling loop.Part. It may return nil. A part may
@@ -70,8 +69,8 @@ type departure struct {
 	state tensor.Dict // see Member.Pack; empty if there is a part
 }
 
-// move moves the members to other ranks, if Moves.Next returns places and Moves.Accept accepts them. Then moved is
-// true, and the program must return spmd.Again.
+// move moves the members to other ranks. If moved is true, the program must return spmd.Again. moved is false if
+// Moves.Next returns no places, or Moves.Accept refuses them.
 func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	mover, ok := l.leader.(Mover)
 	if !ok {
@@ -111,8 +110,8 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 }
 
 // pack returns the members of this rank, with their new ranks from places. It packs the states of members without a
-// part. The first half of bytes has the number of bytes that this rank will send to each rank. The second half has, at
-// the index of this rank, the number of bytes that it will copy.
+// part. The first half of bytes has the number of bytes that this rank will send to each rank. In the second half, the
+// element of this rank has the number of bytes that it will copy.
 func (l *Loop) pack(mover Mover, places Places) (all []departure, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {

@@ -27,11 +27,11 @@ type Plan interface {
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// BelowAdapters reports whether the file of weights runner.ckpt_path has base weights of adapters, which are not
-	// trained.
+	// BelowAdapters reports whether the file at path (runner.ckpt_path) has the base weights of adapters. Base weights
+	// are not trained.
 	BelowAdapters(path string) bool
-	// Fits returns an error unless model lists the tensors of this job's model, and trainer belongs to this job's data.
-	// trainer has the small tensors of a trainer's state. It is empty if only weights are loaded.
+	// Fits returns an error if a state belongs to another job. model lists the tensors of the state's model. trainer
+	// has the small tensors of the trainer's state. trainer is empty if only weights are loaded.
 	Fits(model []tensor.Field, trainer tensor.Dict) error
 	// NewRecorder returns the recorder of a run with this start state. It is called on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
@@ -43,10 +43,10 @@ type Recorder interface {
 	Begin(*metrics.State)
 	// Add adds the report of one rank.
 	Add(l *Logbook, r *Report) error
-	// Added is called after the calls of Add for all reports of an iteration.
+	// Added is called after Add was called for all reports of an iteration.
 	Added(*metrics.State)
-	// Line sets the metrics of the next line that are not in the reports. It returns the name of the metric for work
-	// per second, and the amount of work since the last line.
+	// Line is called before each line, and sets the metrics that are not in the reports. It returns the name of the
+	// metric for work per second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
 	// Timed reports whether the time of a phase is written as a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool

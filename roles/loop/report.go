@@ -11,10 +11,10 @@ import (
 type Report struct {
 	Times    []float64 // seconds of each Phase
 	Episodes []float64 // episodes that ended on this rank, as rows of env.AppendRows
-	Evals    []float64 // episodes of evaluations, in the same form
-	Names    []string  // names of metrics that all actors agree on; only actor 0 reports them
+	Evals    []float64 // episodes of evaluations, in the form of Episodes
+	Names    []string  // names of metrics with equal values on all actors; only actor 0 reports them
 	Values   []float64 // the values of Names
-	Rollouts int64     // number of rollouts per environment that training has received in the whole run
+	Rollouts int64     // rollouts that training has received in the whole run, per environment
 
 	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
 	Engine    []float64 // use of this rank's engines; the task defines the order

@@ -48,7 +48,7 @@ type Requests struct {
 // Watch starts to listen to signals:
 //
 //   - USR1 stops with a checkpoint and asks for a requeue.
-//   - INT and TERM stop the run; a second signal ends the process at once. The same signal within a second counts
+//   - INT and TERM stop the run; a second signal ends the process at once. The same signal within 1 s counts
 //     once, because timeout(1) sends it both to the process and to its group, and a launcher may forward it.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
@@ -88,7 +88,7 @@ func (r *Requests) listen() {
 	}
 }
 
-// interrupt handles a signal with this exit code. After an earlier signal it may end the process at once.
+// interrupt handles a signal with this exit code. A second signal can end the process at once: see urgency.
 func (r *Requests) interrupt(code int) {
 	if r.urgent.add(code, time.Now()) {
 		r.mu.Lock() // until the process ends, so that no hook is removed
@@ -103,7 +103,7 @@ func (r *Requests) interrupt(code int) {
 	r.signal()
 }
 
-// An urgency decides which signal ends the process at once. HUP counts as TERM, because a login session that ends may
+// An urgency decides which signal ends the process at once. HUP counts as TERM, because a login session that ends can
 // send both.
 type urgency struct {
 	code  int // exit code for the first signal; 0 before the first signal

@@ -18,14 +18,14 @@ import (
 const (
 	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // the algorithm's other state: optimiser, counters, statistics
-	// Weights of the next rollout. The file exists only if they are older than the model.
+	// Weights of the next rollout. The file exists only if these weights are older than the model.
 	rolloutFile = "rollout.safetensors"
 	// States of environments, last observations, sums of running episodes; all tensors [N, ...].
 	envFile = "env.safetensors"
 )
 
 // A Saver saves checkpoints. It gathers the state of a run on rank 0, which writes the files. It also distributes a
-// checkpoint to all ranks. All its methods are collective over the world.
+// checkpoint to all ranks. All ranks must call its methods, in the same order.
 type Saver struct {
 	group  *collectives.Group
 	Store  *checkpoint.Store // on rank 0
@@ -86,7 +86,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	return s.write(r, files...)
 }
 
-// write writes a checkpoint that consists of files, on rank 0.
+// write writes a checkpoint with these files. Only rank 0 calls it.
 func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, state StartState) error {
 		Envs: shares[3].Dict})
 }
 
-// A start lists the files of a start state that ranks load in parts.
+// A start lists the files of a start state. Ranks load these files in parts.
 type start struct {
 	Step    int64
 	Sources []member.Source // empty if nothing is loaded
@@ -181,7 +181,7 @@ func readTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) 
 	return d, err
 }
 
-// partsOf returns the file name of a checkpoint. It has the tensors that c has collected under the name file.
+// partsOf returns a checkpoint file with tensors of c. file is member.ModelPart or member.TrainerPart.
 func partsOf(c *member.Collection, name, file string) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return c.Write(w, file) }}
 }
@@ -191,7 +191,7 @@ func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }
 
-// Broadcast returns, on every rank, the bytes that rank root passes as b.
+// Broadcast sends b from rank root to all ranks, and returns it on every rank.
 func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
 	size := make([]byte, 8)
 	binary.LittleEndian.PutUint64(size, uint64(len(b)))

@@ -31,7 +31,7 @@ type StartState struct {
 // smallBytes is the maximum size of a tensor in StartState.trainer, which has hashes and counters.
 const smallBytes = 4 << 10
 
-// Rollouts returns the number of rollouts per environment that the actors have trained on.
+// Rollouts returns how many rollouts of each environment the actors have received.
 func (b StartState) Rollouts() int64 { return member.State{Trainer: b.trainer}.Rollouts(b.Step) }
 
 // load reads the whole state.
@@ -49,8 +49,8 @@ func (b StartState) load() (st member.State, err error) {
 	return st, err
 }
 
-// open opens the file of the model and, for a checkpoint, the file of the trainer's state. It returns no files if there
-// is nothing to load. The caller must close the files, also after an error.
+// open opens the file of the model. For a checkpoint it also opens the file of the trainer's state. It returns no files
+// if there is nothing to load. The caller must close the files, also after an error.
 func (b StartState) open() (files []*job.TensorFile, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
@@ -131,7 +131,7 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 }
 
 // rescheduled returns a warning if the lengths of two runs differ, and a schedule depends on the length. The warning
-// explains how to keep the old schedule. Without a difference, or without an old configuration, rescheduled returns "".
+// explains how to keep the old schedule. If there is nothing to warn of, or then is nil, rescheduled returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -183,7 +183,7 @@ func (b StartState) check(p Plan) (StartState, error) {
 	return b, nil
 }
 
-// Latest returns the path of the newest checkpoint in the run's folder. The checkpoint may not exist.
+// Latest returns the path of the newest checkpoint in the run's folder. It does not check that the checkpoint exists.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
 // FindModel opens the model of the checkpoint in dir, and returns the path of the checkpoint or file. If dir is "",

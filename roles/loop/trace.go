@@ -39,7 +39,8 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops has, for each operation, its name in a trace and the cause of its waits. A cause in siteCauses takes precedence.
+// ops has the name of each operation in a trace, and the cause of the operation's waits. A cause in siteCauses takes
+// precedence.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
 	cause trace.Cause

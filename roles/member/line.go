@@ -21,7 +21,7 @@ const Layers = "layers"
 
 // A Line connects a member with the other members on an axis. Its sums always add along a binary tree over the line, so
 // their results are bit-identical in any layout of the members. comm.reduce and comm.table have no effect on these
-// sums. The methods use the context of NewLine. Only the worker's goroutine may use the lines of its member.
+// sums. The methods use the context of NewLine. Only the goroutine of the member's worker may use them.
 type Line struct {
 	ctx   context.Context
 	group *collectives.Group
@@ -35,7 +35,7 @@ func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Lin
 	return &Line{ctx, group}, err
 }
 
-// LineGroup returns the group that connects m with the other members on an axis, for a purpose.
+// LineGroup returns the group that connects m with the other members on an axis. purpose names the communicators.
 func LineGroup(m *spmd.Member, axis, purpose string, o collectives.Options) (*collectives.Group, error) {
 	group, err := collectives.New(m.World(), m.AxisComm(axis, purpose), o)
 	if err == nil {

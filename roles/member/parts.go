@@ -31,8 +31,8 @@ func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 		Blocks: []nn.Block{s.Block(whole).Times(t.DType().Size())}}
 }
 
-// PartsOf returns a Part for every parameter and buffer of network, in its order. network declares the whole network,
-// and p holds the member's part of it. A tensor that p lacks has a Part without memory. The names begin with prefix.
+// PartsOf returns a Part for every parameter and buffer of network, in order. network declares the whole network, and p
+// holds the member's part of it. A tensor that p lacks has a Part without memory. The names begin with prefix.
 func PartsOf(file, prefix string, p, network *nn.Params[float32]) (parts []Part) {
 	mine, index := p.Layout(), map[string]int{}
 	for i, f := range mine.Fields() {

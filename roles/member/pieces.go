@@ -54,7 +54,7 @@ type holder struct {
 
 // Collect calls write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send pieces of their
 // parts, so the memory of parts must not change. Ranks with parts return after write has returned on rank 0, even if
-// write has failed. Every member of g must call it. comm is a communicator of the same members.
+// write has failed. Every member of g must call Collect. comm connects the members of g.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)
@@ -136,8 +136,8 @@ func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error 
 	return nil
 }
 
-// Write writes the tensors of a file to w, in the format safetensors. The bytes are the same for any division of the
-// tensors among ranks. The gaps of flat tensors, which no rank holds, are 0.
+// Write writes the tensors of a file to w, in the format safetensors. The bytes do not depend on the division of the
+// tensors among ranks. Elements that no rank holds (the gaps of flat tensors) are 0.
 func (c *Collection) Write(w io.Writer, file string) error {
 	tensors := c.files[file]
 	fields := make([]tensor.Field, len(tensors))
@@ -217,7 +217,7 @@ func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
 // An order asks a rank for the bytes that one of its parts has in [lo, hi) of the whole tensor.
 type order struct{ part, lo, hi int }
 
-// noPart is the part of the last order, after which a rank sends no more pieces.
+// noPart is the part of the last order to a rank. The rank then sends no more pieces.
 const noPart = -1
 
 const (
@@ -234,8 +234,8 @@ func (c *Collection) order(rank int, o order) error {
 	return send(c.ctx, c.comm, b, rank, orderTag)
 }
 
-// serve sends the pieces of parts that rank 0 orders. It sends copies, so that rank 0 does not map the shared memory of
-// the parts.
+// serve sends the pieces that rank 0 orders. It sends copies, so that rank 0 does not map the shared memory of the
+// parts.
 func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 	b := make([]byte, orderBytes)
 	var buf []byte

@@ -20,7 +20,7 @@ const Gradients = "gradients"
 // sum gradients and compare parameters.
 type Replicas struct {
 	*collectives.Reducer
-	Iterations int64 // calls of Trained; the same on all replicas
+	Iterations int64 // number of calls of Trained; equal on all replicas
 
 	of         string // name of the component
 	group      *collectives.Group
@@ -65,8 +65,8 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return nil
 }
 
-// Across returns m's end of the communicator of its replicas for a purpose. In a mesh the communicator connects the
-// members on the axis Data. Otherwise it connects all members of the component.
+// Across returns m's end of the replicas' communicator for a purpose. In a mesh the communicator connects the members
+// on the axis Data. Otherwise it connects all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(Data, purpose)
@@ -99,9 +99,9 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst waits if err is an algo.DivergedError. All members get this error, and the waits let one of them report
-// it first. Member 0 does not wait if it has the diverged tensor. Other members with this tensor wait 3 s, and members
-// without it wait 5 s.
+// YieldToFirst waits if err is an algo.DivergedError. All members get this error. The waits let one member report it
+// before the others. Member 0 does not wait if it has the diverged tensor. Other members with this tensor wait 3 s, and
+// members without it wait 5 s.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	diverged := (*algo.DivergedError)(nil)
 	if !errors.As(err, &diverged) || m.Index() == 0 && !diverged.Elsewhere {

@@ -18,14 +18,14 @@ type Stage struct {
 	*Line
 	comm    spmd.Comm
 	alloc   func(n int) ([]byte, error)
-	members []int     // the index in the component of each stage's member
+	members []int     // for each stage, the index of its member in the component
 	sent    []message // the last message to each stage
 	coming  [1]spmd.Request
 	room    spmd.Span // records waits for the receipt of an earlier message
 	receive spmd.Span
 }
 
-// A message is a sent message, which may not have arrived yet. The sender owns its memory.
+// A message has been sent. Perhaps it has not arrived yet. The sender owns its memory.
 type message struct {
 	mem  []byte
 	reqs [1]spmd.Request
@@ -73,7 +73,7 @@ func (s *Stage) send(to int, b []byte) error {
 		return err
 	}
 	m := &s.sent[to]
-	if len(m.mem) < len(b) { // memory of a world is never freed, so it grows in large steps
+	if len(m.mem) < len(b) { // a world never frees memory, so m.mem grows in large steps
 		mem, err := s.alloc(max(len(b), 2*len(m.mem)))
 		if err != nil {
 			return err

@@ -17,12 +17,12 @@ type Share struct {
 	Dict   tensor.Dict // the part itself
 }
 
-// TakenRollouts is the name of a tensor in the trainer's state. It counts the rollouts of each environment that the
+// TakenRollouts is the name of a tensor in the trainer's state. It counts how many rollouts of each environment the
 // actors of an asynchronous run have received.
 const TakenRollouts = "rollouts"
 
-// Rollouts returns the number of rollouts of each environment that the actors have received. If the state does not
-// count them, each iteration had one rollout. Then the result is step, the number of iterations.
+// Rollouts returns how many rollouts of each environment the actors have received. If the state has no such count, the
+// result is step, because each iteration had one rollout.
 func (st State) Rollouts(step int64) int64 {
 	if t, ok := st.Trainer.Get(TakenRollouts); ok {
 		return t.I64()[0]

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Send sends the tensors of d, without a copy, to a rank of comm that calls Receive. When Send has returned, the caller
-// may change d.
+// Send sends the tensors of d to a rank of comm, without a copy. That rank must call Receive. When Send has returned,
+// the caller may change d.
 func Send(ctx context.Context, comm spmd.Comm, d tensor.Dict, to int) error {
 	about, err := json.Marshal(job.Fields(d))
 	if err != nil {

@@ -35,7 +35,7 @@ func (c *choice) answer(m *Machine, p *Profile) rolloutRun {
 type pass struct {
 	*group
 	op   string
-	rows float64 // of all replicas
+	rows float64 // number of rows, over all replicas
 	who  string
 }
 

@@ -17,7 +17,7 @@ type choice struct {
 	stages                    int
 	steps                     meeting // of env and rollout workers
 	trips                     level   // the largest distance of a rollout worker from its actors
-	detours                   level   // the largest distance of an inference worker from its peers, if there are any
+	detours                   level   // the largest distance of an inference worker from its peers; 0 if there is none
 }
 
 // newChoice returns the choice for a layout.
@@ -87,7 +87,7 @@ func (c *choice) parts() int {
 	return n
 }
 
-// apart reports whether workers of env and rollout exchange messages.
+// apart reports whether env workers and rollout workers exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
 // used returns the bits of the ranks 64·i to 64·i + 63. A bit is set if its rank has a member.
@@ -159,8 +159,8 @@ func (c *choice) excess(m *Machine, w *Work) int64 {
 // rounds returns the number of communication rounds of a tree over n nodes.
 func rounds(n int) float64 { return math.Ceil(math.Log2(float64(max(1, n)))) }
 
-// weights returns the average seconds per iteration in which readers get the actors' weights, and a description of the
-// transfer.
+// weights returns the average time of the transfer of weights from actors to readers, in seconds per iteration. how
+// describes the transfer.
 func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	if c.rollout == nil {
 		return 0, "no reader"
@@ -228,8 +228,8 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 type training struct {
 	*group
 	op      string
-	bytes   float64 // of the gradient
-	gathers int     // per iteration
+	bytes   float64 // size of the gradient
+	gathers int     // number of gathers in an iteration
 	who     string
 }
 

@@ -14,7 +14,7 @@ type Trial struct {
 	Spent Spent `json:"-"`
 }
 
-// callsAtMost is the maximum overhead of calls and messages in a phase, in seconds, that Correct assumes. Correct
+// callsAtMost is the maximum overhead of calls and messages that Correct assumes in a phase, in seconds. Correct
 // attributes further time to the work of the phase.
 const callsAtMost = 500e-6
 
@@ -91,7 +91,7 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	}
 	for _, f := range made.Phases {
 		took := phases[f.Name]
-		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // with Async, only the actors' wait for rollouts
+		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // with Async, took is only a wait for rollouts
 			continue
 		}
 		work := f.Seconds - q.Real.Calls[f.Name]
@@ -113,9 +113,9 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	return &q
 }
 
-// withoutWaits returns the phases of t, cut so that they add up to t.Step. Each phase of t is the time of its slowest
-// rank. A rank with early rollouts waits for the other ranks in a later phase, so t counts this wait twice.
-// withoutWaits subtracts it from the later phases.
+// withoutWaits returns the times of the phases of t, reduced so that their sum is t.Step. Each phase of t is the time
+// of its slowest rank. A rank with early rollouts waits for the other ranks in a later phase, so t counts this wait
+// twice. withoutWaits subtracts the wait from the later phases.
 func (t *Trial) withoutWaits() map[string]float64 {
 	phases := maps.Clone(t.Phases)
 	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step

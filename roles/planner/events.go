@@ -34,7 +34,7 @@ type body interface{ next() action }
 type action struct {
 	kind  kind
 	busy  float64 // compute: core seconds
-	wait  float64 // compute: seconds of waiting after that, without a core
+	wait  float64 // compute: seconds of waiting after the core seconds, without a core
 	queue int     // put and get: the number of the queue
 	delay float64 // put: seconds until the item arrives
 	tag   int     // put: selects the answer of a server
@@ -57,7 +57,7 @@ type cores struct {
 	slow   func(k int) float64 // factor by which k concurrent computations are slower than one
 	done   float64             // core seconds that one computation would have received since the run began
 	at     float64             // the time at which done was updated
-	active []job               // the present computations: a heap by end
+	active []job               // the present computations, as a heap ordered by end
 	stamp  int                 // the stamp of this node's latest event; older events do not count
 }
 
@@ -70,7 +70,7 @@ type job struct {
 // A queue has bounded room for items.
 type queue struct {
 	items  int
-	room   int    // items that may still be put
+	room   int    // number of further items for which there is room
 	getter int    // process that waits for an item; -1 if there is none
 	putter int    // process that waits for room; -1 if there is none
 	waits  action // the action of the putter
@@ -112,7 +112,7 @@ func (a *agenda) Pop() any {
 // A sharing divides the time of a rank evenly among its members that compute or wait in a computation.
 type sharing struct {
 	present Spent   // numbers of members, by operation
-	spent   Spent   // until the last change
+	spent   Spent   // working seconds until the last change
 	since   float64 // the time of the last change
 }
 
@@ -184,7 +184,7 @@ func (e *engine) run(limit int) float64 {
 	return e.now
 }
 
-// inbox adds a queue with room for n items that keeps their tags, and returns its number.
+// inbox adds a queue that keeps the tags of its items. n and the result are as in engine.queue.
 func (e *engine) inbox(n int) int {
 	index := e.queue(n)
 	e.queues[index].tags = []int{}
@@ -281,7 +281,7 @@ func (e *engine) plan(node int) {
 	}
 }
 
-// finish ends the computation that is due first on a node, and resumes its process after its wait.
+// finish ends the computation that is due first on a node. Its process resumes after process.waits seconds.
 func (e *engine) finish(node int) {
 	n := &e.nodes[node]
 	e.progress(n)

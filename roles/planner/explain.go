@@ -14,7 +14,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	w := f.Winner()
 	how := "ran in virtual time"
 	if p.Work.Envs == 0 {
-		how = "were compared" // by the same closed form
+		how = "were compared" // only by the closed form
 	}
 	fmt.Fprintf(out, "%d layouts fit this job; the %d most promising %s\n\n", f.Looked, f.Ran, how)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -54,7 +54,7 @@ func Read(path string) (*Machine, *Profile, error) {
 
 // An Identity names the build, the host and the job of a measurement.
 type Identity struct {
-	Build string // of the program
+	Build string // build of the program
 	Host  string
 	Job   string // hash of the configuration: see Profile.Job
 }

@@ -57,7 +57,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	return slices.DeleteFunc(extended, func(c choice) bool { return !s.Idle && c.idle() > 0 })
 }
 
-// place appends to list the choices that extend c by the components in names, in all placements that the space allows.
+// place extends c by the components in names, in all placements that the space allows. It appends the results to list.
 func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
 		if c.detour(); s.runs(&c) {

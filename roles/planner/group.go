@@ -4,7 +4,7 @@ package planner
 type group struct {
 	ranks   []int
 	mesh    Mesh
-	threads int      // of a member; 0 means 1
+	threads int      // threads of a member; 0 means 1
 	inside  level    // the largest distance within a replica
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
@@ -81,14 +81,14 @@ func distance(a, b int, nodes []int) level {
 	return twoNodes
 }
 
-// A meeting describes the pairs of members, from two groups, that exchange data. Two such members are peers.
+// A meeting describes which members of two groups exchange data. Such members are peers.
 type meeting struct {
 	inline bool  // each member of the first group has one peer, on its own rank
 	worst  level // the largest distance between two peers
 }
 
-// meet returns the meeting of a and b. Both groups divide the same rows, such as environments, evenly and in order.
-// Members with common rows are peers. For steps of environments, a is the group of env workers.
+// meet returns the meeting of a and b. Each group divides the rows (for example environments) evenly among its members,
+// in order. Members with common rows are peers. For steps of environments, a is the group of env workers.
 func meet(a, b *group, nodes []int) meeting {
 	m := meeting{inline: true}
 	for i, j := 0, 0; i < len(a.ranks) && j < len(b.ranks); {

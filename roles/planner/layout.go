@@ -23,8 +23,8 @@ type Layout struct {
 	Stages int `json:"stages"`
 	// Meshes has the mesh of each component that shards a model.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
-	// Threads has the number of threads of an actor, and of a rollout worker, in a job with a language model. Inference
-	// and critic workers have as many threads as an actor.
+	// Threads has the numbers of threads of each actor and each rollout worker, in a job with a language model.
+	// Inference and critic workers have as many threads as an actor.
 	Threads map[string]int `json:"threads,omitempty"`
 }
 
@@ -89,7 +89,7 @@ func (l *Layout) Place(component string, ranks []int) {
 	}
 }
 
-// Moves has, for each component, the number of members whose ranks differ between two layouts.
+// Moves counts the members of each component that have different ranks in two layouts.
 type Moves map[string]int
 
 // All returns the sum over all components.

@@ -7,9 +7,9 @@ import (
 
 // A Machine is a set of equal nodes, and the links between their ranks.
 type Machine struct {
-	Build string `json:"build"` // of the program that measured; "" fits every build
-	Host  string `json:"host"`  // where it was measured; "" for a machine that a user describes
-	Cores int    `json:"cores"` // of a node
+	Build string `json:"build"` // build of the program that measured; "" fits every build
+	Host  string `json:"host"`  // host that was measured; "" for a machine that a user describes
+	Cores int    `json:"cores"` // cores of a node
 	Nodes int    `json:"nodes"`
 	// Memory is the number of bytes that the ranks of a node may use. It is 0 if the number is unknown; then every
 	// layout fits.

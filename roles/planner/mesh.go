@@ -63,8 +63,8 @@ type Model struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part has the memory of the largest member of each component, in bytes, if replicas shard the model by Mesh. The
-// memory is 0 for components that the job lacks.
+// A Part describes replicas that shard the model by Mesh. Actor, Inference and Critic are the memory of the largest
+// member of a component, in bytes. The memory is 0 for components that the job lacks.
 type Part struct {
 	Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
@@ -136,7 +136,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 
-// divided returns the fraction of a call of op that each member computes if every layer is sharded over n members.
+// divided returns the fraction of the work of op that each member does if every layer is sharded over n members.
 func (p *Profile) divided(op string, n int) float64 {
 	if f := amdahl(p.Halves, op, n); f > 0 {
 		return 1 / f

@@ -16,7 +16,7 @@ const (
 // A Prediction has the predicted time and memory of an iteration with one layout.
 type Prediction struct {
 	Layout  Layout  `json:"layout"`
-	Seconds float64 `json:"seconds"` // of an iteration
+	Seconds float64 `json:"seconds"` // time of an iteration
 	Phases  []Phase `json:"phases"`  // in order
 	// Memory is the memory of the fullest node, in bytes. Node is the number of this node.
 	Memory int64 `json:"memory"`
@@ -27,8 +27,9 @@ type Prediction struct {
 	Spent Spent `json:"-"`
 }
 
-// Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work.
-// Workers of a rank that work at the same time share this time. Waits for a core or for other ranks do not count.
+// Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work. If
+// several workers of a rank work at the same time, this time is divided among them. Waits for a core or for other ranks
+// do not count.
 type Spent struct {
 	Step  float64 // env workers step environments
 	Infer float64 // rollout workers choose actions

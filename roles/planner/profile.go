@@ -37,10 +37,10 @@ type Asked struct {
 
 // A Profile has the costs of one job's operations on one machine.
 type Profile struct {
-	Build string `json:"build"` // of the program that measured
+	Build string `json:"build"` // build of the program that measured
 	Host  string `json:"host"`
 	Job   string `json:"job"`  // hash of the configuration without placement, length and output
-	Name  string `json:"name"` // of the job, for people
+	Name  string `json:"name"` // name of the job, for people
 	Work  Work   `json:"work"`
 	Costs []Cost `json:"costs"`
 	// Crowd has the slow-downs of operations while 2 or more cores of a node compute, in ascending order of cores.
@@ -61,8 +61,7 @@ type Real struct {
 	Scale map[string]float64 `json:"scale,omitempty"`
 	// Apart replaces Scale for rollouts in which env and rollout workers exchange messages. If it is 0, Scale is used.
 	Apart float64 `json:"apart,omitempty"`
-	// Hop is the additional time of each message of a step, in seconds, compared with a message between two idle
-	// workers.
+	// Hop is the time in seconds that a message of a step takes in addition to a message between two idle workers.
 	Hop float64 `json:"hop"`
 	// Rest is the time of an iteration outside its phases, in seconds: votes, reports, metrics.
 	Rest float64 `json:"rest"`
@@ -88,7 +87,7 @@ type Crowd struct {
 	Factor float64 `json:"factor"`
 }
 
-// A Took has the time of a call in seconds. Busy counts the core seconds in it.
+// A Took has the time of a call in seconds. Busy is the core seconds of the call.
 type Took struct{ Seconds, Busy float64 }
 
 // Time returns the time of a call of op with this many rows on an idle node. It interpolates between measured sizes.

@@ -16,7 +16,7 @@ type program struct {
 type section struct {
 	actions []action
 	times   int
-	whole   bool // the section has only computations without waits, which are merged into one
+	whole   bool // all actions are computations without waits; they are merged into one
 }
 
 // next returns the next action, with a drawn duration.

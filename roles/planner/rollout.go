@@ -13,7 +13,7 @@ type Options struct {
 	// equal size take equal times. Seed is the seed of the draws.
 	Noise bool
 	Seed  uint64
-	// If Whole is true, every part of the world runs. A part is a set of nodes whose members exchange items. Otherwise
+	// A part of the world is a set of nodes whose members exchange items. If Whole is true, every part runs. Otherwise
 	// only one of several equal parts runs.
 	Whole bool
 	// Steps is the maximum number of steps of an epoch that run. The time of a longer epoch is extrapolated from the
@@ -226,7 +226,7 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 			continue
 		}
 		link := s.m.between(s.l.Env[r.Env], s.l.Rollout[r.Rollout], s.l.Nodes)
-		obs, act := e.queue(2), e.queue(2) // a channel has room for one item, and another may be in transit
+		obs, act := e.queue(2), e.queue(2) // a channel has room for one item, and a second item can be in transit
 		key := [2]int{r.Env, r.Stage}
 		if stages[key] == nil {
 			stages[key] = &stage{}
@@ -262,8 +262,8 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 	return envs, rollouts, rewards
 }
 
-// ask adds a route to its reward worker. It returns the actions of the rollout worker that request the rewards of a
-// step, and the actions that wait for them. Without reward workers it returns nil.
+// ask adds a route to its reward worker. It returns two lists of actions for the rollout worker: ask requests the
+// rewards of a step, and rewarded waits for them. Without reward workers both lists are nil.
 func (s *scene) ask(e *engine, rewards map[int]*server, r Route) (ask, rewarded []action) {
 	w := s.reward(r)
 	if w < 0 {

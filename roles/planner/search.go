@@ -24,11 +24,12 @@ type Found struct {
 // Winner returns the chosen layout.
 func (f *Found) Winner() *Prediction { return &f.Best[0] }
 
-// shown is the number of layouts in Found.Best. If members move, Found.Best has all layouts that ran in virtual time.
+// shown is the number of layouts in Found.Best. If Space.Move is true, Found.Best has all layouts that ran in virtual
+// time.
 const shown = 5
 
-// runEvents is the number of events in virtual time after which a Search starts no further run. It limits the time of a
-// Search in a large world.
+// runEvents limits the time of a Search in a large world. After this many events, a Search starts no further run in
+// virtual time.
 const runEvents = 400_000
 
 // ErrNone is the error of a Search if no layout of the space fits the job.
@@ -140,7 +141,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 	byParts(f.Best, simpler)
 }
 
-// SteadyFor returns the options Steady, with fewer steps if l has many members.
+// SteadyFor returns the options of Steady, with fewer steps if l has many members.
 func SteadyFor(l *Layout) Options {
 	o := Steady()
 	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
@@ -149,7 +150,7 @@ func SteadyFor(l *Layout) Options {
 	return o
 }
 
-// prediction returns the prediction of l. It takes it from f.Best if l is there.
+// prediction returns the prediction of l, from f.Best if it has l.
 func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
@@ -160,7 +161,7 @@ func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
 	return &x
 }
 
-// byParts moves the simplest of the layouts within Tie of the best time to the front of list.
+// byParts moves the simplest layout to the front of list. Only layouts whose time is within Tie of the best time count.
 func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 	win := 0
 	for i := range list {
@@ -207,7 +208,7 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// A Sensitivity is the smallest error in an entry of the profile or the machine that changes the winner.
+// A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
 type Sensitivity struct {
 	Entry  string  `json:"entry"`
 	Factor float64 `json:"factor"` // multiplies the entry; 0 if no factor from 1/4 to 4 changes the winner

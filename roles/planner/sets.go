@@ -3,8 +3,8 @@ package planner
 import "slices"
 
 // sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf, these
-// include the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are the first or last
-// ranks of each node, s.Groups and, if s.Move is true, the present ranks of each component.
+// include the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are s.Groups, and the
+// first or last ranks of each node. If s.Move is true, there are also the present ranks of each component.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
@@ -81,7 +81,7 @@ func span(lo, hi int) []int {
 	return ranks
 }
 
-// actorSets returns the placements of the actors that a search tries. The number of actors is fixed.
+// actorSets returns the placements that a search tries for the actors. The number of actors is fixed.
 func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
@@ -103,10 +103,10 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	return list
 }
 
-// memberSets returns the placements of a component that a search tries. A fixed component has one placement. Otherwise
-// each rank of a set has one member or, in sets of at most 8 ranks, also two members. All replicas are complete. If
-// s.Move is true, the number of members does not change: see moves. If the job lacks the component, the only placement
-// is nil.
+// memberSets returns the placements that a search tries for a component. A fixed component has one placement. Otherwise
+// each rank of a set has one member. For sets of at most 8 ranks, a search also tries two members on each rank. All
+// replicas are complete. If s.Move is true, the number of members does not change: see moves. If the job lacks the
+// component, the only placement is nil.
 func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
@@ -128,7 +128,7 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 	return list
 }
 
-// moves returns the placements of the n members of a component that a search tries: the present ranks, and the
+// moves returns the placements that a search tries for the n members of a component: the present ranks, and the
 // distributions of n members over each set.
 func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	now := s.Present.Ranks(component)

@@ -21,13 +21,13 @@ type Space struct {
 	// Threads has the fixed numbers of threads of actors and rollout workers. If a component has no entry, a search
 	// chooses the number.
 	Threads map[string]int
-	// Runs reports whether a job that is configured with l runs its members on exactly these ranks. If Runs is nil,
+	// Runs reports whether a job that is configured with l runs its members on exactly the ranks of l. If Runs is nil,
 	// every job does.
 	Runs func(l *Layout) bool
 	// Groups are other sets of ranks that members may use, such as the ranks of a node group.
 	Groups [][]int
-	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
-	// of these environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. In evaluations, groups of
+	// EvalGroup environments begin in the same state.
 	Eval, EvalGroup int
 	// Stages is the number of stages of all layouts. If it is 0, a search chooses the number.
 	Stages int
@@ -58,8 +58,8 @@ func (s *Space) Allows(l *Layout) bool {
 	return true
 }
 
-// choices returns the layouts of the space that fit the job, without the components of Further. Each occurs once, in a
-// fixed order.
+// choices returns the layouts of the space that fit the job, without the components of Further. Each layout occurs
+// once, in a fixed order.
 func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 	w := &p.Work
 	stages := []int{1, 2, 4}
@@ -103,7 +103,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 	return list
 }
 
-// rollouts returns the placements of rollout workers that a search tries, for each of their meshes.
+// rollouts returns the placements that a search tries for the rollout workers, with each of their meshes.
 func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
 	for _, mesh := range s.meshes(w, "rollout", 1) {
 		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", mesh, sets), mesh)...)
@@ -114,14 +114,14 @@ func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
 // mostMeshes is the maximum number of actor meshes that a search tries.
 const mostMeshes = 5
 
-// actors returns the placements of the actors that a search tries. From more than mostMeshes meshes it selects the
+// actors returns the placements that a search tries for the actors. From more than mostMeshes meshes it selects the
 // configured mesh, the meshes with the fastest updates, and the mesh with the least memory per member.
 func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	w := &p.Work
 	type placed struct {
 		groups  []*group
-		seconds float64 // of the fastest update
-		bytes   int64   // of a member
+		seconds float64 // seconds of the fastest update
+		bytes   int64   // memory of a member
 	}
 	var all []placed
 	for _, mesh := range s.meshes(w, "actor", w.Actors) {
@@ -160,7 +160,7 @@ func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	return list
 }
 
-// groups returns a group for each set of ranks. It is nil for an empty set.
+// groups returns a group for each set of ranks. The group of an empty set is nil.
 func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	for _, ranks := range sets {
 		list = append(list, newGroup(ranks, s.Nodes, mesh))
@@ -175,8 +175,8 @@ func (s *Space) compatible(env, rollout *group) bool {
 		env.disjoint(rollout)
 }
 
-// divides reports whether the environments or prompts of a job, and the environments of its evaluations, can be divided
-// among the members.
+// divides reports whether the members can divide the work of a job: its environments or prompts, and the environments
+// of its evaluations.
 func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 	l := Layout{Stages: stages}
 	if env != nil {
@@ -190,9 +190,9 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether a search tries c, perhaps with other components added. Without fixed components, groups and
-// moves, it tries only one of the layouts that differ only in their ranks: the one that uses rank 0 and, on one node,
-// has no gaps.
+// begins reports whether a search tries c, alone or with further components. Many layouts differ only in their ranks.
+// Without s.Fixed, s.Groups and s.Move, the search tries only those that use rank 0. In a world of one node they must
+// also have no gaps.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1

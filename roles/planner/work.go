@@ -9,7 +9,7 @@ type Work struct {
 	Actors int `json:"actors"`
 
 	// Envs is N, the number of environments. It is 0 if the job has none. Group is the number of environments in a
-	// group, which begin in the same state. No layout splits a group.
+	// group. The environments of a group begin in the same state, and no layout splits a group.
 	Envs  int `json:"envs,omitempty"`
 	Group int `json:"group,omitempty"`
 	// Steps is the number of steps in an epoch. A rollout has Epochs epochs.
@@ -21,7 +21,8 @@ type Work struct {
 	Prompts int     `json:"prompts,omitempty"`
 	Answers int     `json:"answers,omitempty"`
 	Tokens  float64 `json:"tokens,omitempty"`
-	// New is the average number of generated tokens in an answer. Longest is their number in the longest answer.
+	// New is the average number of generated tokens in an answer. Longest is the number of generated tokens in the
+	// longest answer.
 	New     float64 `json:"new,omitempty"`
 	Longest float64 `json:"longest,omitempty"`
 	// LogProbs is true if actors compute log-probs of answers while other answers are generated.

@@ -17,8 +17,8 @@ import (
 // An Asked holds the options of an evaluation.
 type Asked struct {
 	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
-	// first of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights is true; the
-	// newest checkpoint in the run's folder; runner.ckpt_path.
+	// first that exists of runner.resume_dir, the newest checkpoint in the run's folder, and runner.ckpt_path. If
+	// config.Config.EvaluatesWeights is true, runner.ckpt_path comes before the newest checkpoint.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
 	// questions or texts from data.val_data_paths. If it is 0, each environment of env.eval runs env.eval.rollout_epoch
@@ -47,19 +47,19 @@ type Host interface {
 	// Ask queries the specification of the external simulators of cfg, on the first rank of ranks. It returns cfg with
 	// the specification. If the simulators do not answer, Ask returns nil, and rank 0 writes the reason.
 	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
-	// Leave ends the simulators that run in the same MPI job.
+	// Leave ends the simulators that run in this MPI job.
 	Leave(ctx context.Context) error
 }
 
-// Phase shows, on rank 0, the name of the work that begins now.
+// Phase shows the name of the work that begins now. It does so only on rank 0.
 func (e *Evaluation) Phase(name string) {
 	if e.World.Rank() == 0 {
 		e.Progress.Phase(name)
 	}
 }
 
-// GatherRows returns, on rank 0, the rows of all ranks in the order of ranks, as little-endian bytes. It returns nil on
-// other ranks. rows is a slice of fixed-size values: see binary.Append.
+// GatherRows gathers the rows of all ranks on rank 0. It returns them as little-endian bytes, in the order of ranks. On
+// other ranks it returns nil. rows is a slice of fixed-size values: see binary.Append.
 func (e *Evaluation) GatherRows(ctx context.Context, rows any) ([]byte, error) {
 	mine, err := binary.Append(nil, binary.LittleEndian, rows)
 	if err != nil {
@@ -82,7 +82,7 @@ type Results struct {
 	Width     int                   // minimum width of the column of names
 }
 
-// Write writes r to e.Out: a line for each metric, or one JSON object with the same names.
+// Write writes r to e.Out, as a line for each metric or as one JSON object.
 func (e *Evaluation) Write(r *Results) error {
 	if e.JSON {
 		return r.writeJSON(e.Out)

@@ -20,7 +20,7 @@ type Task interface {
 	Placing(cfg *config.Config) Placing
 	// Run is the task's program on every rank: it trains.
 	Run(ctx context.Context, c *loop.Cluster) error
-	// Evaluate evaluates on one rank of a job that does not train.
+	// Evaluate is the program of each rank in a job that only evaluates.
 	Evaluate(ctx context.Context, e *Evaluation) error
 }
 
@@ -36,14 +36,14 @@ type Placing struct {
 	// configuration.
 	Models  []string
 	Divided bool
-	// Threads has the number of threads of each component whose time depends on it.
+	// Threads has the number of threads of each component that is faster with more threads.
 	Threads map[string]int
-	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
-	// of these environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. In evaluations, groups of
+	// EvalGroup environments begin in the same state.
 	Eval, EvalGroup int
 }
 
-// A Draft is an incomplete Plan. A process makes one for each start of a job.
+// A Draft is an incomplete Plan. A process makes a new Draft for each start of a job.
 type Draft interface {
 	// Mistakes returns all mistakes of the configuration in its world, as one error. It starts no programs.
 	Mistakes() error
@@ -59,8 +59,8 @@ type Plan interface {
 	loop.Plan
 	// With returns the plan with the placement of j, which is the same job with another placement.
 	With(j *job.Job) Plan
-	// Open makes the objects that the workers of a rank share, such as models. It may fail on only some ranks. own has
-	// the state that the rank keeps from its previous world.
+	// Open makes the objects that the workers of a rank share, such as models. It can fail on some ranks and succeed on
+	// others. own has the state that the rank keeps from its previous world.
 	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string
@@ -72,7 +72,7 @@ type Plan interface {
 	OwnKeys() []config.OwnKey
 	// MemoryOf estimates the memory that a rank needs.
 	MemoryOf(rank int) job.Footprint
-	// MemoryColumns returns the columns of a table with MemoryOf for each rank.
+	// MemoryColumns returns the columns of a table of all ranks' footprints.
 	MemoryColumns() []job.Column
 	// CheckMemory returns an error if the ranks of a node need more memory than the node has.
 	CheckMemory(nodes []int, node int, have job.Available) error

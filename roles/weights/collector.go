@@ -8,7 +8,7 @@ import (
 )
 
 // A Collector collects a reader's part of the parameters from all actors that have some of it. Only one goroutine at a
-// time may use it.
+// time may use the Collector.
 type Collector struct {
 	sources []source
 	own     []byte // the reader's state; nil if the reader uses the state of its only source
@@ -23,8 +23,8 @@ type source struct {
 }
 
 // Collector returns the collector of m, a member on this rank. The Collector writes new parameters to state, the memory
-// of the member's parameters. If an actor has the same part, the Collector does not use this memory, and Adopt returns
-// another state.
+// of the member's parameters. If an actor has the same part as m, the Collector does not use this memory, and Adopt
+// returns another state.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
 	for _, e := range w.ends {
@@ -43,8 +43,8 @@ func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	return c
 }
 
-// Adopt waits for a version of at least atLeast from all flows, and returns the reader's state with this version. All
-// flows then have the same version. See collectives.WeightsReader.Adopt.
+// Adopt waits until all flows have the same version, and this version is at least atLeast. It returns the reader's
+// state with this version. See collectives.WeightsReader.Adopt.
 func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
 		s := &c.sources[i]

@@ -18,7 +18,7 @@ type member struct {
 type flow struct {
 	part    *part
 	held    *part    // the part that the sources have: the flow's part, or a larger one
-	sources []member // all actors with this larger part
+	sources []member // all actors that have this held part
 	readers []reading
 	sent    []bool // for each field, whether it is sent to places without a source: see hasSource
 	all     bool   // all fields are sent to places without a source
@@ -46,7 +46,7 @@ func (f *flow) add(m member, fields ...int) {
 	f.readers[i].fields = append(f.readers[i].fields, fields...)
 }
 
-// send marks the fields whose slices are not nil. They must be sent to the places that have no source of them.
+// send marks the fields whose slices are not nil. The marked fields are sent to the places without a source of f.
 func (f *flow) send(fields []*nn.Slice) {
 	if f.sent == nil {
 		f.sent = make([]bool, len(fields))
@@ -71,10 +71,10 @@ type need struct {
 	portions []portion
 }
 
-// newFlows returns the flows from actors to readers, which are the same on every rank. If an actor has a reader's part,
+// newFlows returns the flows from actors to readers. Every rank gets the same flows. If an actor has a reader's part,
 // the reader gets this part whole. Otherwise it gets each element of its part from the nearest actor with this element.
-// To a place without a source, a part is sent once, or only the piece that the readers there need. places[r] is the
-// place of rank r: see hasSource.
+// A place without a source gets a part once, or only the piece that its readers need. places[r] is the place of rank r:
+// see hasSource.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {

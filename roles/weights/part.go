@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A part describes the tensors of a network that a member has. Each field is a tensor, or a slice of one.
+// A part describes the tensors that a member has of a network. Each field is a tensor, or a slice of one.
 type part struct {
 	layout *tensor.Layout
 	fields []tensor.Field
@@ -83,7 +83,7 @@ func (p *part) block(field int) nn.Block {
 // An overlap has the blocks of the same tensor in two parts. The parts share the elements that are in both blocks.
 type overlap struct{ from, to nn.Block }
 
-// overlaps returns, for each of these fields of p, the overlap with the field of the same name in q.
+// overlaps returns the overlap of each of these fields of p with the field of q that has its name.
 func overlaps(p *part, fields []int, q *part) (common []overlap) {
 	for _, i := range fields {
 		common = append(common, overlap{p.block(i), q.block(q.find(p.fields[i].Name))})
@@ -91,7 +91,7 @@ func overlaps(p *part, fields []int, q *part) (common []overlap) {
 	return common
 }
 
-// copyOverlaps copies the elements that two parts share from one state to the other.
+// copyOverlaps copies the elements that two parts share, from the state src to the state dst.
 func copyOverlaps(dst, src []byte, common []overlap) {
 	for _, o := range common {
 		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(dst[b:b+n], src[a:a+n]) })

@@ -56,8 +56,8 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the members of components with their parts. cache maps results of Spec.Part to parts, and members
-// adds new entries.
+// members returns the members of components, with their parts. It adds new parts to cache, which maps results of
+// Spec.Part to parts.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	cache map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
@@ -206,7 +206,7 @@ func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsRe
 	return r
 }
 
-// Close ends the weights on this rank. Every rank calls Close after the last Publish.
+// Close ends the transfer of weights on this rank. Every rank calls Close after the last Publish.
 func (w *Weights) Close() {
 	if w == nil {
 		return
@@ -221,7 +221,7 @@ func ReadsInPlace(j *job.Job) bool {
 	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
 }
 
-// wireSpec returns the settings with which f is sent, as configured.
+// wireSpec returns the configured settings for sending f.
 func wireSpec(j *job.Job, f *flow) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
 	s := collectives.WeightsSpec{

@@ -25,7 +25,7 @@ func Host() string {
 }
 
 // Machine measures this machine as one node of a cluster with this many equal nodes. memory is the number of bytes that
-// its ranks may use.
+// the ranks of a node may use.
 func Machine(ctx context.Context, build string, nodes int, memory int64) (*planner.Machine, error) {
 	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: memory,
 		Copy: copyRate(), Network: planner.Usual()}
@@ -65,7 +65,7 @@ func Median(samples []float64) float64 {
 // sizes are the sizes of the items that measure a link, in bytes.
 var sizes = [...]int{64, 256 << 10}
 
-// link measures the link between two workers: one on rank 0, and one on this rank, which may be 0 too.
+// link measures the link between two workers, one on rank 0 and one on the given rank, which can also be 0.
 func link(ctx context.Context, rank int) (planner.Link, error) {
 	var times [len(sizes)]float64
 	err := spmd.Run(ctx, local.New(rank+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {

@@ -13,7 +13,7 @@ type Counter struct {
 	Small     int // sums of a few numbers
 	Gradients int
 	Gathers   int
-	Bytes     int64         // of the last gradient
+	Bytes     int64         // size of the last gradient
 	Backward  time.Duration // sum of the times from Gradient to Wait
 	open      time.Time     // when Gradient was last called
 }

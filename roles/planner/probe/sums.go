@@ -14,8 +14,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// mostSummed is the maximum number of members in a measured sum. Between sums, the members compute in turn for workTime
-// and for half of it.
+// mostSummed is the maximum number of members in a measured sum. Before each sum, half of the members compute for
+// workTime, and the others for half of workTime.
 const mostSummed, workTime = 8, 60 * time.Microsecond
 
 // AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
@@ -163,8 +163,8 @@ func computeFor(d time.Duration) {
 	}
 }
 
-// trimmedMean sorts times, and returns their mean without the longest tenth. In those times other programs used the
-// core. It returns 0 if times is empty.
+// trimmedMean sorts times, and returns their mean without the longest tenth. The longest times often include time of
+// other programs. It returns 0 if times is empty.
 func trimmedMean(times []float64) float64 {
 	slices.Sort(times)
 	if few := times[:len(times)*9/10]; len(few) > 0 {
