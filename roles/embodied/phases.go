@@ -91,7 +91,8 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from rollout n. It reports, on all ranks, whether the actors need another rollout.
+// resample lets the actors choose the parts of rollout n to train on. On all ranks it reports whether the actors need
+// another rollout.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })

@@ -147,14 +147,14 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
-		// Inference and rewards are always busy. The remaining processor time is that of the environments' step.
+		// Inference and rewards are always busy. The rest of the processor time belongs to the environments' step.
 		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds())
 	}
 	return nil
 }
 
-// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. The mean,
-// unlike a median, includes steps that waited for a core.
+// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. A median
+// would leave out steps that waited for a core.
 func playTogether(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls

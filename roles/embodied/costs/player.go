@@ -28,7 +28,8 @@ type player struct {
 	scores      []float32
 }
 
-// newPlayer returns a player with its own policy, in the first environments of the job. rows is their number.
+// newPlayer returns a player with its own policy, in the first environments of the job. rows is the number of
+// environments.
 func newPlayer(p *plan.Plan, rows int) (*player, error) {
 	pol, err := p.NewPolicy(tensor.Heap)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // tryParts makes the environments, the policy and the reward, to check that they fit together and into the memory. It
-// also reads the demonstrations. It skips everything that has mistakes in its own keys.
+// also reads the demonstrations. It skips parts whose keys have mistakes.
 func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
@@ -65,8 +65,8 @@ func (d *Draft) fitObservations() bool {
 	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
 }
 
-// usable reports whether an environment of a section can be made, because the keys of the section have no mistakes. It
-// ignores mistakes in the numbers of environments and steps.
+// usable reports whether the keys of a section have no mistakes, so that an environment can be made. It ignores
+// mistakes in the numbers of environments and steps.
 func (d *Draft) usable(section string) bool {
 	e := &d.Config.Env.Train
 	if section == "env.eval" {

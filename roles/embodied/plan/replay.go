@@ -84,8 +84,8 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy returns the end of the message of err. If the demonstrations are missing, it names the command that writes
-// them. For other errors it is "".
+// demosBy returns the last part of the message of err. For missing demonstrations this part names the command that
+// writes them. For other errors it is "".
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

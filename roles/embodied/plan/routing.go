@@ -6,9 +6,9 @@ package plan
 //
 // Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. On all env
 // workers together, the environments of one stage form a batch, which is divided evenly among the rollout workers.
-// Where the range of an env worker overlaps the range of a rollout worker, a route carries their observations and
-// actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into one or
-// more actor shards.
+// Where the range of an env worker overlaps the range of a rollout worker, a route carries the observations and actions
+// of the shared environments. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is
+// divided into one or more actor shards.
 type Routing struct {
 	Envs   int     // N, the number of environments
 	Stages int     // the number of pipeline stages of each env worker

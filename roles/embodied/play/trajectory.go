@@ -9,11 +9,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels use.
-// chunks is the number of actions in a sample, and logProbs the number of log-probs. rewards is the number of rewards
-// in a sample: chunks if each action has its own reward, else 1. hiddenLen is the length of the hidden state, and
-// latentLen the length of an action's denoising chain. If a length is 0, the trajectory has no such tensor. If mask is
-// set, the trajectory has a mask of the steps to train on.
+// TrajectoryFields returns the tensors of a trajectory of t steps in n environments. chunks is the number of actions in
+// a sample, and logProbs the number of log-probs. rewards is the number of rewards in a sample: chunks if each action
+// has its own reward, else 1. hiddenLen is the length of the hidden state, and latentLen the length of an action's
+// denoising chain. If a length is 0, the trajectory has no such tensor. If mask is set, the trajectory has a mask of
+// the steps to train on.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, latentLen, t, n int,
 	mask bool) []tensor.Field {
 	action := spec.Action
@@ -45,7 +45,7 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, laten
 }
 
 // TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split trajectories
-// into transitions. If status is true, the tensors include the status of each step, such as env.Aborted.
+// into transitions. If status is true, the tensors include the status of each step (for example env.Aborted).
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))
