@@ -16,7 +16,7 @@ import (
 type Exam struct {
 	Engine *engine.Engine
 	Grader *answer.Grader
-	// Respond returns an answer as a response, which rules grade. stopped is false if the answer was cut off.
+	// Respond returns an answer in the form that rules grade. stopped is false if the answer was cut off.
 	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
 	Greedy  engine.Sampling // settings of the one greedy answer to each question
 	Sampled engine.Sampling // settings of sampled answers
@@ -187,7 +187,7 @@ func Intervals(sums []float64) (accuracy, passAt1 [2]float64) {
 }
 
 // interval returns the 95 % interval of the mean share of right answers to a question. counts[c] is the number of
-// questions with c right answers among len(counts)-1.
+// questions with c right answers among len(counts)-1 answers.
 func interval(counts []float64) [2]float64 {
 	n := float64(len(counts) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0
