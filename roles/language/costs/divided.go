@@ -33,8 +33,8 @@ func (soloAxis) Sum64([]float64) error         { return nil }
 func (soloAxis) Gather([]float32, []int) error { return nil }
 
 // divided compares the time of a member that has half of each layer with the time of a member that has the whole model.
-// Both make forward passes over the tokens of an update, and over the tokens of an engine's pass, alone and on all
-// cores. divided also measures the sums of a micro-batch between goroutine ranks.
+// It measures forward passes over the tokens of an update, and over the tokens of an engine's pass. Each pass is
+// measured alone and on all cores. It also measures the sums of a micro-batch between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < numParts {
 		return nil

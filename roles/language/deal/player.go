@@ -27,7 +27,7 @@ type Player struct {
 	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers
 	got     int            // number of answers received from other players
-	told    [3]int         // numbers at the last message to the dealer: of unfinished answers, of tokens, of answers got
+	told    [3]int         // at the last message to the dealer: the values of Unfinished, tokens and got
 	asked   bool           // the player has asked for a prompt, and has not received one yet
 	none    bool           // the dealer has no prompt left
 	over    bool           // the batch has ended

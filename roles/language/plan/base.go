@@ -86,7 +86,8 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// checkSame returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
+// checkSame returns an error if the adapters of a trainer's state have base weights other than b. The state may be
+// empty.
 func (b *BaseWeights) checkSame(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil

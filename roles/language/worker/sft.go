@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers. It has the trained model, or the member's part of it, and
-// the order of the texts.
+// A tuner is the common part of actors and critic workers. It has the member's part of the trained model, and the order
+// of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -44,7 +44,7 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// Replicas returns the connections with the copies of the worker's model.
+// Replicas returns the connections to the copies of the worker's model.
 func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 
 // keptModel returns the model of a worker that stays on its rank in a move.
@@ -158,7 +158,7 @@ func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 // results.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
-// Part returns the worker itself.
+// Part returns the worker itself, or nil in a run that sends patches.
 func (w *SFTWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads.

@@ -12,7 +12,7 @@ import (
 )
 
 // partsToSave returns those of the given parts that this member adds to checkpoints. Replicas are equal, so only the
-// first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
+// first replica adds parts. If replicas shard the optimiser's moments, each replica adds its flat tensors.
 func (t *tuner) partsToSave(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts

@@ -57,7 +57,7 @@ func (t *team) Step(w *engine.Watch) error {
 	return t.Engine.Step(w)
 }
 
-// end makes follow return on the other members.
+// end ends the calls of follow on the other members.
 func (t *team) end() error { return t.sendOrders(0) }
 
 // sendOrders sends the orders since the last pass to the other members. passes is 1 if a pass follows, else 0.
