@@ -66,7 +66,7 @@ type evaluation struct {
 	unit         int    // the number of environments of each rank is a multiple of this number
 	film         string // file of the film
 	unrenderable string // the simulator that cannot be rendered; "" if there is none
-	episodes     int    // number of environments, which is the number of episodes in each epoch
+	episodes     int    // number of environments; each epoch has as many episodes
 	epochs       int    // number of episodes in each environment
 }
 

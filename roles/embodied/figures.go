@@ -42,7 +42,7 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	return on.Write(r)
 }
 
-// setOwn calls setMetric for the metrics of s that only some kinds of environments have.
+// setOwn sets the metrics of s that only some kinds of environments have.
 func setOwn(setMetric func(name string, value float64), spec *env.Spec, s *env.Summary) {
 	if spec.InfoIndex("success") >= 0 {
 		setMetric("success_once", s.SuccessOnce)

@@ -32,7 +32,7 @@ func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
 		(*worker.InferenceWorker).SyncModelFromActor)
 }
 
-// syncModel calls send for all actors and receive for all readers, with the present version of the weights.
+// syncModel calls send on all actors, and receive on all readers. Both get the present version of the weights.
 func syncModel[W any](ctx context.Context, r *EmbodiedRunner, name string,
 	send func(*worker.ActorWorker, context.Context, int64) error, readers *spmd.Group[W],
 	receive func(W, context.Context, int64) error) error {

@@ -81,7 +81,7 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 }
 
 // episodes sets the means over the episodes es, in environments with this spec. The names of the metrics begin with
-// prefix. It returns the mean return, or the previous one if no episode ended.
+// prefix. It returns the mean return, or the previous mean if no episode has ended.
 func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, previous float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)

@@ -21,7 +21,7 @@ type Task struct{}
 
 var _ task.Task = Task{}
 
-// Has reports whether cfg asks for this task. It does if it trains no language model.
+// Has reports whether cfg asks for this task: cfg trains no language model.
 func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
 
 // Draft returns the draft of cfg for a world whose rank r is on node nodes[r].

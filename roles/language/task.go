@@ -93,8 +93,8 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Axes returns the axes of a component whose models are divided among its members, outermost first. It returns nil if
-// every member has a whole model.
+// Axes returns the axes along which the members of a component divide a model, outermost first. It returns nil if every
+// member has a whole model.
 func (p planned) Axes(component string) []spmd.Axis {
 	m := p.Mesh(component)
 	if m.Members() <= 1 {

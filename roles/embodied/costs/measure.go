@@ -76,7 +76,7 @@ func shareOf(envs, groupSize, n int) int {
 }
 
 // rollouts measures steps and inferences. First it measures them alone at three sizes. Then it measures them on all
-// cores at the same time, each with a share of the environments.
+// cores at the same time. Each core has a share of the environments.
 func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	w := &f.Work
 	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
@@ -252,8 +252,8 @@ func (x *learner) close() {
 	}
 }
 
-// warm makes rollouts and updates until updates make optimiser steps: n iterations that fill the replay buffer, and two
-// more. It stops early after the time d.
+// warm makes n iterations to fill the replay buffer, and two more with optimiser steps. It stops early after the time
+// d.
 func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series

@@ -28,7 +28,7 @@ func (d *Draft) tryParts() {
 }
 
 // probe makes one environment of training and one of evaluations to get their specs. It reports whether the policy's
-// spec is known: the spec of training, or of evaluations in a job that does not train.
+// spec is known. This is the spec of training, but in a job that does not train it is the spec of evaluations.
 func (d *Draft) probe() (known bool) {
 	c := d.Config
 	if c.Trains() && d.usable("env.train") {

@@ -11,8 +11,8 @@ func (p *Plan) TooOld(age int64) bool {
 }
 
 // OldestWeights returns the oldest version of the weights with which an environment's rollout n may begin. Iteration n
-// trains version n of the weights on rollout n, so no such rollout is too old. After the last iteration no rollout may
-// begin. With a replay buffer, or without a bound on the age, any version is allowed.
+// trains version n of the weights on rollout n, so these rollouts are never too old. After the last iteration no
+// rollout may begin. With a replay buffer, or without a bound on the age, any version is allowed.
 func (p *Plan) OldestWeights(n uint64) int64 {
 	if p.OffPolicy || !p.Bounded() {
 		return 0

@@ -25,7 +25,7 @@ type RolloutBuilder struct {
 	Space     env.Space     // the space of actions
 	names     []string      // names of observations, in the policy's order
 	obs, next []string      // names of observations in transitions, before and after the step
-	final     tensor.Dict   // gathered final observations, whose values are computed
+	final     tensor.Dict   // the final observations for which values are computed
 	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
 	rows      []int         // rows[i] is the environment of row i of final
 }

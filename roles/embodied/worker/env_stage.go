@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An envStage has the environments of one stage of an env worker, which step together.
+// An envStage has the environments of one stage of an env worker. These environments step together.
 type envStage struct {
 	*play.Stage
 	routes []*envRoute

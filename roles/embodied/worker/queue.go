@@ -74,8 +74,8 @@ func cloned(item *spmd.Item) *spmd.Item {
 	return c
 }
 
-// Settle receives the rollouts that are still under way to this actor of an asynchronous run. finished[i] is the number
-// of rollouts that were finished on route i in the whole run.
+// Settle receives the rollouts that are still under way to this actor. The run must be asynchronous. finished[i] is the
+// number of rollouts that were finished on route i in the whole run.
 func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []float64) error {
 	if err := a.listen(out); err != nil {
 		return err

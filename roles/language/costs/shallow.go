@@ -51,8 +51,8 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		job.Mebibytes(a.Room))
 }
 
-// deepen turns f, the profile of a shallow model, into the profile of the job of p. factor is the cost of a pass of
-// this job's model divided by the cost of a pass of the shallow model.
+// deepen turns the profile f of a shallow model into the profile of the job of p. factor is the cost of a pass of this
+// job's model divided by the cost of a pass of the shallow model.
 func deepen(f *planner.Profile, p *plan.Plan, factor float64) {
 	measured := f.Work
 	f.Work = WorkOf(p)

@@ -27,11 +27,11 @@ const (
 	Report                   // the player's Load has changed
 	Give                     // the Answers go to Player; Count is the number that was ordered
 	Back                     // finished Answers go to their collector, Player
-	Complete                 // the player has all answers of a group, with Count tokens
+	Complete                 // the player has all answers of a group; Count is the number of tokens
 	Bye                      // the player has left
 	Deal                     // the player gets prompt number Count
 	None                     // all prompts were dealt
-	Order                    // give Count answers to Player
+	Order                    // the player must give Count answers to Player
 	End                      // all groups are complete
 )
 
@@ -81,8 +81,8 @@ type Cost struct {
 	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// startRange returns the range of prompts [lo, hi) with which a player begins: its even share of all prompts, but no
-// more than it has room for. The dealer deals the other prompts.
+// startRange returns the range of prompts [lo, hi) with which a player begins. The range is an even share of all
+// prompts, limited to those for which the player has room. The dealer deals the other prompts.
 func (t *Table) startRange(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)

@@ -23,7 +23,7 @@ type Dealer struct {
 type seat struct {
 	load    Load    // load in the player's last message
 	sent    int     // number of given answers that the dealer has sent to the player
-	flight  []int32 // lengths of the sent answers that load.Got does not count yet
+	flight  []int32 // lengths of answers that were sent, but are not in load.Got yet
 	coming  []int32 // lengths of answers that other players were ordered to give to the player
 	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
@@ -90,7 +90,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0: // no answer is unfinished, so orders on their way move no answers
+	case d.missing == 0: // no answer is unfinished, so a late order moves no answers
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -120,7 +120,8 @@ func (s *seat) lengths(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }
 
-// futureLengths adds, to the result of lengths, the answers that other players were ordered to give to the player.
+// futureLengths returns the result of lengths, and the lengths of answers that other players were ordered to give to
+// the player.
 func (s *seat) futureLengths(list []int32) []int32 { return append(s.lengths(list), s.coming...) }
 
 // level orders the player with the most work to give answers to the player with the least work. It repeats this until

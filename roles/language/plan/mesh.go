@@ -371,8 +371,8 @@ func (d *Draft) noteSharding() {
 	}
 }
 
-// MicroBatches estimates the number of micro-batches in an update of each replica of the actors, and the number of
-// tokens in a micro-batch.
+// MicroBatches estimates how many micro-batches each actor replica has in an update, and how many tokens a micro-batch
+// has.
 func (p *Plan) MicroBatches() (n, tokens int) {
 	c, texts, length := p.Config, p.batch/p.Actors, p.Config.Runner.SeqLength
 	if c.Reasons() {

@@ -26,7 +26,7 @@ type Pipeline struct {
 // A PipelineStage is a component through which groups pass.
 type PipelineStage struct {
 	Component string
-	Mesh      Mesh // Data is the number of workers
+	Mesh      Mesh // Mesh.Data is the number of workers
 }
 
 // Stage returns the index of a component's stage. It is -1 if the component has no stage.

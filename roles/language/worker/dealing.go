@@ -11,8 +11,9 @@ import (
 // Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
 const Dealing = "dealing"
 
-// deal generates answers of batch n of a step as a player of package deal. The first member of a replica is the player,
-// and a team connects the other members with it. The first member of the first replica is also the dealer.
+// deal generates answers of batch n of a step. Package deal distributes the prompts. The first member of a replica is a
+// deal.Player, and the other members repeat its steps: see team. The first member of the first replica is also the
+// dealer.
 func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)

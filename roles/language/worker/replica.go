@@ -23,14 +23,14 @@ type replica struct {
 	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
 	plan *plan.Plan
-	// lines carry groups from the first member to the other members: first along the pipeline to the first member of
-	// each stage, then to the other members of the stage.
+	// lines carry groups from the first member along the pipeline to the first member of each stage. From there they
+	// carry the groups to the other members of the stage.
 	lines []*collectives.Group
 	head  [3]int64 // numbers that are sent before a group: encoded bytes, group number, version
 	buf   []byte   // the encoded group
 }
 
-// newReplica returns the replica of m. If groups is true, the members of the replica can share groups: see share.
+// newReplica returns the replica of m. If groups is true, the members of the replica can share groups of answers.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
 	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}

@@ -173,7 +173,7 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 	return w.shown
 }
 
-// shownAnswers is the maximum number of answers of an evaluation that Shown returns.
+// shownAnswers is the maximum number of answers that Shown returns.
 const shownAnswers = 20
 
 // Close ends the worker's threads and its grader.

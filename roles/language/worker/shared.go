@@ -136,7 +136,7 @@ type readerPart struct {
 }
 
 // keptModel returns the model of a worker that stays on its rank in a move. It gives the parameters new memory, because
-// their memory belonged to the previous world. The values come from the actors.
+// the old memory belonged to the previous world. The values come from the actors.
 func (p *readerPart) keptModel() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())

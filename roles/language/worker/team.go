@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team is the engine of a replica of several members, as a deal.Engine. The first member starts and gives up texts.
-// Before each pass the other members repeat these calls, so all members have the same texts in a pass.
+// A team is a deal.Engine for a replica of several members. The first member starts and gives up texts. Before each
+// pass the other members repeat these calls, so all members have the same texts in a pass.
 type team struct {
 	*engine.Engine
 	ctx   context.Context
