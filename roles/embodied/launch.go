@@ -68,7 +68,7 @@ func (g *Groups) check(place *spmd.Placement) error {
 }
 
 // NewEmbodiedRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Every rank must call it.
+// runner. Every rank must call NewEmbodiedRunner.
 func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	p, err := worker.PlanOf(c)
 	if err != nil {

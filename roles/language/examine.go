@@ -144,8 +144,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares calls evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in the order of
-// the copies.
+// shares calls the function evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in
+// the order of the copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
 	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
 	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)

@@ -58,7 +58,7 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 }
 
 // NewReasoningRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Every rank must call it.
+// runner. Every rank must call NewReasoningRunner.
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error

@@ -33,8 +33,8 @@ type languageWorker interface {
 	Close() error
 }
 
-// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank
-// must call it.
+// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank must call
+// newRunner.
 func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
 	if err != nil {
@@ -69,8 +69,8 @@ func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 // Log adds a value to a metric that the program defines: see loop.Loop.Log.
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls it once, before the first
-// step.
+// InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls InitWorkers once, before the
+// first step.
 func (r *runner) InitWorkers(ctx context.Context) error { return r.loop.Restore(ctx) }
 
 // Run trains until the last step, until validation stops it, or until the ranks agree to stop.

@@ -82,7 +82,7 @@ func (p *Plan) RunsInline(routing Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
-	sharing, serving := 0, 0 // numbers of routes with l's env worker and stage, and with l's rollout worker
+	sharing, serving := 0, 0 // numbers of routes that share l's env worker and stage, and that share l's rollout worker
 	for _, other := range routing.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++

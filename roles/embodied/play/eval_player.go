@@ -27,8 +27,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, lo int) *EvalPlayer {
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. Then Begin also restarts the random
-// numbers, so that every evaluation is the same.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. If epoch is 0, Begin also restarts the
+// random numbers, so that every evaluation is the same.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

@@ -47,7 +47,7 @@ func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 // Over reports whether all players have left.
 func (d *Dealer) Over() bool { return d.left == d.Players }
 
-// MeanTokens returns the mean length of the answers, when the batch is over.
+// MeanTokens returns the mean length of the answers. The batch must be over.
 func (d *Dealer) MeanTokens() int { return d.tokens / (d.Prompts * d.Size) }
 
 // Receive handles a message of a player.

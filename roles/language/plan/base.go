@@ -12,8 +12,8 @@ import (
 )
 
 // BaseWeights are weights to which adapters are added. They come from runner.ckpt_path, if is_lora is set. Checkpoints
-// of such a job have only the adapters, so a resumed run reads the base weights again. The zero value stands for a job
-// without base weights.
+// of a job with base weights have only the adapters, so a resumed run reads the base weights again. The zero value
+// stands for a job without base weights.
 type BaseWeights struct {
 	Path string
 	Hash uint64 // hash of the names and values of all weights

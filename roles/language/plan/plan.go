@@ -18,8 +18,8 @@ import (
 )
 
 // A Plan has the model and the texts of a job that trains a language model, and the distribution of the texts over
-// actors and steps. It is derived from the configuration and the ranks of the world. It is the same on every rank, and
-// does not change.
+// actors and steps. It is derived from the configuration and the ranks of the world. It is equal on all ranks, and does
+// not change.
 type Plan struct {
 	*job.Job
 	Language
