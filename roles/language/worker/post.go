@@ -20,7 +20,7 @@ type post struct {
 	from   []int          // replicas from which messages may arrive
 	heads  []head         // memory for the next head of each replica in from
 	reqs   []spmd.Request // the receive of the next head of each replica in from
-	turn   int            // from[turn] is the replica whose messages are received first
+	turn   int            // index in from at which the search for a message begins
 	sends  []*sending
 	err    error // the first error of a send
 }
