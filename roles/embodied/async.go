@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// produce lets env and rollout workers continue where they paused, until quiesce pauses them.
+// produce lets env and rollout workers continue where they paused. The function quiesce pauses them again.
 func (r *EmbodiedRunner) produce(ctx context.Context) {
 	if r.pause != nil {
 		return
@@ -24,8 +24,9 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 	r.producers = []*spmd.Future[loop.None]{env, rollout}
 }
 
-// quiesce pauses env and rollout workers between two steps, and waits until they have paused. They keep unfinished
-// rollouts. They pause when all ranks have called quiesce, because until then an actor may wait for a rollout.
+// quiesce pauses env and rollout workers between two steps, and waits until they have paused. The workers keep
+// unfinished rollouts. They pause when all ranks have called quiesce, because until then an actor may wait for a
+// rollout.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil

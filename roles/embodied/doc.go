@@ -1,5 +1,5 @@
-// Package embodied answers: how are policies trained and evaluated in environments? It is a task. Its
-// EmbodiedRunner calls the workers of all components; every rank runs one. An iteration has four phases:
+// Package embodied answers: how are policies trained and evaluated in environments? It is a task. Every rank runs an
+// EmbodiedRunner, which calls the workers of all components. An iteration has four phases:
 //
 //	UpdateRolloutWeights          the actors' weights reach the rollout and inference workers
 //	GenerateRollouts              env workers simulate, rollout workers choose actions and record

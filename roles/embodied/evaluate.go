@@ -18,8 +18,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Evaluate runs on each rank of a job that only evaluates. Each rank plays a share of the episodes, and rank 0
-// writes the metrics, which are the same on any number of ranks.
+// Evaluate runs on each rank of a job that only evaluates. Each rank plays a share of the episodes, and rank 0 writes
+// the metrics. The metrics are the same for any number of ranks.
 func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	w, cfg := on.World, on.Config
 	ranks := w.Ranks()
@@ -66,7 +66,7 @@ type evaluation struct {
 	unit         int    // the number of environments of each rank is a multiple of this number
 	film         string // file of the film
 	unrenderable string // the simulator that cannot be rendered; "" if there is none
-	episodes     int    // number of environments, which is the number of episodes in each epoch
+	episodes     int    // number of environments; each epoch has as many episodes
 	epochs       int    // number of episodes in each environment
 }
 
@@ -120,8 +120,8 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 	return units * i / n * e.unit, units * (i + 1) / n * e.unit
 }
 
-// play plays the episodes of environments [lo, hi), and returns them as rows of env.AppendRows. It calls report to show
-// its progress. If the configuration asks for a film, it films the first environments.
+// play plays the episodes of environments [lo, hi), and returns them in the format of env.AppendRows. It calls report
+// to show its progress. If the configuration asks for a film, it films the first environments.
 func (e *evaluation) play(reg config.Registries, lo, hi int, report func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil

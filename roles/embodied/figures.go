@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// write writes the metrics of the episodes in blob, which has rows of env.AppendRows. It returns an error if all
-// episodes were lost.
+// write writes the metrics of the episodes in blob. blob has the format of env.AppendRows. If all episodes were lost,
+// write returns an error.
 func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	rows := make([]float64, len(blob)/8)
 	if err := binary.Read(bytes.NewReader(blob), binary.LittleEndian, rows); err != nil {
@@ -42,7 +42,7 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	return on.Write(r)
 }
 
-// setOwn calls setMetric for the metrics of s that only some kinds of environments have.
+// setOwn sets the metrics of s that only some kinds of environments have.
 func setOwn(setMetric func(name string, value float64), spec *env.Spec, s *env.Summary) {
 	if spec.InfoIndex("success") >= 0 {
 		setMetric("success_once", s.SuccessOnce)

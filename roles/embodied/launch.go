@@ -24,8 +24,8 @@ func Train(ctx context.Context, c *loop.Cluster) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
-// LaunchEmbodied launches the groups of an EmbodiedRunner, one for each placed component. Every rank must call it,
-// like all launches.
+// LaunchEmbodied launches the groups of an EmbodiedRunner, one for each placed component. Every rank must call
+// LaunchEmbodied.
 func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewActorWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -68,7 +68,7 @@ func (g *Groups) check(place *spmd.Placement) error {
 }
 
 // NewEmbodiedRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Every rank must call it.
+// runner. Every rank must call NewEmbodiedRunner.
 func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	p, err := worker.PlanOf(c)
 	if err != nil {

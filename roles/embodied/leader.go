@@ -80,14 +80,14 @@ func addMembers[W loop.Member](all []loop.Member, g *spmd.Group[W]) []loop.Membe
 	return all
 }
 
-// Moved sets the version of the weights that the rollout workers have after a move.
+// Moved sets the version of the rollout workers' weights after a move.
 func (r leader) Moved() {
 	if step := r.loop.GlobalStep(); !r.plan.SyncsAt(step) {
 		r.synced = step - step%r.plan.SyncInterval
 	}
 }
 
-// Shares returns this rank's part of the state, without a copy.
+// Shares returns this rank's part of the state, without copying it.
 func (r leader) Shares() (all []member.Share, err error) {
 	for _, w := range r.Actor.Here() {
 		shares, err := w.Save()
@@ -114,7 +114,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 	return all, nil
 }
 
-// Load loads this rank's part of st. st may have only weights.
+// Load loads this rank's part of st. A state with only weights is enough.
 func (r leader) Load(st member.State) error {
 	for _, w := range r.Actor.Here() {
 		if err := w.Load(st); err != nil {
@@ -131,7 +131,7 @@ func (r leader) Load(st member.State) error {
 			return err
 		}
 	}
-	if st.Rollout.Len() > 0 { // else the next rollout begins with the model
+	if st.Rollout.Len() > 0 { // else the next iteration sends the actors' weights
 		r.synced = r.loop.GlobalStep() - r.loop.GlobalStep()%r.plan.SyncInterval
 	}
 	for _, w := range r.Rollout.Here() {

@@ -15,7 +15,7 @@ type losses struct {
 }
 
 const (
-	recentEpisodes = 100 // minimum number of latest episodes to count, if there are so many
+	recentEpisodes = 100 // the share is over at least this many recent episodes, if there are so many
 	fewestEpisodes = 20  // with fewer episodes any share is allowed
 )
 

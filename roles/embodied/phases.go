@@ -32,7 +32,7 @@ func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
 		(*worker.InferenceWorker).SyncModelFromActor)
 }
 
-// syncModel calls send for all actors and receive for all readers, with the present version of the weights.
+// syncModel calls send on all actors, and receive on all readers. Both get the present version of the weights.
 func syncModel[W any](ctx context.Context, r *EmbodiedRunner, name string,
 	send func(*worker.ActorWorker, context.Context, int64) error, readers *spmd.Group[W],
 	receive func(W, context.Context, int64) error) error {
@@ -91,7 +91,8 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from rollout n. It reports, on all ranks, whether the actors need another rollout.
+// resample lets the actors choose the parts of rollout n to train on. On all ranks it reports whether the actors need
+// another rollout.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })

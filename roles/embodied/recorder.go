@@ -70,7 +70,7 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	return "time/env_steps_per_second", float64(steps), nil
 }
 
-// describeDemos sets the loss and the number of trained samples on the progress line of training from demonstrations.
+// describeDemos sets the loss and the number of trained samples, for training from demonstrations.
 func (r *recorder) describeDemos(l *loop.Logbook) {
 	s := l.State()
 	if loss, ok := algo.Loss(nil, l.Means("train/")); ok {
@@ -81,7 +81,7 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 }
 
 // episodes sets the means over the episodes es, in environments with this spec. The names of the metrics begin with
-// prefix. It returns the mean return, or the previous one if no episode ended.
+// prefix. It returns the mean return, or the previous mean if no episode has ended.
 func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, previous float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
@@ -105,13 +105,14 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es [
 	return s.Return
 }
 
-// Timed reports whether the time of a phase becomes a metric. Only evaluations that took no time have no metric.
+// Timed reports whether the time of a phase becomes a metric. Every phase has a metric, except an evaluation that took
+// no time.
 func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns a mean return unchanged. Training from demonstrations without evaluations has only a loss, which does
-// not measure the policy, so Score returns NaN.
+// Score returns value, which is a mean return. Training from demonstrations without evaluations has only a loss, which
+// does not measure the policy. In this case Score returns NaN.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

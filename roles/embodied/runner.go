@@ -13,7 +13,7 @@ import (
 // An EmbodiedRunner trains a policy in environments. Every rank runs one. A call to a group runs on the ranks that have
 // members of the group.
 //
-// A program calls InitWorkers, and then Run, or the phases of Run in a loop of its own:
+// A program calls InitWorkers. Then it calls Run, or the phases of Run in its own loop:
 //
 //	for {
 //		more, err := r.Next(ctx)
@@ -36,7 +36,7 @@ type EmbodiedRunner struct {
 	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
-// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next.
 func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
@@ -46,8 +46,8 @@ func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 // not add a value.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// Carry registers a component that the program itself has launched, so that its workers keep their state when they move
-// to other ranks. members are its workers on this rank. All ranks call Carry with the same components, before
+// Carry registers a component that the program itself has launched. Then the component's workers keep their state when
+// they move to other ranks. members are the workers on this rank. All ranks call Carry with the same components, before
 // InitWorkers. Workers of an unregistered component begin anew after a move.
 func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {
 	r.loop.Carry(component, members...)
@@ -67,7 +67,7 @@ func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	return r.loop.Restore(ctx)
 }
 
-// Run trains until the last step, or until the ranks agree to stop: see Next.
+// Run trains until the last step, or until the ranks agree to stop.
 func (r *EmbodiedRunner) Run(ctx context.Context) error {
 	for {
 		more, err := r.Next(ctx)

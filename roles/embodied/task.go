@@ -21,7 +21,7 @@ type Task struct{}
 
 var _ task.Task = Task{}
 
-// Has reports whether cfg asks for this task, that is, trains no language model.
+// Has reports whether cfg asks for this task: cfg trains no language model.
 func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
 
 // Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
@@ -45,7 +45,7 @@ func (Task) Placing(cfg *config.Config) task.Placing {
 // Run runs Train.
 func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, c) }
 
-// A draft is a plan.Draft whose Complete returns a task.Plan.
+// A draft is a plan.Draft whose method Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or one error with all mistakes.
@@ -54,7 +54,7 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
+// A planned is a plan with more methods. These methods need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}

@@ -24,7 +24,7 @@ import (
 )
 
 // examine runs on each rank of a job that evaluates a language model with questions. Each copy of the model answers a
-// share of the questions, and rank 0 writes the metrics, which are the same on any number of ranks.
+// share of the questions, and rank 0 writes the metrics. The metrics are the same for any number of ranks.
 func examine(ctx context.Context, on *task.Evaluation) error {
 	var judge answer.Judge
 	x, agreed, err := load(ctx, on, func(e *examinee) (err error) {
@@ -69,7 +69,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	return err
 }
 
-// takeExam makes e's copy of the model answer its share of the questions. It returns the sums for exam.Metrics.
+// takeExam lets e's copy of the model answer its share of the questions. It returns the sums for exam.Metrics.
 func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
 	e.exam.Engine.Close()
@@ -97,7 +97,7 @@ type examination struct {
 }
 
 // load makes the examinees on all ranks, and calls prepare for each of them. An error of prepare is a mistake of the
-// user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
+// user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written the mistake.
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
@@ -144,8 +144,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares calls evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in the order of
-// the copies.
+// shares calls the function evaluate for all examinees. On rank 0 it returns the rows of all copies of the model, in
+// the order of the copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
 	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
 	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)
@@ -182,9 +182,10 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 	return p, nil
 }
 
-// openModel opens the trained tensors, and returns their folder or file and the open file. It takes the first of these:
-// the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the newest checkpoint
-// of the run. If there are no trained tensors, f is nil, and path is the folder or file of l's weights.
+// openModel opens the file of the trained tensors. path is their folder or file. openModel takes the first of these
+// that exists: the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the
+// newest checkpoint of the run. If there are no trained tensors, f is nil, and path is the folder or file of l's
+// weights.
 func openModel(cfg *config.Config, l *plan.Language, dir string) (path string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)

@@ -29,7 +29,7 @@ type SFTRunner struct {
 	Actor *spmd.Group[*worker.SFTWorker]
 }
 
-// NewSFTRunner returns a runner of the actors. A job has one runner. Every rank must call it.
+// NewSFTRunner returns a runner of the actors. A job has one runner. Every rank must call NewSFTRunner.
 func NewSFTRunner(ctx context.Context, c *loop.Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
 	r := &SFTRunner{Actor: actor}
 	var err error

@@ -10,8 +10,8 @@ import (
 )
 
 // measure runs on each rank of a job that evaluates fine-tuning. Each copy of the model measures a share of the
-// validation texts, and rank 0 writes the metrics. The metrics are the same on any number of ranks, because rank 0 adds
-// the results of all texts in their order.
+// validation texts, and rank 0 writes the metrics. The metrics are the same for any number of ranks, because rank 0
+// adds the results of all texts in their order.
 func measure(ctx context.Context, on *task.Evaluation) error {
 	x, agreed, err := load(ctx, on, func(*examinee) error { return nil })
 	if !agreed {

@@ -29,7 +29,7 @@ type ReasoningGroups struct {
 	Rollout   *spmd.Group[*worker.RolloutWorker]
 	Reward    *spmd.Group[*worker.RewardWorker]    // nil if actors grade answers
 	Inference *spmd.Group[*worker.InferenceWorker] // nil if actors compute log-probs themselves
-	Critic    *spmd.Group[*worker.CriticWorker]    // nil if actors train a critic, or there is none
+	Critic    *spmd.Group[*worker.CriticWorker]    // nil if actors train a critic, or if there is no critic
 }
 
 // Reason is the program that trains a language model on its own answers. It launches a group for each placed component,
@@ -46,8 +46,8 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Every rank must call it,
-// like all launches.
+// LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Every rank must call
+// LaunchReasoning.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -58,7 +58,7 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 }
 
 // NewReasoningRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
-// runner. Every rank must call it.
+// runner. Every rank must call NewReasoningRunner.
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error
@@ -89,7 +89,7 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// channelsOf returns the channels to and from a component. They are nil at the ends of the pipeline.
+// channelsOf returns the channels to and from a component. At an end of the pipeline one channel is nil.
 func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {
@@ -153,8 +153,8 @@ func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// generate generates the answers for one update. With dynamic sampling (max_num_gen_batches > 1) it may generate
-// several batches, until the actors need no more.
+// generate generates the answers for one update. With dynamic sampling (max_num_gen_batches > 1) it generates batches
+// until the actors need no more.
 func (r *ReasoningRunner) generate(ctx context.Context) error {
 	for n := 0; ; n++ {
 		if err := r.generateBatch(ctx, n); err != nil || r.plan.GenBatches <= 1 {
@@ -202,8 +202,8 @@ func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// computeAdvantages prepares answers for training. The actors prepare them for the policy, and critic workers for the
-// critic.
+// computeAdvantages prepares answers for training. Actors prepare them to train the policy, and critic workers prepare
+// them to train the critic.
 func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	calls := []*spmd.Future[loop.None]{loop.Call(ctx, r.Actor, "compute_advantages",
 		func(ctx context.Context, w *worker.ReasoningWorker) error { return w.ComputeAdvantages(ctx) })}
@@ -214,7 +214,7 @@ func (r *ReasoningRunner) computeAdvantages(ctx context.Context) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// train trains the policy on the actors, and the critic on critic workers at the same time.
+// train trains the policy on the actors. At the same time it trains the critic on critic workers.
 func (r *ReasoningRunner) train(ctx context.Context) error {
 	calls := []*spmd.Future[algo.Metrics]{spmd.Call(r.Actor, ctx, "run_training",
 		func(ctx context.Context, w *worker.ReasoningWorker) (algo.Metrics, error) { return w.RunTraining(ctx) })}

@@ -105,7 +105,7 @@ func (r *recorder) Close() error {
 	return r.generation.Close()
 }
 
-// shownInLog is the maximum number of answers of an evaluation that are written to the log. The file has more.
+// shownInLog is the maximum number of answers that an evaluation writes to the log. The file has more.
 const shownInLog = 3
 
 // showAnswers writes the answers of an evaluation to a file, and the first answers to the log. Each answer has two

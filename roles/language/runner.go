@@ -33,8 +33,8 @@ type languageWorker interface {
 	Close() error
 }
 
-// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank
-// must call it.
+// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank must call
+// newRunner.
 func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
 	if err != nil {
@@ -49,7 +49,7 @@ func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(co
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds this rank's workers of g, which may be nil. Every rank adds the same groups, in the same order.
+// addWorkers adds this rank's workers of g. g may be nil. Every rank adds the same groups, in the same order.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	r.known++
 	if g == nil {
@@ -60,7 +60,7 @@ func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	}
 }
 
-// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next.
 func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
@@ -69,8 +69,8 @@ func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 // Log adds a value to a metric that the program defines: see loop.Loop.Log.
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls it once, before the first
-// step.
+// InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls InitWorkers once, before the
+// first step.
 func (r *runner) InitWorkers(ctx context.Context) error { return r.loop.Restore(ctx) }
 
 // Run trains until the last step, until validation stops it, or until the ranks agree to stop.
@@ -124,7 +124,7 @@ func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metr
 	return nil
 }
 
-// run initialises the workers, trains and closes them.
+// run initialises the workers, trains, and closes the workers.
 func (r *runner) run(ctx context.Context) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run, r.close)
 }
@@ -173,7 +173,7 @@ func (r leader) Members() (all []loop.Member) {
 // Moved does nothing, because every iteration begins with the newest weights.
 func (r leader) Moved() {}
 
-// A mover adapts a worker to loop.Member. When ranks move, it keeps the parts that it would load from a checkpoint.
+// A mover adapts a worker to loop.Member. In a move the worker keeps the parts that it would load from a checkpoint.
 type mover struct{ languageWorker }
 
 // A trainer is a worker that trains. Its Replicas count iterations, and checkpoints do not store this count.
@@ -201,8 +201,7 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker. But if part is the worker itself,
-// the worker stays.
+// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker, unless part is the worker itself.
 func (m mover) Retire(part any) error {
 	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
 		return w.Retire(part)

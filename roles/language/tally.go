@@ -10,9 +10,9 @@ import (
 // mostRewards is the maximum number of different values in a tally.
 const mostRewards = 64
 
-// A tally is a histogram of rewards. If there are more than mostRewards different values, it rounds them down to
-// multiples of a width, the smallest power of two that leaves at most mostRewards values. So the sum of tallies does
-// not depend on the distribution of the rewards over ranks.
+// A tally is a histogram of rewards. If there are more than mostRewards different values, they are rounded down to
+// multiples of a width. The width is the smallest power of two that leaves at most mostRewards values. So the sum of
+// tallies does not depend on the distribution of the rewards over ranks.
 type tally struct {
 	width  float64 // 0 if values are not rounded
 	counts map[float64]float64

@@ -79,7 +79,7 @@ func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { ret
 // Evaluate asks the model the validation questions, and grades its answers.
 func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
 
-// A draft is a plan.Draft whose Complete returns a task.Plan.
+// A draft is a plan.Draft whose method Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or one error with all mistakes.
@@ -88,13 +88,13 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, e
 	return planned{p}, err
 }
 
-// A planned is a plan with the methods that need workers and metrics, which package plan cannot import.
+// A planned is a plan with more methods. These methods need workers and metrics, which package plan cannot import.
 type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Axes returns the axes of a component whose models are divided among its members, outermost first. It returns nil if
-// every member has a whole model.
+// Axes returns the axes along which the members of a component divide a model, outermost first. It returns nil if every
+// member has a whole model.
 func (p planned) Axes(component string) []spmd.Axis {
 	m := p.Mesh(component)
 	if m.Members() <= 1 {
@@ -104,9 +104,9 @@ func (p planned) Axes(component string) []spmd.Axis {
 		{Name: member.Tensor, Size: m.Tensor}}
 }
 
-// Comms returns the communicators of a component, and the components to whose members it sends direct messages. Members
-// use communicators to sum gradients and metrics, and to send activations and answers within a replica. They send
-// direct messages to exchange groups of answers.
+// Comms returns the communicators of a component, and the components to which it sends direct messages. Members use
+// communicators to sum gradients and metrics, and to send activations and answers within a replica. They send direct
+// messages to exchange groups of answers.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():

@@ -76,7 +76,7 @@ func shareOf(envs, groupSize, n int) int {
 }
 
 // rollouts measures steps and inferences. First it measures them alone at three sizes. Then it measures them on all
-// cores at the same time, each with a share of the environments.
+// cores at the same time. Each core has a share of the environments.
 func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	w := &f.Work
 	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
@@ -147,14 +147,14 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
-		// Inference and rewards are always busy. The remaining processor time is that of the environments' step.
+		// Inference and rewards are always busy. The rest of the processor time belongs to the environments' step.
 		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds())
 	}
 	return nil
 }
 
-// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. The mean,
-// unlike a median, includes steps that waited for a core.
+// playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. A median
+// would leave out steps that waited for a core.
 func playTogether(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
@@ -252,8 +252,8 @@ func (x *learner) close() {
 	}
 }
 
-// warm makes rollouts and updates until updates make optimiser steps: n iterations that fill the replay buffer, and two
-// more. It stops early after the time d.
+// warm makes n iterations to fill the replay buffer, and two more with optimiser steps. It stops early after the time
+// d.
 func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series

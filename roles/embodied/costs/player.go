@@ -28,7 +28,8 @@ type player struct {
 	scores      []float32
 }
 
-// newPlayer returns a player with its own policy, in the first environments of the job. rows is their number.
+// newPlayer returns a player with its own policy, in the first environments of the job. rows is the number of
+// environments.
 func newPlayer(p *plan.Plan, rows int) (*player, error) {
 	pol, err := p.NewPolicy(tensor.Heap)
 	if err != nil {
@@ -63,10 +64,10 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 	return x, err
 }
 
-// calls are the measured times of steps of environments, of inferences with recording, and of rewards.
+// calls are the measured times of environment steps, inferences with recording, and rewards.
 type calls struct{ step, infer, score probe.Series }
 
-// stepTimes has the times of one step: of the environments, of inference with recording, and of rewards.
+// stepTimes has the times that the environments, inference with recording, and rewards took in one step.
 type stepTimes struct{ step, infer, score time.Duration }
 
 // step takes one step in all environments, and returns its times.

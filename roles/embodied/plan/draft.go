@@ -174,7 +174,7 @@ func (d *Draft) knownSamples() (samples, steps int) {
 	return d.Config.Samples()
 }
 
-// checkRatio checks, for an asynchronous run, that the env workers can be divided among the rollout workers.
+// checkRatio checks that the env workers of an asynchronous run can be divided among the rollout workers.
 func (d *Draft) checkRatio() {
 	if !d.Config.Runner.Async || d.Offline || d.rollouts == 0 {
 		return

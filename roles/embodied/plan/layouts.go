@@ -43,7 +43,8 @@ func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// TrajectoryLayout returns the layout of a trajectory of n environments that a rollout worker sends to an actor.
+// TrajectoryLayout returns the layout of a trajectory of n environments. Rollout workers send such trajectories to
+// actors.
 func (p *Plan) TrajectoryLayout(n int) *tensor.Layout {
 	return tensor.NewLayout(p.trajectoryFields(n)...)
 }
@@ -64,7 +65,7 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	return fs
 }
 
-// fallible reports whether simulators may fail and abort episodes without ending the job.
+// fallible reports whether a failed simulator only aborts episodes, and does not end the job.
 func (p *Plan) fallible() bool { return p.Config.Env.Train.ID() == env.ExternalID }
 
 // Name returns the name of the route in channels and messages.

@@ -15,7 +15,7 @@ import (
 )
 
 // tryParts makes the environments, the policy and the reward, to check that they fit together and into the memory. It
-// also reads the demonstrations. It skips everything that has mistakes in its own keys.
+// also reads the demonstrations. It skips parts whose keys have mistakes.
 func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
@@ -28,7 +28,7 @@ func (d *Draft) tryParts() {
 }
 
 // probe makes one environment of training and one of evaluations to get their specs. It reports whether the policy's
-// spec is known: the spec of training, or of evaluations in a job that does not train.
+// spec is known. This is the spec of training, but in a job that does not train it is the spec of evaluations.
 func (d *Draft) probe() (known bool) {
 	c := d.Config
 	if c.Trains() && d.usable("env.train") {
@@ -65,8 +65,8 @@ func (d *Draft) fitObservations() bool {
 	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
 }
 
-// usable reports whether an environment of a section can be made, because the keys of the section have no mistakes. It
-// ignores mistakes in the numbers of environments and steps.
+// usable reports whether the keys of a section have no mistakes, so that an environment can be made. It ignores
+// mistakes in the numbers of environments and steps.
 func (d *Draft) usable(section string) bool {
 	e := &d.Config.Env.Train
 	if section == "env.eval" {

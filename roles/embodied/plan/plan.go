@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is derived from the configuration of a job with environments, and from the ranks of its world. It is the same
-// on every rank, and does not change.
+// A Plan is derived from the configuration of a job with environments, and from the ranks of its world. It is equal on
+// all ranks, and does not change.
 type Plan struct {
 	*job.Job
 
@@ -26,7 +26,7 @@ type Plan struct {
 	Train, Eval                  Routing // the routings of training and of evaluations
 
 	Epochs, Steps    int  // the epochs of a rollout, and the steps of an epoch
-	RolloutsAtMost   int  // the maximum number of rollouts for one update; above 1, actors choose among rollouts
+	RolloutsAtMost   int  // the maximum number of rollouts for one update; if it is above 1, actors choose among them
 	Chunks, logProbs int  // the numbers of actions and of log-probs in a sample
 	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state

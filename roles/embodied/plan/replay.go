@@ -49,7 +49,7 @@ func (p *Plan) demoBytes() int {
 }
 
 // CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more
-// memory than the node has. CheckReplay may fail on some nodes and not on others.
+// memory than the node has. CheckReplay can fail on some nodes and not on others.
 func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	if !p.Config.Trains() {
 		return nil
@@ -63,7 +63,8 @@ func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
 }
 
-// fitReplay checks one node for CheckReplay. The node has this number of actors, and this memory available.
+// fitReplay checks one node for CheckReplay. The parameters are the number of actors on the node, and the node's
+// available memory.
 func (p *Plan) fitReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
@@ -84,8 +85,8 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy returns the end of the message of err. If the demonstrations are missing, it names the command that writes
-// them. For other errors it is "".
+// demosBy returns the last part of the message of err. For missing demonstrations this part names the command that
+// writes them. For other errors it is "".
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

@@ -28,7 +28,7 @@ func (d *Draft) tryReward() {
 	}
 }
 
-// CheckFiles returns an error if a reward worker of the rank cannot read the parameters of its network. CheckFiles may
+// CheckFiles returns an error if a reward worker of the rank cannot read the parameters of its network. CheckFiles can
 // fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
 	if !p.On("reward", rank) {

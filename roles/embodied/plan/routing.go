@@ -4,11 +4,11 @@ package plan
 // environments, stages and workers. So every rank computes the same Routing, and nothing depends on the order of
 // arrival.
 //
-// Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. On all env
-// workers together, the environments of one stage form a batch, which is divided evenly among the rollout workers.
-// Where the range of an env worker overlaps the range of a rollout worker, a route carries their observations and
-// actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into one or
-// more actor shards.
+// Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
+// environments of one stage on all env workers form a batch. The batch is divided evenly among the rollout workers.
+// Where the range of an env worker overlaps the range of a rollout worker, a route carries the observations and actions
+// of the shared environments. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is
+// divided into one or more actor shards.
 type Routing struct {
 	Envs   int     // N, the number of environments
 	Stages int     // the number of pipeline stages of each env worker
@@ -25,7 +25,7 @@ type Route struct {
 	Shards       []ActorShard // in ascending order; empty in evaluations
 }
 
-// An ActorShard is the part [lo, hi) of a route that one actor trains on.
+// An ActorShard is the part [lo, hi) of a route. One actor trains on this part.
 type ActorShard struct {
 	Actor  int // member of the group actor
 	Lo, Hi int // the range of environments
@@ -62,7 +62,7 @@ func (p Routing) StageOf(r, s int) (lo, hi int) {
 	return lo, lo + n
 }
 
-// Pairs returns the pairs (sender, receiver) of observations, of actions and of trajectories.
+// Pairs returns the pairs (sender, receiver) that exchange observations, actions and trajectories.
 func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Routes {
@@ -75,14 +75,14 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	return obs, act, out
 }
 
-// RunsInline reports whether the rollout worker of route l steps the environments of l itself, which is faster. It does
-// so if the env worker is on the same rank and no other rollout worker serves these environments. l belongs to routing.
+// RunsInline reports whether the rollout worker of route l itself steps the environments of l. This is faster, but the
+// env worker must be on the same rank, and no other rollout worker may serve these environments. l belongs to routing.
 // training is false for evaluations.
 func (p *Plan) RunsInline(routing Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
-	sharing, serving := 0, 0 // numbers of routes with l's env worker and stage, and with l's rollout worker
+	sharing, serving := 0, 0 // numbers of routes that share l's env worker and stage, and that share l's rollout worker
 	for _, other := range routing.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++

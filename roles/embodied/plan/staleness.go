@@ -11,8 +11,8 @@ func (p *Plan) TooOld(age int64) bool {
 }
 
 // OldestWeights returns the oldest version of the weights with which an environment's rollout n may begin. Iteration n
-// trains version n of the weights on rollout n, so no such rollout is too old. After the last iteration no rollout may
-// begin. With a replay buffer, or without a bound on the age, any version is allowed.
+// trains version n of the weights on rollout n, so these rollouts are never too old. After the last iteration no
+// rollout may begin. With a replay buffer, or without a bound on the age, any version is allowed.
 func (p *Plan) OldestWeights(n uint64) int64 {
 	if p.OffPolicy || !p.Bounded() {
 		return 0
@@ -23,8 +23,8 @@ func (p *Plan) OldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(p.Config.Algorithm.StalenessThreshold))
 }
 
-// QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. With a bound on the age
-// of rollouts, the maximum is so small that no rollout made with the newest weights becomes too old while it waits.
+// QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. If the age of rollouts is
+// bounded, a rollout made with the newest weights does not become too old while it waits.
 func (p *Plan) QueuedRollouts() int {
 	threshold := p.Config.Algorithm.StalenessThreshold
 	switch {
@@ -39,8 +39,8 @@ func (p *Plan) QueuedRollouts() int {
 }
 
 // QueuedSteps returns the capacities of a rollout worker's queue of observations and of an env worker's queue of
-// actions. In an asynchronous run all routes of a worker share one queue. It has room for everything that the routes
-// can send (two observations between rollouts), so workers cannot deadlock.
+// actions. In an asynchronous run all routes of a worker share one queue. This queue has room for everything that the
+// routes can send (two observations between rollouts), so workers cannot deadlock.
 func (p *Plan) QueuedSteps() (observations, actions int) {
 	if !p.Async() {
 		return 1, 1

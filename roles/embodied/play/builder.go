@@ -25,9 +25,9 @@ type RolloutBuilder struct {
 	Space     env.Space     // the space of actions
 	names     []string      // names of observations, in the policy's order
 	obs, next []string      // names of observations in transitions, before and after the step
-	final     tensor.Dict   // gathered final observations, whose values are computed
+	final     tensor.Dict   // the final observations for which values are computed
 	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
-	rows      []int         // the environments of the rows of final
+	rows      []int         // rows[i] is the environment of row i of final
 }
 
 // NewRolloutBuilder returns a builder for the environments [lo, lo+n). The noise of actions depends on seed, the number
@@ -89,8 +89,8 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// Ended returns 1 for each environment whose last step ended an episode, and 0 for each other environment, U8 [n]. GoOn
-// needs the result.
+// Ended returns a tensor U8 [n]: 1 for each environment whose last step ended an episode, else 0. GoOn needs this
+// tensor.
 func (r *RolloutBuilder) Ended() tensor.Tensor {
 	ended := tensor.New(tensor.U8, len(r.noise.Env))
 	for _, p := range r.parts {
@@ -103,8 +103,8 @@ func (r *RolloutBuilder) Ended() tensor.Tensor {
 	return ended
 }
 
-// GoOn continues the trajectories in dicts at time t. Another builder has begun them with the same step, and ended is
-// the result of its Ended.
+// GoOn continues the trajectories in dicts at time t. Another builder has begun them with the same step. ended is the
+// result of that builder's Ended.
 func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
 	r.Begin(dicts, step)
 	for i := range r.noise.Step {

@@ -64,8 +64,8 @@ func (c *Camera) newSheet(now *env.Step, n, extraLines int) (sheet *video.Sheet,
 	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+extraLines), captions
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which starter can start.
-// Without a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, and starter starts this
+// program. Without a camera Record does nothing.
 func (s *Stage) Record(file string, starter programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, starter
@@ -89,7 +89,7 @@ func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
 	return c.shoot(episodes)
 }
 
-// step adds a frame after each step, and ends the film after the last one.
+// step adds a frame after a step of the environments. It ends the film when all filmed episodes have ended.
 func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
 	if c.film == nil {
 		return nil
@@ -136,8 +136,8 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 	return c.film.Add(c.sheet)
 }
 
-// Film returns an error if cfg asks for a film and its environments cannot be rendered. For an external simulator this
-// is no error: there will be no film, and simulator is its name.
+// Film returns an error if cfg asks for a film and its environments cannot be rendered. For an external simulator Film
+// returns the simulator's name instead of an error, and there will be no film.
 func Film(envs *env.Registry, cfg env.Config) (simulator string, err error) {
 	if !cfg.VideoCfg.SaveVideo {
 		return "", nil

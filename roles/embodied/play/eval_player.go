@@ -15,8 +15,8 @@ type EvalPlayer struct {
 }
 
 // NewEvalPlayer returns a player for the environments [lo, lo+n). It chooses pol's most likely actions, unless the
-// caller sets Mode. seed determines the random numbers of policies that sample. They differ from the random numbers of
-// training with the same seed.
+// caller sets Mode. seed determines the random numbers of policies that sample. These random numbers differ from those
+// of training with the same seed.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, lo int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -27,8 +27,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, lo int) *EvalPlayer {
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. Then Begin also restarts the random
-// numbers, so that every evaluation is the same.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. If epoch is 0, Begin also restarts the
+// random numbers, so that every evaluation is the same.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// instructions returns the instruction that each of the first n environments observes, as lines of at most columns
-// characters. An environment that observes no instruction has no lines.
+// instructions returns the lines of the instruction that each of the first n environments observes. columns is the
+// maximum length of a line. An environment that observes no instruction has no lines.
 func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 	all := make([][]string, n)
 	for _, f := range spec.Obs {
@@ -41,7 +41,7 @@ func sentence(tokens []int32, words []string) string {
 	return strings.Join(said, " ")
 }
 
-// wrapped breaks text into lines of at most columns characters. A longer word has its own line.
+// wrapped breaks text into lines. columns is the maximum length of a line, but a longer word has its own line.
 func wrapped(text string, columns int) (lines []string) {
 	line := ""
 	for _, word := range strings.Fields(text) {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// PlayEpoch plays the steps [t0, t0+n) in s, whose episodes have begun, and records them with rec. After each step t it
-// calls observed(t), unless observed is nil.
+// PlayEpoch plays the steps [t0, t0+n) in s, and records them with rec. The episodes of s must have begun. After each
+// step t it calls observed(t), unless observed is nil.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, t0, n int, observed func(t int) error) error {
 	for t := t0; t < t0+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == t0)

@@ -63,7 +63,7 @@ func (s *Stage) Label() {
 // Fit sets the number of actions in a step to the number that pol chooses at a time. It returns this number, and the
 // number of log-probs.
 func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
-	// Nothing was observed yet, so the mask allows no action, which would be an error.
+	// The mask was not observed yet, and allows no action. The policy would return an error.
 	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {
 		for i := range mask.U8() {
 			mask.U8()[i] = 1

@@ -9,11 +9,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels use.
-// chunks is the number of actions in a sample, and logProbs the number of log-probs. rewards is the number of rewards
-// in a sample: chunks if each action has its own reward, else 1. hiddenLen is the length of the hidden state, and
-// latentLen the length of an action's denoising chain. If a length is 0, the trajectory has no such tensor. If mask is
-// set, the trajectory has a mask of the steps to train on.
+// TrajectoryFields returns the tensors of a trajectory of t steps in n environments. chunks is the number of actions in
+// a sample, and logProbs is the number of log-probs. rewards is the number of rewards in a sample: chunks if each
+// action has its own reward, else 1. hiddenLen is the length of the hidden state, and latentLen is the length of an
+// action's denoising chain. If a length is 0, the trajectory has no tensor for it. If mask is set, the trajectory has a
+// mask of the steps to train on.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, latentLen, t, n int,
 	mask bool) []tensor.Field {
 	action := spec.Action
@@ -45,7 +45,7 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hiddenLen, laten
 }
 
 // TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split trajectories
-// into transitions. If status is true, the tensors include the status of each step, such as env.Aborted.
+// into transitions. If status is true, the tensors include the status of each step (for example env.Aborted).
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))
@@ -61,11 +61,11 @@ func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Fie
 	return fs
 }
 
-// observedLatent is the name of Act.Latent among the observations, where Evaluate expects it.
+// observedLatent is the name of Act.Latent among the observations, where the policy's Evaluate expects it.
 const observedLatent = algo.Observations + "." + policy.Latent
 
-// ObservationFields returns the observations of a spec. prefix and a dot come before each name, and dims before each
-// shape.
+// ObservationFields returns the observations of a spec. prefix and a dot come before each name, and dims come before
+// each shape.
 func ObservationFields(prefix string, spec env.Spec, dims ...int) (fs []tensor.Field) {
 	for _, f := range spec.Obs {
 		fs = append(fs, tensor.Field{Name: prefix + "." + f.Name, DType: f.DType, Shape: slices.Concat(dims, f.Shape)})

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorWorker has one replica of the policy, and trains it on its share of the environments.
+// An ActorWorker trains one replica of the policy on a share of the environments.
 type ActorWorker struct {
 	base
 	policy   policy.Policy
@@ -144,8 +144,8 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble joins the shards in the order of their environments, and makes the result the batch. It does not copy a
-// single shard.
+// assemble joins the shards in the order of their environments, and makes the result the batch. If there is only one
+// shard, assemble copies nothing.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
 		a.batch = a.inputs[0].item.Dict
@@ -160,7 +160,7 @@ func (a *ActorWorker) assemble() {
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
-			// The algorithm itself adds advantages and returns.
+			// The algorithm adds the advantages and the returns.
 			if name != algo.FieldAdvantage && name != algo.FieldReturn {
 				copyColumns(a.joined.Must(name), src, at)
 			}
@@ -181,7 +181,8 @@ func copyColumns(dst, src tensor.Tensor, offset int) {
 	}
 }
 
-// Resample lets the algorithm choose from batch n of this iteration, and reports whether it needs another batch.
+// Resample lets the algorithm choose from batch n of this iteration, and reports whether the algorithm needs another
+// batch.
 func (a *ActorWorker) Resample(n int) (more bool, err error) {
 	resampler, ok := a.algo.(algo.Resampler)
 	if !ok {
@@ -218,7 +219,7 @@ func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) erro
 	return a.replicas.Trained(ctx, m)
 }
 
-// release returns the memory of shards to their senders. It skips shards without an item, whose memory was released.
+// release returns the memory of shards to their senders. It skips shards whose memory is already released.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

@@ -73,7 +73,7 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// Arrivals returns the numbers of received rollouts in an asynchronous run. It is nil in other runs.
+// Arrivals returns the numbers of received rollouts in an asynchronous run. The result is nil in other runs.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
 // TakenRollouts returns the number of rollouts of each environment that this actor has received in the whole run.
@@ -86,7 +86,7 @@ func (a *ActorWorker) TakenRollouts() (n int64, counted bool) {
 }
 
 // take receives one rollout of each shard, and drops rollouts that are too old. If wait is set, take waits until all
-// shards have a rollout. Otherwise the result tells whether they have one.
+// shards have a rollout. Otherwise complete tells whether all shards have a rollout.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {

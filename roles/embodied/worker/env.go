@@ -38,8 +38,7 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
-// newStages returns the stages of the worker of member m. It takes their environments from part. If part is nil, it
-// makes them.
+// newStages returns the stages of the worker of member m. The environments are taken from part, or made if part is nil.
 func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config, use env.Use,
 	part *envPart) (stages []*envStage, err error) {
 	worker := m.Index()
@@ -116,8 +115,8 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes appends the episodes that have ended since the last call, as rows of env.AppendRows. It appends episodes
-// of training to train, and episodes of evaluations to eval.
+// TakeEpisodes appends the episodes that have ended since the last call, in the format of env.AppendRows. It appends
+// episodes of training to train, and episodes of evaluations to eval.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An envStage has the environments of one stage of an env worker, which step together.
+// An envStage has the environments of one stage of an env worker. These environments step together.
 type envStage struct {
 	*play.Stage
 	routes []*envRoute
@@ -23,7 +23,7 @@ type envStage struct {
 	count    algo.Progress // reports steps and episodes
 }
 
-// An envRoute is a route with the env worker's ends of its channels.
+// An envRoute is a route, and the env worker's ends of the channels.
 type envRoute struct {
 	plan.Route
 	obs    *spmd.Sender
@@ -83,7 +83,7 @@ func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	}
 }
 
-// stepField returns the tensor of a step that has this name in plan.StepLayout.
+// stepField returns a tensor of a step. name is the tensor's name in plan.StepLayout.
 func stepField(s *env.Step, name string) tensor.Tensor {
 	if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
 		return s.Obs.Must(obs)

@@ -91,5 +91,5 @@ func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
-// lastOfEpisodes is the version of the item that ends one episode of all environments of a route.
+// lastOfEpisodes is the version of the item that a route sends when the episodes of all its environments have ended.
 const lastOfEpisodes = -1

@@ -39,8 +39,8 @@ type actorPart struct {
 	queues   []queue // one for each input
 }
 
-// Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil: the
-// successor starts with the initial weights, as all readers do, and gets the state from Unpack.
+// Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil. Then the
+// successor starts with the initial weights, and Unpack loads the state.
 func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil

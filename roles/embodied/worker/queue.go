@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A queue holds unused rollouts of a shard that an actor of an asynchronous run received before a move. The actor uses
-// them before the rollouts in the channel.
+// A queue keeps the unused rollouts of a shard during a move in an asynchronous run. The actor uses these rollouts
+// before the rollouts in the channel.
 type queue struct {
 	received int64        // rollouts received through channels in the whole run
 	waiting  []*spmd.Item // copies of unused rollouts
 	own      []*spmd.Item // copies of rollouts in use
 }
 
-// get returns the next rollout. If there is none, it waits for one. If wait is false, it returns spmd.ErrEmpty instead.
+// get returns the next rollout. If there is none, get waits if wait is set, and returns spmd.ErrEmpty otherwise.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]
@@ -35,7 +35,7 @@ func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error
 	return item, err
 }
 
-// release ends the use of an item. It returns the memory of an item from a channel to the sender.
+// release ends the use of an item. If the item came from a channel, release returns the item's memory to the sender.
 func (in *input) release(item *spmd.Item) {
 	if i := slices.Index(in.own, item); i >= 0 {
 		in.own = slices.Delete(in.own, i, i+1)
@@ -74,8 +74,8 @@ func cloned(item *spmd.Item) *spmd.Item {
 	return c
 }
 
-// Settle receives the rollouts that are still under way to this actor of an asynchronous run. finished[i] is the number
-// of rollouts that were finished on route i in the whole run.
+// Settle receives the rollouts that are still under way to this actor. The run must be asynchronous. finished[i] is the
+// number of rollouts that were finished on route i in the whole run.
 func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []float64) error {
 	if err := a.listen(out); err != nil {
 		return err

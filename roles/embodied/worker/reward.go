@@ -21,7 +21,7 @@ type RewardWorker struct {
 	batches views[reward.Batch]
 }
 
-// A rewardRoute is a route with the reward worker's end of its channel.
+// A rewardRoute is a route, and the reward worker's end of the channel.
 type rewardRoute struct {
 	plan.Route
 	layout *tensor.Layout
@@ -54,7 +54,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Part returns the rule. The rule also holds its network, and memory for a batch.
+// Part returns the rule, with the reward network and memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
 // Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through ch.Rewards.

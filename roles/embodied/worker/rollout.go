@@ -32,7 +32,7 @@ type RolloutWorker struct {
 	version    int64                      // version of state; -1 if there is none yet
 }
 
-// A rolloutRoute is a route with the rollout worker's ends of its channels.
+// A rolloutRoute is a route, and the rollout worker's ends of the channels.
 type rolloutRoute struct {
 	plan.Route
 	rec     *play.RolloutBuilder
@@ -150,8 +150,8 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 }
 
 // Generate makes one rollout. It receives observations, sends actions, and sends trajectories to actors or inference
-// workers. Reward workers, if there are any, exchange transitions and rewards with it through scores. step is the
-// number of steps that every environment has taken before.
+// workers. With reward workers, Generate exchanges transitions and rewards through scores. step is the number of steps
+// that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -239,7 +239,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect opens the senders of a route. Later calls do nothing. Actions are sent under this key.
+// connect opens the senders of a route. Later calls do nothing. key is the name of the actions' queue.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -258,7 +258,7 @@ func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, ou
 	return nil
 }
 
-// play plays an epoch, the steps [t0, t0+n), in the environments that this worker steps.
+// play plays the steps [t0, t0+n) of an epoch in environments that this worker steps.
 func (l *rolloutRoute) play(ctx context.Context, t0, n int) error {
 	if err := l.stage.Begin(); err != nil {
 		return err
@@ -317,7 +317,7 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// stepOf returns the step in d, which has the layout plan.StepLayout.
+// stepOf returns d as a step. d has the layout plan.StepLayout.
 func stepOf(d tensor.Dict) env.Step {
 	status, _ := d.Get(algo.FieldStatus)
 	info, _ := d.Get(algo.FieldInfo)
@@ -328,7 +328,7 @@ func stepOf(d tensor.Dict) env.Step {
 }
 
 // views caches a view of each received item, as a step or as transitions. Senders reuse a few items. Routes of
-// different lengths may share an item, so an item has a view for each number of rows.
+// different lengths can share an item, so an item has a view for each number of rows.
 type views[V any] []view[V]
 
 type view[V any] struct {
@@ -337,7 +337,7 @@ type view[V any] struct {
 	data *V
 }
 
-// viewOf returns the view of an item. The first call for an item uses read to make it.
+// viewOf returns the view of an item. The first call for an item makes the view with read.
 func (vs *views[V]) viewOf(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {

@@ -14,7 +14,7 @@ import (
 )
 
 // An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the newest
-// weights at its start, so a rollout delays neither actors nor other routes. A call of Produce may end between any two
+// weights at its start, so a rollout delays neither actors nor other routes. A call of Produce can end between any two
 // steps, and the next call continues with the next step.
 type asyncRoute struct {
 	*rolloutRoute
@@ -28,7 +28,7 @@ type asyncRoute struct {
 	acting  bool        // the result of the last action has not arrived
 	item    *spmd.Item  // observations that wait for actions; nil while the environments step
 	moved   tensor.Dict // an unfinished rollout from before a move; goOn continues it
-	paused  bool        // the environments wait for the next call
+	paused  bool        // the environments wait for the next call of Produce
 }
 
 // Produce makes rollouts until stop is cancelled. It receives observations, sends actions, and sends trajectories to
@@ -54,8 +54,8 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	return r.serve(ctx, stop)
 }
 
-// anyRoute is the key of all routes of a worker in an asynchronous run. So rollout workers answer observations, and env
-// workers take actions, in the order of arrival. Item.Lo identifies the route.
+// anyRoute is the key that all routes of a worker share in an asynchronous run. So observations and actions are handled
+// in the order of arrival. Item.Lo identifies the route.
 const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps, until stop is cancelled.
@@ -150,8 +150,8 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 	return nil
 }
 
-// answer sends actions for the received observations. It does nothing if a rollout must begin and cannot begin yet. If
-// stop is cancelled, it pauses the environments instead.
+// answer sends actions for the received observations. It does nothing if the next rollout cannot begin yet. If stop is
+// cancelled, it pauses the environments instead.
 func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if stop.Err() != nil {
 		l.paused = true
@@ -186,7 +186,7 @@ func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *pol
 	return l.act.Put(ctx, item)
 }
 
-// pauseStage is the version of an item that makes a stage of environments wait for the next call.
+// pauseStage is the version of the item that pauses a stage until the next call of Simulate.
 const pauseStage = -1
 
 // begin starts a rollout unless one is running: it takes channel items, and copies the newest weights. It returns false
@@ -285,7 +285,8 @@ func (l *asyncRoute) pack() (d tensor.Dict) {
 	return d
 }
 
-// unpack restores the state that pack returned. goOn continues the unfinished rollout when the senders are open.
+// unpack restores the state that pack returned. The function goOn continues the unfinished rollout when the senders are
+// open.
 func (l *asyncRoute) unpack(d tensor.Dict) {
 	numbers := d.Must("numbers").I64()
 	l.first, l.begun = uint64(numbers[0]), uint64(numbers[1])

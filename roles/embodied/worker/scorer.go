@@ -41,7 +41,7 @@ func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	return err
 }
 
-// ask requests the rewards of step t of rec. result is what this step returned. A nil scorer does nothing.
+// ask requests the rewards of step t of rec. result is the result of this step. A nil scorer does nothing.
 func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, result *env.Step) error {
 	if s == nil {
 		return nil

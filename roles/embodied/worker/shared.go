@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their policies, all with the same initial parameters, and the
-// weights that travel between ranks. Other workers may read the actors' parameters in place.
+// Shared is what the workers of a rank have in common: their policies, and the weights that travel between ranks. All
+// policies start with the same parameters. Other workers may read the actors' parameters in place.
 type Shared struct {
 	world *spmd.World
 	plan  *plan.Plan
@@ -59,7 +59,7 @@ func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	return base{m, p}, loop.SharedOf(c).(*Shared), nil
 }
 
-// Member returns the member of this worker, through which it reaches other workers.
+// Member returns the member of this worker.
 func (b *base) Member() *spmd.Member { return b.m }
 
 // Connect makes the policies of this rank, and the weights that travel between ranks.

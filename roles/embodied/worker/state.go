@@ -38,7 +38,7 @@ func (a *ActorWorker) Save() (shares []member.Share, err error) {
 		member.Share{Kind: "trainer", Dict: rest}), nil
 }
 
-// Load loads this actor's part of st. st may have only weights.
+// Load loads this actor's part of st. A state with only weights is enough.
 func (a *ActorWorker) Load(st member.State) error {
 	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
 		return err
@@ -118,7 +118,7 @@ func (w *EnvWorker) Save() (shares []member.Share, saved bool, err error) {
 	return shares, saved, nil
 }
 
-// Load loads this worker's part of st. st may have only weights.
+// Load loads this worker's part of st. A state with only weights is enough.
 func (w *EnvWorker) Load(st member.State) error {
 	if _, ok := st.Envs.Get("seeder.episode"); !ok {
 		return nil

@@ -244,7 +244,7 @@ func frozen(p *plan.Plan, of *lm.Model) (*lm.Model, error) {
 	return m, copyWeights(m, of)
 }
 
-// copyWeights copies the weights of one model to another of the same sizes.
+// copyWeights copies the weights between two models of the same sizes.
 func copyWeights(to, from *lm.Model) error {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {

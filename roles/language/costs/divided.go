@@ -17,8 +17,8 @@ import (
 // members.
 const numParts = 2
 
-// mostCrowded is the maximum number of members that compute at the same time in a measurement. Each needs its own
-// memory.
+// mostCrowded is the maximum number of members that compute at the same time in a measurement. Each member needs its
+// own memory.
 const mostCrowded = 8
 
 // soloAxis is an lm.Axis of a member that computes without the other members. Sums and gathers do nothing.
@@ -33,8 +33,8 @@ func (soloAxis) Sum64([]float64) error         { return nil }
 func (soloAxis) Gather([]float32, []int) error { return nil }
 
 // divided compares the time of a member that has half of each layer with the time of a member that has the whole model.
-// It measures forward passes over the tokens of an update, and over the tokens of a pass of answers, alone and on all
-// cores. It also measures the sums of a micro-batch, between goroutine ranks.
+// It measures forward passes over the tokens of an update, and over the tokens of an engine's pass. Passes of the half
+// are also measured on all cores. It also measures the sums of a micro-batch between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < numParts {
 		return nil
@@ -65,7 +65,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return probe.AddLayerSums(ctx, f, a.World)
 }
 
-// halved makes the measurements of divided for the forward passes of op. limit is the maximum size of a micro-batch.
+// halved makes the measurements of the function divided for one operation. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.Asked, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)

@@ -245,7 +245,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		f.Costs = append(f.Costs, prepare.Cost(planner.OpAdvantages, samples), infer.Cost(planner.OpLogProbs, tokens))
 	}
 	n := float64(first.updates)
-	each := func(count int) int { return int(float64(count)/n + 0.5) } // the rounded mean of an iteration
+	each := func(count int) int { return int(float64(count)/n + 0.5) } // the rounded mean per iteration
 	w.OptimiserSteps, w.SmallSums, w.Gathers = each(c.Gradients), each(c.Small), each(c.Gathers)
 	if c.Bytes > 0 {
 		w.GradientBytes = c.Bytes

@@ -22,8 +22,8 @@ func need(p *plan.Plan, cores int) int64 {
 }
 
 // Profile measures the operations of the job of p. If a.Room is too little memory to measure on all cores, Profile uses
-// fewer cores. If it is too little for the model, Profile measures a model with fewer layers, and scales the costs by
-// Plan.PassCost.
+// fewer cores. If a.Room is too little for the model, Profile measures a model with fewer layers, and scales the costs
+// by Plan.PassCost.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	for a.Room > 0 && a.Cores > 1 && need(p, a.Cores) > a.Room {
 		a.Cores /= 2
@@ -51,8 +51,8 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		job.Mebibytes(a.Room))
 }
 
-// deepen turns f, the profile of a shallow model, into the profile of the job of p. factor is the cost of a pass of
-// this job's model divided by the cost of a pass of the shallow model.
+// deepen turns the profile f of a shallow model into the profile of the job of p. factor is the cost of a pass of this
+// job's model divided by the cost of a pass of the shallow model.
 func deepen(f *planner.Profile, p *plan.Plan, factor float64) {
 	measured := f.Work
 	f.Work = WorkOf(p)

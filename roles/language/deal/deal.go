@@ -1,11 +1,12 @@
 // Package deal answers: which replica answers which prompt? Each replica of the rollout workers is a Player. A player
 // begins with some prompts, and asks the Dealer for more before it has room for them. When no prompt is left, the
-// dealer orders players with many unfinished answers to give some of them to players with few. An answer moves with its
-// tokens, and usually with its keys and values. Its further tokens are the same on any player, so results do not depend
-// on the distribution of answers.
+// dealer orders players with many unfinished answers to give some answers to players with few answers. An answer moves
+// with its tokens, and usually with its keys and values. Its further tokens are the same on any player, so results do
+// not depend on the distribution of answers.
 //
-// The player that takes a prompt is the collector of its answers, including answers that other players finish. The
-// answers to a prompt are a group. The dealer counts complete groups, and ends the batch after the last group:
+// The player that takes a prompt is the collector of all answers to the prompt, including those that other players
+// finish. The answers to a prompt are a group. The dealer counts complete groups, and ends the batch after the last
+// group:
 //
 //	player → dealer   Ask, Report, Give (as ordered), Back (a finished answer for its collector), Complete, Bye
 //	dealer → player   Deal (a prompt), None (no prompt is left), Order, Give and Back (passed on), End
@@ -24,13 +25,13 @@ type Kind uint8
 const (
 	Ask      Kind = iota + 1 // the player wants a prompt
 	Report                   // the player's Load has changed
-	Give                     // Answers go to Player; Count answers were ordered
+	Give                     // the Answers go to Player; Count is the number that was ordered
 	Back                     // finished Answers go to their collector, Player
-	Complete                 // the player has all answers of a group, with Count tokens
+	Complete                 // the player has all answers of a group; Count is the number of tokens
 	Bye                      // the player has left
 	Deal                     // the player gets prompt number Count
 	None                     // all prompts were dealt
-	Order                    // give Count answers to Player
+	Order                    // the player must give Count answers to Player
 	End                      // all groups are complete
 )
 
@@ -80,8 +81,8 @@ type Cost struct {
 	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// startRange returns the range of prompts [lo, hi) with which a player begins: its even share of all prompts, but no
-// more than it has room for. The dealer deals the other prompts.
+// startRange returns the range of prompts [lo, hi) with which a player begins. The range is an even share of all
+// prompts, limited to those for which the player has room. The dealer deals the other prompts.
 func (t *Table) startRange(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)

@@ -23,12 +23,12 @@ type Dealer struct {
 type seat struct {
 	load    Load    // load in the player's last message
 	sent    int     // number of given answers that the dealer has sent to the player
-	flight  []int32 // lengths of the sent answers that load.Got does not count yet
+	flight  []int32 // lengths of answers that were sent, but are not in load.Got yet
 	coming  []int32 // lengths of answers that other players were ordered to give to the player
 	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
 
-// NewDealer returns the dealer of a batch. It sends messages with send.
+// NewDealer returns the dealer of a batch. The dealer sends messages with send.
 func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {
@@ -47,7 +47,7 @@ func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 // Over reports whether all players have left.
 func (d *Dealer) Over() bool { return d.left == d.Players }
 
-// MeanTokens returns the mean length of the answers, when the batch is over.
+// MeanTokens returns the mean length of the answers. The batch must be over.
 func (d *Dealer) MeanTokens() int { return d.tokens / (d.Prompts * d.Size) }
 
 // Receive handles a message of a player.
@@ -90,7 +90,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0: // no answer is unfinished, so orders on their way move no answers
+	case d.missing == 0: // no answer is unfinished, so a late order moves no answers
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -114,17 +114,18 @@ func (d *Dealer) all(m Message) {
 	}
 }
 
-// lengths returns the lengths of the player's unfinished answers once it has handled all messages sent to it. It
+// lengths returns the lengths of the player's unfinished answers after all messages that were sent to the player. It
 // overwrites list.
 func (s *seat) lengths(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }
 
-// futureLengths is like lengths, but includes answers that other players were ordered to give to the player.
+// futureLengths returns the result of lengths, and the lengths of answers that other players were ordered to give to
+// the player.
 func (s *seat) futureLengths(list []int32) []int32 { return append(s.lengths(list), s.coming...) }
 
 // level orders the player with the most work to give answers to the player with the least work. It repeats this until
-// no move of answers gains enough: see share.
+// no move of answers gains enough.
 func (d *Dealer) level() {
 	for {
 		from, to, most, least := 0, 0, 0.0, math.Inf(1)
@@ -148,8 +149,8 @@ func (d *Dealer) level() {
 	}
 }
 
-// remaining returns the expected number of tokens that an unfinished answer of this length still gets. Lengths vary so
-// much that a long answer is expected to get more of them than a new one.
+// remaining returns the expected number of tokens that an unfinished answer of this length still gets. Lengths vary
+// much, so a long answer is expected to get more tokens than a new answer.
 func (d *Dealer) remaining(length int32) float64 {
 	return max(1, min(float64(d.Mean)+float64(length)/4, float64(d.Tokens)-float64(length)))
 }
@@ -164,9 +165,9 @@ func (d *Dealer) work(lengths []int32) (sum float64) {
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the lengths of the answers that the player from should give to the player to. They are the shortest
-// answers of from. Their number lets the later of the two players finish as early as possible. share returns nil if the
-// gain is less than leastGain.
+// share returns the lengths of the answers that one player should give to another player. They are the shortest answers
+// of the giving player. Their number lets the later of the two players finish as early as possible. share returns nil
+// if the gain is less than leastGain.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.lengths(nil)
 	slices.Sort(has)

@@ -22,12 +22,12 @@ type Player struct {
 	Table
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
-	running map[int]Answer // answers in the engine by their index there, without their tokens
+	running map[int]Answer // answers in the engine, by index, without their tokens
 	begun   map[int]int    // number of tokens of each running answer
 	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers
 	got     int            // number of answers received from other players
-	told    [3]int         // at the last message to the dealer: the result of Unfinished, tokens and got
+	told    [3]int         // at the last message to the dealer: the values of Unfinished, tokens and got
 	asked   bool           // the player has asked for a prompt, and has not received one yet
 	none    bool           // the dealer has no prompt left
 	over    bool           // the batch has ended
@@ -251,7 +251,7 @@ func (p *Player) give(to, n int) error {
 	return nil
 }
 
-// cheapest returns the indices, in the engine, of the k running answers with the fewest tokens.
+// cheapest returns the engine's indices of the k running answers with the fewest tokens.
 func (p *Player) cheapest(k int) []int {
 	all := slices.SortedFunc(maps.Keys(p.begun), func(a, b int) int { return cmp.Or(p.begun[a]-p.begun[b], a-b) })
 	return all[:k]

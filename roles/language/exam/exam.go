@@ -16,7 +16,7 @@ import (
 type Exam struct {
 	Engine *engine.Engine
 	Grader *answer.Grader
-	// Respond returns an answer as a response, which rules grade. stopped is false if the answer was cut off.
+	// Respond returns an answer in the form that rules grade. stopped is false if the answer was cut off.
 	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
 	Greedy  engine.Sampling // settings of the one greedy answer to each question
 	Sampled engine.Sampling // settings of sampled answers
@@ -25,9 +25,9 @@ type Exam struct {
 	Progress algo.Progress // reports ended answers; may be nil
 }
 
-// Indices of an exam's sums. The sums of greedy answers come first, then the sums of sampled answers. The last sums are
-// the numbers of questions with 0, 1, 2, … right sampled answers. All sums are whole numbers, so ranks add them
-// exactly.
+// Indices of an exam's sums. The sums of greedy answers come first, then the sums of sampled answers. The last sums
+// count questions: those with 0, 1, 2, … right answers among the sampled answers. All sums are whole numbers, so ranks
+// add them exactly.
 const (
 	examAnswers = iota
 	examRight
@@ -155,9 +155,9 @@ func Metrics(sums []float64) (names []string, values []float64) {
 	return names, values
 }
 
-// PassAt estimates the probability that at least one of k answers to a question is right, as a mean over questions.
-// counts[c] is the number of questions with c right answers among n = len(counts)-1 samples, and k ≤ n. The estimate
-// is unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+// PassAt estimates the probability that at least one of k answers to a question is right. The result is the mean over
+// questions. counts[c] is the number of questions with c right answers among n = len(counts)-1 samples, and k ≤ n. The
+// estimate is unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1):
 //
 //	pass@k = mean of 1 - C(n-c, k) / C(n, k)
 func PassAt(k int, counts []float64) float64 {
@@ -187,7 +187,7 @@ func Intervals(sums []float64) (accuracy, passAt1 [2]float64) {
 }
 
 // interval returns the 95 % interval of the mean share of right answers to a question. counts[c] is the number of
-// questions with c right answers among len(counts)-1.
+// questions with c right answers among len(counts)-1 answers.
 func interval(counts []float64) [2]float64 {
 	n := float64(len(counts) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0

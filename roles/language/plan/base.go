@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BaseWeights are the weights of a language model to which adapters are added: runner.ckpt_path with is_lora.
-// Checkpoints of such a job have only the adapters, so a resumed run reads the base weights again. The zero value
+// BaseWeights are weights to which adapters are added. They come from runner.ckpt_path, if is_lora is set. Checkpoints
+// of a job with base weights have only the adapters, so a resumed run reads the base weights again. The zero value
 // stands for a job without base weights.
 type BaseWeights struct {
 	Path string
@@ -86,7 +86,8 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// checkSame returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
+// checkSame returns an error if the adapters of a trainer's state have base weights other than b. The state may be
+// empty.
 func (b *BaseWeights) checkSame(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil

@@ -53,7 +53,7 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 func (d *Draft) Mistakes() error { return d.found.Err() }
 
 // Complete returns the plan, or one error with all mistakes. It reads the tokenizer, the model's configuration and all
-// texts. Of weights it reads only base weights of adapters, to hash them.
+// texts. It reads no weights, except base weights of adapters, which it hashes.
 func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d.Config, d.Registries = cfg, reg
 	if err := d.found.Err(); err != nil {
@@ -167,8 +167,8 @@ func (d *Draft) readTexts() {
 	}
 }
 
-// readSet returns the samples in files. paths is the value of the configuration key. If it cannot read the files, it
-// reports a mistake and returns nil.
+// readSet returns the samples in the files of a configuration key. paths is the key's value. If the files cannot be
+// read, readSet reports a mistake and returns nil.
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
@@ -192,8 +192,8 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// madeBy returns the end of the message of err. If err is about a missing file, the text names the command that
-// generates this data, or the run that saves this checkpoint. For all other errors it is "".
+// madeBy returns the last part of the message of err. For a missing file this part names the command that generates the
+// data, or the run that saves the checkpoint. For other errors it is "".
 func madeBy(err error) string {
 	var missing *fs.PathError
 	if run := job.MadeBy(err); run != "" || !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

@@ -24,8 +24,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		"or more nodes", node, job.Mebibytes(need), p.neediestRank(nodes, node), have)
 }
 
-// neediestRank returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool
-// of ranks.
+// neediestRank returns a text about the rank that needs the most memory on a node. The text is "" if the job has no
+// pool of ranks.
 func (p *Plan) neediestRank(nodes []int, node int) string {
 	if !p.Config.Deals() {
 		return ""
@@ -70,7 +70,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	for i, stage := range p.Pipeline.Stages {
 		items := 3
-		if i == 1 && p.Pipeline.Dealt { // every rollout worker may send groups to this stage
+		if i == 1 && p.Pipeline.Dealt { // every rollout worker can send groups to this stage
 			items = 2 + p.Mesh("rollout").Data
 		}
 		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
@@ -82,8 +82,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// MemberBytes estimates the memory of a member of a component with a model, on a rank without other members. It is 0 if
-// the component has no members.
+// MemberBytes estimates the memory of a member, on a rank without other members. The member's component must have a
+// model. The result is 0 if the component has no members.
 func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
 
 // PartBytes is like MemberBytes, but for members that divide the model by the given mesh. It estimates the memory of

@@ -11,8 +11,8 @@ import (
 
 // A Mesh arranges the members of a component that has a model. There are Data replicas of the model. The layers of a
 // replica are divided into Pipeline stages, and every layer of a stage is divided among Tensor members. Data is the
-// outermost axis and Tensor the innermost, so the members of a replica have consecutive numbers, and so do the members
-// of a stage. The zero Mesh has no members.
+// outermost axis, and Tensor is the innermost axis. So the members of a replica have consecutive numbers, and the
+// members of a stage have consecutive numbers. The zero Mesh has no members.
 type Mesh struct {
 	Data, Pipeline, Tensor int
 	// Layers has the number of layers of each stage. It is empty until the model is known.
@@ -65,7 +65,7 @@ func (m Mesh) String() string {
 	return text
 }
 
-// unit returns the word for a replica in messages: a replica of one member is a worker.
+// unit returns the word for a replica in messages. A replica of one member is called a worker.
 func (m Mesh) unit() string {
 	if m.Members() > 1 {
 		return "replica"
@@ -94,8 +94,8 @@ func (p *Plan) Mesh(component string) Mesh {
 	return wholeMesh(p.Workers(component))
 }
 
-// Beside returns the actor on a rank that has the same part of the model as a member of a component. It returns -1 if
-// no actor on the rank has this part.
+// Beside returns an actor on the rank. The actor has the same part of the model as the member of the component. Beside
+// returns -1 if no actor on the rank has this part.
 func (p *Plan) Beside(component string, member, rank int) int {
 	part := p.Mesh(component).Part(member)
 	for _, actor := range p.MembersOn("actor", rank) {
@@ -186,8 +186,8 @@ func (d *Draft) divide() {
 	}
 }
 
-// Meshes returns the meshes of one replica that the model allows. The first one is the mesh of the job's actors. The
-// others have 1, 2, 4, … stages, and every possible number of tensor members.
+// Meshes returns the possible meshes of one replica of the model. The first mesh is that of the job's actors. The other
+// meshes have 1, 2, 4, … stages, and every possible number of tensor members.
 func (p *Plan) Meshes() []Mesh {
 	now := p.Mesh("actor")
 	now.Data = 1
@@ -225,8 +225,8 @@ func (d *Draft) checkTensor(of string) {
 	}
 }
 
-// checkReader checks that a component can receive patches of weights from the actors. If the component divides the
-// model in another way than the actors, init_sync must send all initial weights.
+// checkReader checks that a component can receive patches of weights from the actors. If the component and the actors
+// divide the model differently, init_sync must send all initial weights.
 func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	sync, same := &d.Config.WeightSyncer, reader.Tensor == actor.Tensor && slices.Equal(reader.Layers, actor.Layers)
 	if sync.Type != config.WeightSyncPatch || same {
@@ -238,8 +238,8 @@ func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	d.found.Want(len(first.Prefixes) == 0, key+"prefixes", first.Prefixes, "null"+because)
 }
 
-// layerCosts returns, for each layer, the number of weights that a token uses. The first layer includes the embedding,
-// and the last layer includes the output matrix.
+// layerCosts returns the number of weights that a token uses in each layer. The first layer includes the embedding, and
+// the last layer includes the output matrix.
 func layerCosts(c *lm.Config) []int {
 	costs := make([]int, c.Layers)
 	for i := range costs {
@@ -310,8 +310,8 @@ func (p *Plan) replicas(component string) string {
 	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
 }
 
-// WorkersOn returns the names of the workers on rank r, such as actor[5]. In a mesh the name has the coordinates of the
-// worker: actor[5]@1,0,1.
+// WorkersOn returns the names of the workers on rank r, for example actor[5]. In a mesh the name also has the worker's
+// coordinates: actor[5]@1,0,1.
 func (p *Plan) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, of := range p.Placement.Components() {
@@ -371,8 +371,8 @@ func (d *Draft) noteSharding() {
 	}
 }
 
-// MicroBatches estimates the number of micro-batches in an update of each replica of the actors, and the number of
-// tokens in a micro-batch.
+// MicroBatches estimates how many micro-batches each actor replica has in an update, and how many tokens a micro-batch
+// has.
 func (p *Plan) MicroBatches() (n, tokens int) {
 	c, texts, length := p.Config, p.batch/p.Actors, p.Config.Runner.SeqLength
 	if c.Reasons() {

@@ -61,8 +61,9 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	return l, nil
 }
 
-// newModel returns the configuration of a new model with the sizes in k. It parses a config.json with these sizes.
-// Missing sizes are null in this text, so that they do not get the values of the family's published model.
+// newModel returns the configuration of a new model with the sizes in k. It writes a config.json with these sizes, and
+// parses this text. Missing sizes are null in the text, because otherwise they would get the values of the family's
+// published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
@@ -182,8 +183,8 @@ func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, er
 	return m, nil
 }
 
-// BlankPart makes a part of the model without its initial weights, because the caller will load all trained weights. If
-// the model has adapters, BlankPart loads all initial weights, because it needs the base weights.
+// BlankPart makes a part of the model without its initial weights. The caller will load all trained weights. If the
+// model has adapters, BlankPart loads all initial weights, because the base weights are needed.
 func (l *Language) BlankPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	if l.LoRA != nil {
 		return l.LoadPart(part, alloc)

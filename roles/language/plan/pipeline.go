@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// A Pipeline assigns groups to workers in an iteration of the reasoning task. A group is a prompt with its answers. A
-// worker is here a replica: all its members work on its groups, and the first member sends and receives. A Pipeline
-// depends only on the numbers of groups, rounds and workers. So every rank computes the same Pipeline, and nothing
-// depends on the order of arrival.
+// A Pipeline assigns groups to workers in an iteration of the reasoning task. A group is a prompt with its answers.
+// Here a worker is a replica. All members of a replica work on its groups, and the first member sends and receives. A
+// Pipeline depends only on the numbers of groups, rounds and workers. So every rank computes the same Pipeline, and
+// nothing depends on the order of arrival.
 //
 // Groups go from stage to stage. In each stage every worker gets a contiguous range of the groups. A rollout worker
 // generates its range in rounds, one after the other. When all answers of a group have ended, it sends the group to the
@@ -26,7 +26,7 @@ type Pipeline struct {
 // A PipelineStage is a component through which groups pass.
 type PipelineStage struct {
 	Component string
-	Mesh      Mesh // Data is the number of workers
+	Mesh      Mesh // Mesh.Data is the number of workers
 }
 
 // Stage returns the index of a component's stage. It is -1 if the component has no stage.
@@ -51,8 +51,8 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 	return first + lo, first + hi
 }
 
-// Pairs reports whether sender, a member of a stage, sends groups to receiver, a member of the next stage. Both must be
-// the first members of their replicas, and the replicas must have groups in common.
+// Pairs reports whether a member of a stage sends groups to a member of the next stage. Both must be the first members
+// of their replicas, and the replicas must have groups in common.
 func (p *Pipeline) Pairs(stage, sender, receiver int) bool {
 	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
 	if !mesh.IsFirst(sender) || !next.IsFirst(receiver) {

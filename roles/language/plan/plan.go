@@ -18,25 +18,26 @@ import (
 )
 
 // A Plan has the model and the texts of a job that trains a language model, and the distribution of the texts over
-// actors and steps. It is derived from the configuration and the ranks of the world. It is the same on every rank, and
-// does not change.
+// actors and steps. It is derived from the configuration and the ranks of the world. It is equal on all ranks, and does
+// not change.
 type Plan struct {
 	*job.Job
 	Language
 
-	// The numbers of replicas of each component, or 0 if it is not placed. The members of a replica share one model.
+	// The numbers of replicas of each component, or 0 if the component is not placed. The members of a replica share
+	// one model.
 	Actors, rollouts, Rewards, Inferences, Critics int
 	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling a step
 	// takes up to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // the maximum size of an actor's micro-batch
 	Tokenizer                   *tokenizer.Tokenizer
 	notes                       []string // warnings for the user
-	batch                       int      // number of texts in a batch, over all actors; in reasoning, of prompts
+	batch                       int      // number of texts (in reasoning: prompts) in a batch, over all actors
 
 	// In the reasoning task:
 	Sampling engine.Sampling // the settings of sampled answers
@@ -54,8 +55,8 @@ func (p *Plan) NumParams() int { return p.Trained }
 // Notes returns warnings that the user should see before the job begins.
 func (p *Plan) Notes() []string { return p.notes }
 
-// OwnKeys returns the keys of users' own parts. If the model is in a folder, it omits the default keys of actor.model,
-// because Describe shows the folder's sizes.
+// OwnKeys returns the keys of users' own parts. If the model is in a folder, OwnKeys omits the default keys of
+// actor.model, because Describe shows the folder's sizes.
 func (p *Plan) OwnKeys() []config.OwnKey {
 	keys := p.Config.OwnKeys()
 	if p.Base == "" {
@@ -119,7 +120,7 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	return keys, hashes
 }
 
-// Order returns the order of samples in an epoch. It reuses the memory of buf, such as an earlier result.
+// Order returns the order of samples in an epoch. It reuses the memory of buf, for example an earlier result.
 func (p *Plan) Order(buf []int32, epoch int64) []int32 {
 	data := &p.Config.Data
 	return algo.Permutation(buf, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)

@@ -12,7 +12,7 @@ import (
 var pooled = []string{"actor", "rollout", "inference"}
 
 // pool joins the ranks of actors, rollout and inference workers into one pool: see PoolOf. So each rank can generate
-// answers, infer and train. It reports whether this is possible. If the placement is fixed, because members have moved,
+// answers, infer and train. It reports whether the pool is possible. If members have moved, the placement is fixed, and
 // the pool exists already.
 func (d *Draft) pool(nodes []int) bool {
 	if d.Config.Fixed() {
@@ -68,7 +68,7 @@ func union(named map[string][]int) (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// spread spreads members evenly over ranks. present has the ranks of the members now. If there are more ranks than
+// spread spreads members evenly over ranks. present has the members' present ranks. If there are more ranks than
 // members, and each member has its own rank, the members keep their ranks.
 func spread(present, ranks []int) []int {
 	if len(present) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(present)))) == len(present) {

@@ -22,7 +22,7 @@ import (
 // A Question is a prompt and its right answer.
 type Question = answer.Question
 
-// readPrompts makes prompts of the job's samples, sets Sampling, and checks the keys of reasoning.
+// readPrompts makes prompts from the job's samples, sets Sampling, and checks the keys of reasoning.
 func (d *Draft) readPrompts() {
 	c := d.Config
 	d.setSampling()
@@ -67,8 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes prompts that are too long from the dataset. Without data.filter_prompt_by_length it reports them
-// as a mistake instead.
+// keepPrompts removes too long prompts from the dataset. Without data.filter_prompt_by_length it reports them as a
+// mistake instead.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -248,7 +248,7 @@ func (p *Plan) graderSetup() answer.Setup {
 		Programs: p.Registries.Programs}
 }
 
-// NewExam makes an exam that asks the engine e questions and grades the answers with g.
+// NewExam makes an exam. The engine e answers the questions, and g grades the answers.
 func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	c := &p.Config.Rollout.EvalSamplingParams
 	x := &exam.Exam{Engine: e, Grader: g, Respond: p.Response, Greedy: engine.Greedy(p.Sampling.MaxTokens),

@@ -35,8 +35,8 @@ type answers struct {
 	value      []float32 // value before each token, by the critic; nil if not computed
 }
 
-// newAnswers returns the engine's results for prompt p as a group. If logProbs is set, the group includes their
-// log-probs.
+// newAnswers returns the engine's results for prompt p as a group. If logProbs is set, the group includes the log-probs
+// of the results.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
@@ -125,7 +125,7 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 }
 
 // packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or limit if
-// that is smaller. So there are few layouts, and both ends of a channel soon know all of them.
+// limit is smaller. So there are few layouts, and both ends of a channel soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, limit int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), limit)
 	if layouts[n] == nil {
@@ -157,12 +157,12 @@ func newAnswerSender(m *spmd.Member, p *plan.Plan) *answerSender {
 	return &answerSender{m: m, to: map[int]*spmd.Sender{}, layouts: map[int]*tensor.Layout{}, most: p.AnswerBytes()}
 }
 
-// send sends the group a through ch to a worker of the next stage.
+// send sends a group through ch to a worker of the next stage.
 func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	return s.put(ctx, ch, outgoing{to, a}, true)
 }
 
-// offer is like send, but does not wait. If there is no room, it keeps the group a for the next retry or flush.
+// offer is like send, but does not wait. If there is no room, the group waits for the next call of retry or flush.
 func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	s.waiting = append(s.waiting, outgoing{to, a})
 	return s.retry(ctx, ch)
@@ -200,7 +200,7 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, it waits. If wait is false, it returns spmd.ErrFull instead.
+// put sends p. If there is no room, put waits if wait is set, and returns spmd.ErrFull otherwise.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {

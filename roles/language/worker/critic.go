@@ -51,7 +51,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk gets the weights of model, without its adapters.
+// newCritic returns a critic whose trunk gets the weights of model, without the model's adapters.
 func newCritic(model *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc)
 	if err != nil {
@@ -81,7 +81,7 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// Part returns the worker itself.
+// Part returns the worker itself, or nil in a run that sends patches.
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
 // Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's

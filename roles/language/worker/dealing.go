@@ -11,8 +11,9 @@ import (
 // Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
 const Dealing = "dealing"
 
-// deal generates answers of batch n of a step, see package deal. The first member of a replica is a player, and the
-// other members follow it: see team. The first member of the first replica is also the dealer.
+// deal generates answers of batch n of a step. Package deal distributes the prompts. The first member of a replica is a
+// deal.Player, and the other members repeat its steps: see team. The first member of the first replica is also the
+// dealer.
 func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)
@@ -122,7 +123,7 @@ func (h *hand) play(ctx context.Context) error {
 }
 
 // peers returns the replicas from which this replica gets messages. The dealer's replica gets messages from all other
-// replicas, which get messages only from the dealer.
+// replicas. The other replicas get messages only from the dealer.
 func (h *hand) peers() (from []int) {
 	if h.dealer == nil {
 		return []int{0}

@@ -1,6 +1,6 @@
-// Package worker answers: what does one worker of each component do in a job that trains a language model?
-// Fine-tuning has SFTWorkers alone, which are its actors. In the reasoning task, groups of answers pass through
-// these workers, in this order:
+// Package worker answers: what does one worker of each component do in a job that trains a language model? Fine-tuning
+// has only actors, and these are SFTWorkers. In the reasoning task, groups of answers pass through these workers, in
+// this order:
 //
 //	RolloutWorker     generates answers to prompts; also examines the model (Generate, Evaluate)
 //	RewardWorker      grades answers (Score)
@@ -8,5 +8,5 @@
 //	CriticWorker      adds values, and trains the critic (Value, RunTraining)
 //	ReasoningWorker   the actor: trains the model (Receive, ComputeAdvantages, RunTraining)
 //
-// If reward, inference or critic workers are not placed, the actors do their work.
+// The actors also do the work of reward, inference or critic workers that are not placed.
 package worker

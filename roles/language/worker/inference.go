@@ -70,7 +70,7 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 // Part returns the model and the reference: see reader.part.
 func (w *InferenceWorker) Part() any { return w.part(w.replica.plan, w.reference, nil) }
 
-// Save returns the reference policy on the first replica, and nothing on the others.
+// Save returns the reference policy on the first replica, and nothing on other replicas.
 func (w *InferenceWorker) Save() []member.Part {
 	if w.replica.index > 0 {
 		return nil

@@ -24,7 +24,7 @@ type learner[A textAlgorithm] struct {
 	batch     algo.TextBatch
 }
 
-// A textAlgorithm trains on answers: the policy, or the critic.
+// A textAlgorithm trains the policy or the critic on answers.
 type textAlgorithm interface {
 	Prepare(*algo.TextBatch) error
 	Update(*algo.TextBatch) (algo.Metrics, error)
@@ -41,7 +41,7 @@ func newLearner[A textAlgorithm](t *tuner, judge *answer.Judge) (w *learner[A], 
 	return w, err
 }
 
-// join connects the learner in the world of m.
+// join makes the learner's connections in the world of m.
 func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	if err := w.tuner.join(ctx, m, p); err != nil {
 		return err
@@ -51,8 +51,8 @@ func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) err
 }
 
 // receive receives this replica's answers of a step, and calls f with each group. Then it sends the group to the next
-// stage, unless sink is nil. The answers must be of the weights of this step. The first member grades answers that have
-// no reward.
+// stage, unless sink is nil. The answers must come from the weights of this step. The first member grades answers that
+// have no reward.
 func (w *learner[A]) receive(ctx context.Context, step int64, source, sink *spmd.Channel,
 	f func(*answers) error) error {
 	w.groups = w.groups[:0]
@@ -107,7 +107,7 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 
 // exchangeGroups exchanges groups among the replicas of a component, unless Plan.ExchangesGroups is false. Afterwards
 // all replicas have the same number of groups, and about the same number of tokens. Each member exchanges groups with
-// its peer in the other replica. Every member of the component must call it.
+// its peers in other replicas. Every member of the component must call exchangeGroups.
 func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
@@ -161,7 +161,7 @@ func (w *learner[A]) groupsToSend(owners []int, sender, receiver int) (groups []
 	return groups
 }
 
-// peer returns the member of another replica that has the same part of the model as this member.
+// peer returns a member of another replica: the one with the same part of the model as this member.
 func (w *learner[A]) peer(replica int) int {
 	mesh := w.plan.Mesh(w.m.Group())
 	return mesh.First(replica) + w.m.Index()%mesh.Members()

@@ -18,9 +18,9 @@ type post struct {
 	member func(replica int) int
 	wait   spmd.Span
 	from   []int          // replicas from which messages may arrive
-	heads  []head         // for each replica in from, memory for its next head
-	reqs   []spmd.Request // for each replica in from, the receive of its next head
-	turn   int            // index in from of the replica whose messages are received first
+	heads  []head         // memory for the next head of each replica in from
+	reqs   []spmd.Request // the receive of the next head of each replica in from
+	turn   int            // index in from at which the search for a message begins
 	sends  []*sending
 	err    error // the first error of a send
 }
@@ -47,7 +47,7 @@ func newPost(m *spmd.Member, member func(replica int) int) *post {
 		wait: spmd.NewSpan(m.Recorder(), spmd.Site{Op: spmd.OpReceive, Name: Dealing, Peer: m.Group()})}
 }
 
-// send sends a message to a replica. If it fails, the next receive or flush returns the error.
+// send sends a message to a replica. If send fails, the next call of receive or flush returns the error.
 func (p *post) send(to int, m deal.Message) {
 	if p.err == nil {
 		p.err = p.sent(p.member(to), m)
@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, it waits for one. If wait is
-// false, it returns ok = false instead.
+// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits if wait is set.
+// Otherwise ok is false.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err
@@ -154,7 +154,8 @@ func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message
 	return from, m, true, err
 }
 
-// arrived returns the index in p.from of a replica whose message has arrived. It is -1 if no message has arrived.
+// arrived returns the index in p.from of a replica whose message has arrived. The index is -1 if no message has
+// arrived.
 func (p *post) arrived() (int, error) {
 	for k := range p.reqs {
 		i := (p.turn + k) % len(p.reqs)
@@ -237,7 +238,7 @@ func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	return a, words[cached:], nil
 }
 
-// floatsOf returns words as float32 numbers with the same bits, in the same memory.
+// floatsOf returns the bits of words as float32 numbers. The result shares the memory of words.
 func floatsOf(words []int32) []float32 {
 	return tensor.Of(tensor.FromI32(words, len(words)).Bytes(), tensor.F32, len(words)).F32()
 }

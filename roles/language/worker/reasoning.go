@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A ReasoningWorker is an actor: it has one replica of a language model, and trains it on its share of the answers.
+// A ReasoningWorker is an actor. It trains one replica of a language model on a share of the answers.
 type ReasoningWorker struct {
 	*learner[*algo.TextPPO]
 	weights   *weights.Weights
-	reference *reference       // nil if inference workers have the reference, or there is none
-	critic    *algo.TextCritic // nil if critic workers have the critic, or there is none
+	reference *reference       // nil if inference workers have the reference, or if there is no reference
+	critic    *algo.TextCritic // nil if critic workers have the critic, or if there is no critic
 	early     bool             // compute log-probs while answers arrive
-	inferred  int              // number of groups, from the first on, that have log-probs
+	inferred  int              // number of groups that have log-probs; these are the first groups
 }
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
@@ -65,7 +65,7 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m, version)
 }
 
-// Receive receives this actor's answers of a step. The answers must be of the weights of this step. While answers
+// Receive receives this actor's answers of a step. The answers must come from the weights of this step. While answers
 // arrive, Receive grades them and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	defer w.m.Span("receive").Begin().End(0, 0)
@@ -84,8 +84,8 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 // with larger passes actors would wait longer for the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of groups without log-probs. It does nothing if these groups have fewer than inferTokens
-// tokens, unless force is true.
+// infer computes the log-probs of groups without log-probs. If force is false, it does nothing until these groups have
+// inferTokens tokens.
 func (w *ReasoningWorker) infer(force bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
@@ -135,7 +135,7 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// Part returns the worker itself.
+// Part returns the worker itself, or nil in a run that sends patches.
 func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 
 // Save returns this member's share of the state, without a copy.

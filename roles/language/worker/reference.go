@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the language model before the first step. For a model with adapters it is the model without adapters,
-// whose weights never change. Otherwise it is a copy of the model.
+// A reference is the language model before the first step. A model with adapters shares its base weights with the
+// reference, because these weights never change. Otherwise the reference is a copy of the model.
 type reference struct {
 	model  *lm.Model
 	copied bool // the model is a copy
@@ -42,7 +42,7 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	return r, nil
 }
 
-// copyWeights copies the weights of one model to another, but not the adapters. Both models have the same tensors.
+// copyWeights copies the weights between two models, without adapters. Both models have the same tensors.
 func copyWeights(to, from *lm.Model) {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {
@@ -51,7 +51,7 @@ func copyWeights(to, from *lm.Model) {
 }
 
 // load returns the weights of the reference as parts of the trainer's state. If onlyWeights is true, the state has only
-// weights, so these are parts of the model instead. load returns nil if the reference is nil or not a copy.
+// weights, and load returns parts of the model instead. load returns nil if the reference is nil or not a copy.
 func (r *reference) load(onlyWeights bool) []member.Part {
 	switch {
 	case r == nil || !r.copied:

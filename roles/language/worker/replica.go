@@ -15,22 +15,22 @@ import (
 // other members.
 const Groups = "groups"
 
-// A replica connects the members that share one model. They work on the same texts and answers. The first member
-// exchanges groups of answers with other components.
+// A replica connects the members that share one model. These members work on the same texts and answers. The first
+// member exchanges groups of answers with other components.
 type replica struct {
 	index int     // number of the replica in its component
 	first bool    // this member is the first of its replica
 	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
 	plan *plan.Plan
-	// lines carry groups from the first member to the other members: first along the pipeline to the first member of
-	// each stage, then to the other members of the stage.
+	// lines carry groups from the first member along the pipeline to the first member of each stage. From there they
+	// carry the groups to the other members of the stage.
 	lines []*collectives.Group
 	head  [3]int64 // numbers that are sent before a group: encoded bytes, group number, version
 	buf   []byte   // the encoded group
 }
 
-// newReplica returns the replica of m. If groups is true, the members of the replica can share groups: see share.
+// newReplica returns the replica of m. If groups is true, the members of the replica can share groups of answers.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
 	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}
@@ -43,7 +43,7 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	return r, r.join(ctx, m, p, groups)
 }
 
-// join connects r in the world of m. Existing users of r's mesh use the new connections.
+// join makes the connections of r in the world of m. Existing users of r's mesh use the new connections.
 func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) error {
 	r.plan, r.lines = p, nil
 	if len(m.Axes()) == 0 {
@@ -74,8 +74,8 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	return nil
 }
 
-// share sends the group a from the first member to the other members, which pass nil. It returns the group on every
-// member.
+// share sends the first member's group to the other members, and returns the group on every member. The other members
+// pass nil.
 func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.lines == nil {
 		return a, nil

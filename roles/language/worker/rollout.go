@@ -89,7 +89,7 @@ func (w *RolloutWorker) Retire(part any) error {
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
-// Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. When all
+// Generate generates the answers to this replica's prompts of batch n of a step. step and n begin at 0. When all
 // answers of a group have ended, the first member sends the group to the next stage, while other answers are generated.
 // With cluster.auto_scheduler, package deal distributes the prompts. Random numbers depend only on the prompt's number
 // in the run, the answer's number in its group, and the position of the token.
@@ -173,7 +173,7 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 	return w.shown
 }
 
-// shownAnswers is the maximum number of answers of an evaluation that Shown returns.
+// shownAnswers is the maximum number of answers that Shown returns.
 const shownAnswers = 20
 
 // Close ends the worker's threads and its grader.

@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers. It has the trained model, or the member's part of it, and
-// the order of the texts.
+// A tuner is the common part of actors and critic workers. It has the member's part of the trained model, and the order
+// of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -44,14 +44,14 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// Replicas returns the connections with the copies of the worker's model.
+// Replicas returns the connections to the copies of the worker's model.
 func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 
 // keptModel returns the model of a worker that stays on its rank in a move.
 func (t *tuner) keptModel() *lm.Model { return t.model }
 
-// stays returns the part that the worker w leaves to its successor on the same rank: w itself. It returns nil if the
-// job sends patches, because then all workers begin a new world with the initial weights.
+// stays returns the worker w as the part for its successor on the same rank. It returns nil if the job sends patches,
+// because then all workers begin a new world with the initial weights.
 func stays(w any, p *plan.Plan) any {
 	if p.SendsPatches() {
 		return nil
@@ -154,11 +154,11 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 // also returns the reason. It returns nil if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this worker is the first actor. The runner uses only its results, because all actors have equal
-// results.
+// First reports whether this worker is the first actor. The runner uses only the first actor's results, because all
+// actors have equal results.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
-// Part returns the worker itself.
+// Part returns the worker itself, or nil in a run that sends patches.
 func (w *SFTWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads.

@@ -16,7 +16,7 @@ import (
 )
 
 // Shared is what the workers of a rank have in common: their language models, the weights that actors send to rollout
-// and inference workers, and a judge, which may run a program. If the model has adapters, actors send only these.
+// and inference workers, and a judge of answers. If the model has adapters, actors send only the adapters.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
@@ -32,8 +32,8 @@ var _ loop.Shared = (*Shared)(nil)
 // readers are the components that read the actors' weights.
 var readers = []string{"rollout", "inference"}
 
-// NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
-// read weights in place use the model of an actor on this rank.
+// NewShared loads the models, or parts of models, of a rank's workers with their initial weights. Workers that read
+// weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
 	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{}, judge: loop.Lasting[answer.Judge](own),
 		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}}}
@@ -131,12 +131,12 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 // A readerPart is what a reader leaves to its successor on the same rank.
 type readerPart struct {
 	model     *lm.Model      // nil if the model belongs to an actor
-	reference *reference     // nil if there is no reference, or it shares memory with the model
+	reference *reference     // nil if there is no reference, or if the reference shares memory with the model
 	grader    *answer.Grader // the grader of a rollout worker's exam; nil if there is no exam
 }
 
 // keptModel returns the model of a worker that stays on its rank in a move. It gives the parameters new memory, because
-// their memory belonged to the previous world. The values come from the actors.
+// the old memory belonged to the previous world. The values come from the actors.
 func (p *readerPart) keptModel() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())

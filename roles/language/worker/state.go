@@ -12,7 +12,7 @@ import (
 )
 
 // partsToSave returns those of the given parts that this member adds to checkpoints. Replicas are equal, so only the
-// first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
+// first replica adds parts. If replicas shard the optimiser's moments, each replica adds its flat tensors.
 func (t *tuner) partsToSave(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
@@ -33,7 +33,7 @@ type network struct {
 	name  string              // begins the names of the tensors
 	p     *nn.Params[float32] // the member's part of the parameters
 	whole *nn.Params[float32] // declares the parameters of the whole network
-	lo    int                 // index of the first element of p.Data whose moments the member has
+	lo    int                 // index in p.Data; the member has the moments from this index on
 }
 
 // network returns the member's part of m as a network. o is the configuration of the optimiser that trains m.

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team is the engine of a replica of several members, as a deal.Engine. The first member starts and gives up texts.
-// Before each pass the other members repeat these calls, so all members have the same texts in a pass.
+// A team is a deal.Engine for a replica of several members. The first member starts and gives up texts. Before each
+// pass the other members repeat these calls, so all members have the same texts in a pass.
 type team struct {
 	*engine.Engine
 	ctx   context.Context
@@ -57,7 +57,7 @@ func (t *team) Step(w *engine.Watch) error {
 	return t.Engine.Step(w)
 }
 
-// end makes follow return on the other members.
+// end ends the calls of follow on the other members.
 func (t *team) end() error { return t.sendOrders(0) }
 
 // sendOrders sends the orders since the last pass to the other members. passes is 1 if a pass follows, else 0.

@@ -26,8 +26,8 @@ type prompt struct {
 	sample int // number of the prompt's sample in the texts of training
 }
 
-// prompts returns the prompts of groups [lo, hi) in batch n of a step of the reasoning task. Every step takes up
-// GenBatches batches, even if it does not use all of them, so that a resumed run gets the same prompts.
+// prompts returns the prompts of groups [lo, hi) in batch n of a step of the reasoning task. Every step has GenBatches
+// batches, even if it does not use all of them. So a resumed run gets the same prompts.
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()
