@@ -83,7 +83,10 @@ func (b ballot) decision(step int) (d decision) {
 // Votes are decided one loop head later, with the same result on all ranks. Then rank 0 has the reports. No rank is
 // more than a step ahead of another.
 func TestAgreement(t *testing.T) {
-	const steps = 60
+	steps := 60
+	if testing.Short() {
+		steps = 12
+	}
 	for _, np := range []int{1, 2, 3, 5, 8, 9, 17, 70} {
 		b := newBallot(np, steps)
 		reached := make([]atomic.Int64, np)
