@@ -86,7 +86,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 	return nil
 }
 
-// tokens returns the range of text k's tokens with Learn.
+// tokens returns the range of text k in slices that have an element for each token whose Learn is true.
 func (b *TextBatch) tokens(k int) (lo, hi int) { return int(b.starts[k]), int(b.starts[k+1]) }
 
 // part returns texts [lo, hi) of b, in the memory of b. It reads b.starts, which check sets.

@@ -70,8 +70,8 @@ const maxSplit = 3
 // entry returns a level. The members of s receive the next subtree's sum before the exchange of this level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
-// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
-// of a member m of the first subtree and, if there is one, the block of the member to which m sends in serve.
+// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy has the block
+// of a member m of the first subtree. If m sends to another member in serve, the shard has that member's block, too.
 func newHalving(t *team, c *spmd.Collective, b []byte, whole bool) (*halving, error) {
 	h := &t.g.halving
 	*h = halving{t: t, op: c.Op, whole: whole, dtype: c.DType, partial: c.DType, vector: b, n: len(b) / c.DType.Size(),

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// This file holds the code of an inbox's owner, which waits for messages and handles them. Callers of its
-// functions hold inbox.mu. The method wait unlocks mu while the owner sleeps.
+// This file holds the code of an inbox's owner, which waits for messages and handles them. All its functions
+// need inbox.mu to be locked. The method wait unlocks mu while the owner sleeps.
 
 // An event is a pending request of the owner.
 type event struct {

@@ -27,11 +27,11 @@ type WeightsPlan struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
-// sums the whole state. Like the forward pass of a small batch, it is limited by memory bandwidth. Two other arms are
-// measured in turns with this arm:
+// sums the whole state. Like the forward pass of a small batch, it is limited by memory bandwidth. For
+// comparison, Weights measures two more things, alternating with the first:
 //
-//   - the same computation after a version of only two numbers, with the same barriers. The difference is the time of
-//     the weights.
+//   - the same computation and barriers, with a version of only two numbers. The difference is the time that the
+//     weights take.
 //   - one copy of the state by the source, without barriers.
 //
 // Weights is collective over the world.
@@ -160,7 +160,7 @@ func form(s WeightsPlan, slots int) string {
 	return name
 }
 
-// A publisher measures on one rank, which is the source, a reader, or both.
+// A publisher takes part in the measurement on one rank. The rank is the source, a reader, or both.
 type publisher struct {
 	t             *team
 	weights       *carrier

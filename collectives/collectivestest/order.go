@@ -74,7 +74,7 @@ func (s *sums) run(w *spmd.World) (err error) {
 	}
 	groups := map[string]*collectives.Group{}
 	for _, name := range collectives.Algorithms()[1:] {
-		// The rules are in a Table, because Options.Algorithm would also force algorithms that do not add by the tree.
+		// A Table, unlike Options.Algorithm, does not force algorithms whose order of addition is not the tree's.
 		rules := []collectives.Rule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
 			{Kind: "reduce_scatter", Algorithm: name}}
 		if groups[name], err = collectives.New(s.host, s.end, collectives.Options{Table: &collectives.Table{Schema: 1,

@@ -10,8 +10,8 @@ import (
 // A Queue describes the number of items in a channel during a window: puts minus gets, over all keys.
 type Queue struct {
 	Channel string
-	// Exact is true if the number at the start of the window is known. Otherwise the minimum of each key in the window
-	// counts as 0.
+	// Exact is true if the number at the start of the window is known. If not, it is chosen so that the number of items
+	// of each key is 0 at its minimum.
 	Exact bool
 	Max   int64
 	Mean  float64 // over time

@@ -59,7 +59,7 @@ func (m *Model) size(n int) int {
 	return s.To - s.From
 }
 
-// split describes the sum over an axis of n elements that is split among the tensor-parallel ranks.
+// split describes a sum over n elements that the tensor-parallel ranks share.
 func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }

@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// A wording finds the words of a sentence in a row of choices.
+// A wording says which columns of the choices hold the words of a sentence. Each row of the choices is a sample.
 type wording struct {
 	first, total  int   // first column of the sentence, and number of columns of a row
 	places, words int   // number of columns of the sentence, and number of options of a column

@@ -20,8 +20,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck describes a job on the ranks that the job would have. It also writes the verdict: whether the job runs, or
-// which overrides would make it run. It returns an error if the job does not run.
+// runCheck describes the job of a configuration, with the number of ranks that it asks for. It also writes the verdict:
+// the job runs, or these overrides would make it run. It returns an error if the job does not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)

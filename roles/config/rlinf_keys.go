@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// knownKeys returns RLinf's keys without effect here: keys of GPUs, language models, simulators, or algorithms that are
-// not supported. A key that has a field in Config has an effect, even if it is listed here.
+// knownKeys returns keys of RLinf that have no effect in rlinf: they concern GPUs, or language models, simulators and
+// algorithms that are not supported. A key with a field in Config does have an effect, even if it is in this list.
 func knownKeys() []config.Known {
 	var k keyList
 	k.cluster()

@@ -28,9 +28,9 @@ type decision struct {
 	move bool // the members move to other ranks
 }
 
-// An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The decision on the
-// votes of one loop head is made at the next loop head, so no rank waits for votes. No rank runs ahead of another by
-// more than one step.
+// An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. Ranks vote
+// at a loop head, and learn the decision at the next loop head. So no rank waits for votes. No rank runs ahead of
+// another by more than one step.
 //
 // Votes and reports go up a tree of ranks, and decisions go down. An inner rank of the tree forwards these messages in
 // a goroutine while its workers compute. A world with at most 8 ranks (fan) has no inner ranks.

@@ -31,7 +31,7 @@ type message struct {
 	reqs [1]spmd.Request
 }
 
-// NewStage returns m's Stage. The component needs the communicators of Layers and Activations.
+// NewStage returns m's Stage. The component of m must have the communicators Layers and Activations.
 func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	line, err := NewLine(ctx, m, j, Pipeline)
 	if err != nil {

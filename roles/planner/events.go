@@ -109,7 +109,7 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// A sharing divides the time of a rank evenly among its members that compute or wait in a computation.
+// A sharing divides the time of a rank evenly among its members that are in an operation, even if they wait there.
 type sharing struct {
 	present Spent   // numbers of members, by operation
 	spent   Spent   // working seconds until the last change

@@ -63,8 +63,8 @@ type Model struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part describes replicas that shard the model by Mesh. Actor, Inference and Critic are the memory of the largest
-// member of a component, in bytes. The memory is 0 for components that the job lacks.
+// A Part describes replicas that shard the model by Mesh. Actor, Inference and Critic are bytes of memory: those of the
+// member of this component that needs most. They are 0 if the job lacks the component.
 type Part struct {
 	Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.

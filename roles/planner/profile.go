@@ -47,8 +47,8 @@ type Profile struct {
 	Crowd []Crowd `json:"crowd"`
 	// Speedups are the speed-ups by threads. Costs are for one thread.
 	Speedups []Speedup `json:"speedups,omitempty"`
-	// Halves are the speed-ups by members that shard every layer, without the time of their messages. Speedup.Threads
-	// is the number of members.
+	// Halves has the speed-up of a replica whose members shard every layer, without the time of the messages between
+	// them. Speedup.Threads is the number of members.
 	Halves []Speedup `json:"halves,omitempty"`
 	Real   Real      `json:"real"`
 }
