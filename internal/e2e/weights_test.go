@@ -34,6 +34,9 @@ func TestWeightsTravelAlike(t *testing.T) {
 			settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if !c.private { // those set a variable
+				t.Parallel()
+			}
 			c.on.program(t, ".") // or skip the test
 			v := variant{on: c.on, place: c.place, task: pendulum, actors: 2, stages: 1, epochs: 1, sync: c.sync}
 			plain := v.likeness().run(t)
