@@ -20,7 +20,7 @@ import (
 //  3. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
 // The policy's critic does not learn. An algorithm that explores can begin with the weights of BC (runner.ckpt_path).
-// For such an algorithm, actor.model.learn_std false keeps the policy's deviations.
+// With actor.model.learn_std false, that algorithm keeps the standard deviations of the policy.
 //
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,
 // actor/grad_norm; demo_buffer/size = transitions learnt from.

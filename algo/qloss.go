@@ -40,8 +40,8 @@ func SoftTargets(y, reward, discount, nextQ, logProb []float32, alpha float32) {
 	}
 }
 
-// QLoss is ½ Σ_h (Q_h - y)², the sum over the heads h. It writes dQ. It returns the sums of (Q - y)² and of Q over the
-// samples, averaged over the heads.
+// QLoss computes the gradient dQ of the loss ½ Σ_h (Q_h - y)², a sum over the heads h. It returns the sums of (Q - y)²
+// and of Q over the samples, averaged over the heads.
 func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	n := len(y)
 	for i, x := range q {

@@ -84,8 +84,8 @@ type job struct {
 }
 
 // NewWeights makes the weights of spec. It is collective over the sources and readers, and returns
-// nil on other ranks. If a layout or held values differ between ranks, NewWeights returns an error on
-// the first source.
+// nil on other ranks. If ranks give different layouts, or different values of tensors that Held marks,
+// NewWeights returns an error on the first source.
 func NewWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weights, error) {
 	w, err := newWeights(ctx, world, spec)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 // action's first row has the sum of the rewards, and its other rows have 0.
 const TaskReward = "task_reward"
 
-// RewardScale optionally makes rewards relative, multiplies them by a factor, and clips them. It
-// adds TaskReward to the Info, so that Episodes still reports the task's own returns.
+// RewardScale multiplies rewards by a factor, and clips them. Before that, it can subtract the
+// previous reward of the episode. It adds TaskReward to the Info, so that Episodes still reports the
+// task's own returns.
 type RewardScale struct {
 	wrapper
 	coef, clip float32

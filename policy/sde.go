@@ -97,7 +97,8 @@ func (w *sdeWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inputs[T]) 
 	w.logProbs(logProb, entropy, a, in)
 }
 
-// Backward uses, with u = (a - μ)/√v:
+// Backward uses these derivatives. a is an action, μ its mean, v its variance, u = (a - μ)/√v, φ are the features and S
+// the standard deviations of the noise matrix:
 //
 //	∂ log p / ∂μ = u/√v,    ∂ log p / ∂v = (u² - 1)/(2v),    ∂H / ∂v = 1/(2v),    ∂v_k / ∂ log S_jk = 2 φ_j² S_jk²
 func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inputs[T]) {

@@ -61,9 +61,10 @@ func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence computes features, [width], of a sentence. The words are the choices of the named source. The features are a
-// sum over the words: the row of a word times the factors of its place. The row of a word is the same at all places.
-// All places must have the same options. The lowest option means that there is no word.
+// Sentence computes features, [width], of a sentence. The words are the choices of the named source. The layer
+// learns a row for each word, and factors for each place in the sentence. It multiplies the row of a word by the
+// factors of its place, and adds the products of all words. All places must have the same options. The lowest option
+// means that there is no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// parts finds the keys of users' own parts while a configuration is read.
+// parts finds the additional keys of registered environments, policies, rewards and algorithms, while a configuration
+// is read.
 type parts struct {
 	Registries
 	evalApart bool            // env.eval and env.train name different environments

@@ -27,7 +27,7 @@ type Collection struct {
 	packed []byte // the bytes of a piece that one rank has
 }
 
-// A divided is a tensor of the state, with the ranks that hold parts of it.
+// divided describes a tensor of the state, and the ranks that hold parts of it.
 type divided struct {
 	tensor.Field
 	gaps    bool // see Part

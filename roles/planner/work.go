@@ -36,7 +36,7 @@ type Work struct {
 	SmallSums      int   `json:"small_sums"`
 	GradientBytes  int64 `json:"gradient_bytes"`
 	// BucketBytes is the size of a gradient bucket. Each bucket is summed separately. Backward is the fraction of the
-	// update that overlaps with the sums of all buckets but the last. It is 0 if they do not overlap.
+	// update during which the buckets before the last are summed. It is 0 if no sum overlaps with the update.
 	BucketBytes int     `json:"bucket_bytes"`
 	Backward    float64 `json:"backward"`
 	// Gathers is the number of optimiser steps that end with a gather of weights. It is 0 unless the replicas shard the

@@ -38,7 +38,7 @@ func (r *rank) phase(name string) {
 	}
 }
 
-// counters returns the function loop.Services.Count of a rank. All actors make the same updates, so only the first
+// counters returns the value of loop.Services.Count for this rank. All actors make the same updates, so only the first
 // actor of this process reports. The workers of other components divide their work, so their counts are added.
 func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 	if r.progress == nil {

@@ -157,8 +157,8 @@ func checkGoroutineRanks(np int, have job.Available) error {
 		"cluster.component_placement)", np, expected)
 }
 
-// DraftHere returns the draft of a job on the ranks that this process would start, and the mistakes of the draft. The
-// draft is nil if the job only evaluates, or if its placement is auto.
+// DraftHere drafts the job of cfg on the ranks that this process would start. The error lists the mistakes that
+// drafting found. The draft is nil if the job only evaluates, or if its placement is auto.
 func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (task.Draft, error) {
 	np, err := GoroutineRanks(c, cfg)
 	if err != nil {

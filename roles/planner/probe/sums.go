@@ -95,9 +95,9 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 	return costs, nil
 }
 
-// AddLayerSums adds to f the costs of sums over members that shard every layer of a model, for one token and for a
-// micro-batch. It measures two goroutine ranks; world is planner.Asked.World. The ranks compute between sums. So the
-// costs include late wake-ups if a world has more ranks than cores.
+// AddLayerSums adds to f the costs of sums between members that shard every layer of a model, for one token and for a
+// micro-batch. It measures two goroutine ranks in a world of the given number of ranks (planner.Asked.World). The ranks
+// compute between sums. So the costs include late wake-ups if the world has more ranks than cores.
 func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	model := &f.Work.Model
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}

@@ -37,8 +37,8 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk and the end of the whole chunks, both in bytes, and the number of elements
-// after the whole chunks.
+// Registers of functions on rows: index is the offset of the present chunk and whole the end of the last full chunk,
+// both in bytes. rest is the number of elements after the last full chunk.
 const index, whole, rest = "BX", "R14", "R15"
 
 // chunk is the number of elements of a row that functions with sums process at a time. A chunk has one or two vectors.
