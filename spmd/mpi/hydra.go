@@ -5,6 +5,7 @@ package mpi
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -63,17 +64,15 @@ func openHydra() *hydra {
 
 // speak forwards MPI's messages to the launcher, until MPI closes its end.
 func (h *hydra) speak() {
-	relay(h.mpi, func(text []byte) {
+	relay(h.mpi, func(text []byte, lines []string) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if !h.left {
-			h.launcher.Write(text) // an error means that the launcher has ended
+		if h.left {
+			return
 		}
-	}, func(line string) {
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		h.in = h.in || line == "cmd=barrier_in"
-		h.finalized = h.finalized || line == "cmd=finalize"
+		h.in = h.in || slices.Contains(lines, "cmd=barrier_in")
+		h.finalized = h.finalized || slices.Contains(lines, "cmd=finalize")
+		h.launcher.Write(text) // an error means that the launcher has ended
 	})
 	if !h.hasLeft() {
 		h.launcher.Close()
@@ -83,16 +82,15 @@ func (h *hydra) speak() {
 // listen forwards the launcher's messages to MPI, until the launcher closes its end.
 func (h *hydra) listen() {
 	out, ack := sync.OnceFunc(func() { close(h.out) }), sync.OnceFunc(func() { close(h.ack) })
-	relay(h.launcher, func(text []byte) {
+	relay(h.launcher, func(text []byte, lines []string) {
+		if slices.Contains(lines, "cmd=barrier_out") {
+			out()
+		}
+		if slices.Contains(lines, "cmd=finalize_ack") {
+			ack()
+		}
 		if !h.hasLeft() {
 			h.mpi.Write(text)
-		}
-	}, func(line string) {
-		switch line {
-		case "cmd=barrier_out":
-			out()
-		case "cmd=finalize_ack":
-			ack()
 		}
 	})
 	if !h.hasLeft() { // after leave, MPI would treat the closed connection as an error
@@ -106,29 +104,30 @@ func (h *hydra) hasLeft() bool {
 	return h.left
 }
 
-// relay reads f to its end. It calls onText with all bytes, and onLine with each complete line.
-func relay(f *os.File, onText func(text []byte), onLine func(line string)) {
-	var lines []byte
+// relay reads f to its end. It calls forward with the bytes of each read, and the lines that these bytes complete.
+func relay(f *os.File, forward func(text []byte, lines []string)) {
+	var rest []byte // the beginning of a line
 	text := make([]byte, 4096)
 	for {
 		n, err := f.Read(text)
-		lines = append(lines, text[:n]...)
+		rest = append(rest, text[:n]...)
+		var lines []string
 		for {
-			line, rest, whole := bytes.Cut(lines, []byte("\n"))
+			line, after, whole := bytes.Cut(rest, []byte("\n"))
 			if !whole {
 				break
 			}
-			onLine(string(bytes.TrimSpace(line)))
-			lines = rest
+			lines, rest = append(lines, string(bytes.TrimSpace(line))), after
 		}
-		onText(text[:n])
+		forward(text[:n], lines)
 		if err != nil {
 			return
 		}
 	}
 }
 
-// leave sends the messages that MPI has not sent. It waits at most the given time for each reply.
+// leave sends the messages that MPI has not sent. It waits at most the given time for each reply. The process must not
+// end before the last reply, because Hydra fails if it cannot send it.
 func (h *hydra) leave(wait time.Duration) {
 	h.mu.Lock()
 	h.left = true
@@ -137,11 +136,10 @@ func (h *hydra) leave(wait time.Duration) {
 	}
 	finalized := h.finalized
 	h.mu.Unlock()
-	if finalized {
-		return
+	if !finalized {
+		await(h.out, wait)
+		h.launcher.Write([]byte("cmd=finalize\n"))
 	}
-	await(h.out, wait)
-	h.launcher.Write([]byte("cmd=finalize\n"))
 	await(h.ack, wait)
 }
 
