@@ -118,11 +118,7 @@ func trained(t *testing.T, s Setting) (r Result, metrics []string) {
 // TestMoving: environments are fast, slow after the first move, and fast again after the second. Their workers move to
 // fewer ranks, to more, and to fewer, if the cores are quiet enough. No number changes.
 func TestMoving(t *testing.T) {
-	const first = 6
-	iterations := 45
-	if testing.Short() {
-		iterations = 20
-	}
+	const first, iterations = 6, 45
 	m := moving{unit: 300 * time.Microsecond, steps: 4}
 	s, o := m.setting(first, iterations), m.scheduler(t, first)
 	s.Scheduler = o
@@ -143,7 +139,7 @@ func TestMoving(t *testing.T) {
 			t.Errorf("env was on %v ranks, want fewer, more and fewer again", ranks)
 		}
 	}
-	if len(ranks) < 3 && !testing.Short() {
+	if len(ranks) < 3 {
 		t.Errorf("%d moves, want at least 2", len(o.ranks))
 	}
 }

@@ -224,9 +224,6 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	m.Cores, m.Nodes, m.Memory = 8, 512, 64<<30
 	s := Space{Nodes: ranksOf(4096), Idle: true, Further: map[string]int{"inference": 0},
 		Free: map[string]Axes{"actor": {true, true}, "rollout": {Tensor: true}, "inference": {true, true}}}
-	if testing.Short() {
-		s.Nodes, m.Nodes = ranksOf(512), 64
-	}
 	for r := range s.Nodes {
 		s.Nodes[r] = r / 8
 	}

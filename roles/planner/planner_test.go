@@ -255,9 +255,6 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 	m, p := twoCores(), rewarded(1e-4)
 	m.Cores, m.Nodes, p.Work.Envs, p.Work.Actors, p.Work.Samples = 8, 512, 1<<16, 512, 1<<21
 	s := Space{Nodes: ranksOf(4096), Idle: true, Further: further}
-	if testing.Short() {
-		s.Nodes, m.Nodes = ranksOf(512), 64
-	}
 	for r := range s.Nodes {
 		s.Nodes[r] = r / 8
 	}
