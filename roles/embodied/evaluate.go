@@ -77,7 +77,9 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if e.env, e.spec, err = reg.EvalEnv(cfg); err != nil {
 		return nil, err
 	}
-	if e.policy, err = reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	blank := cfg.PolicyConfig()
+	blank.Blank = true
+	if e.policy, err = reg.Policies.New(blank, e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
 	from, weights, err := loop.FindModel(cfg, how.Checkpoint)

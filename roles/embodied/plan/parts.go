@@ -82,15 +82,20 @@ func (d *Draft) usable(section string) bool {
 	return !d.found.ReportedBeside(section, counts...) && !d.found.Reported("algorithm.group_size")
 }
 
-// tryPolicy makes the policy, to check that it fits the environments, the algorithm and the memory.
+// tryPolicy makes the policy without initial parameters, to check that it fits the environments, the algorithm and the
+// memory.
 func (d *Draft) tryPolicy() {
 	c := d.Config
 	if d.found.Reported("actor.model", "algorithm.logprob_type", "algorithm.reward_type") {
 		return
 	}
-	pol, err := d.Registries.Policies.New(c.PolicyConfig(), d.Spec, c.Actor.Seed,
-		heapWithin(job.AvailableOn(d.nodes, 0)))
-	if errors.As(err, new(shortage)) {
+	memory := job.Reserve{Have: job.AvailableOn(d.nodes, 0)}
+	defer memory.Free()
+	pol, err := d.NewBlankPolicy(memory.Alloc)
+	if files, ok := pol.(policy.FileChecker); ok {
+		err = files.CheckFiles()
+	}
+	if errors.As(err, new(job.Shortage)) {
 		d.found.Problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
 		return
 	} else if err != nil {

@@ -70,7 +70,9 @@ func (p *Plan) EvaluatesApart() bool { return p.Config.Evaluates() && p.SyncInte
 
 // Fits returns an error unless model has the tensors of this plan's policy.
 func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
-	pol, err := p.NewPolicy(tensor.Heap)
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	pol, err := p.NewBlankPolicy(memory.Alloc)
 	if err != nil {
 		return err
 	}
@@ -82,7 +84,7 @@ func (p *Plan) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	return p.newPolicy(p.Config.PolicyConfig(), alloc)
 }
 
-// NewBlankPolicy makes the policy for parameters that the caller will load.
+// NewBlankPolicy makes the policy for a check, or for parameters that the caller will load.
 func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	cfg := p.Config.PolicyConfig()
 	cfg.Blank = true

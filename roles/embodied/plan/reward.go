@@ -58,8 +58,11 @@ func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	return p.Registries.Rewards.New(s)
 }
 
+// newRewardNetwork makes the network of a reward worker without its parameters, which come from a file.
 func (p *Plan) newRewardNetwork() (policy.Policy, error) {
-	return p.Registries.Policies.New(p.Config.Reward.Model.Config, p.Spec, p.Config.Actor.Seed, tensor.Heap)
+	cfg := p.Config.Reward.Model.Config
+	cfg.Blank = true
+	return p.newPolicy(cfg, tensor.Heap)
 }
 
 // RewardWorker returns the reward worker that scores the steps of route l.
