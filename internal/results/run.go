@@ -92,14 +92,14 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 		} else if err != nil {
 			return steps, err
 		}
-		step := number(line, `"step":`)
+		step := number(line, "step")
 		if math.IsNaN(step) {
 			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
-		if took := number(line, `"time/step":`); step > last && took > 0 {
+		if took := number(line, "time/step"); step > last && took > 0 {
 			seconds += (step - last) * took // took is the mean since the last line
 		}
-		last, steps = step, max(steps, number(line, `"env/steps":`))
+		last, steps = step, max(steps, number(line, "env/steps"))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
@@ -139,25 +139,32 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		} else if err != nil {
 			return nil, nil, err
 		}
-		if step, took := number(line, `"step":`), number(line, `"time/step":`); step >= 0 && took >= 0 {
+		if step, took := number(line, "step"), number(line, "time/step"); step >= 0 && took >= 0 {
 			steps, seconds = append(steps, step), append(seconds, took)
 		}
 	}
 }
 
-// number returns the numeric value of a key in a JSON line, or NaN.
+// number returns the numeric value of a key in a JSON line, or NaN. There may be blanks around the value.
 func number(line []byte, key string) float64 {
-	_, rest, found := bytes.Cut(line, []byte(key))
-	end := bytes.IndexAny(rest, ",}")
-	if !found || end < 0 {
-		return math.NaN()
+	for rest, found := line, true; found; {
+		if _, rest, found = bytes.Cut(rest, []byte(`"`+key+`"`)); !found {
+			break
+		}
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
+		if end := bytes.IndexAny(value, ",}"); ok && end >= 0 {
+			x, err := strconv.ParseFloat(string(bytes.Trim(value[:end], blanks)), 64)
+			if err == nil {
+				return x
+			}
+			break
+		}
 	}
-	x, err := strconv.ParseFloat(string(rest[:end]), 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
+	return math.NaN()
 }
+
+// blanks are the characters that JSON allows between its parts.
+const blanks = " \t\r\n"
 
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it
 // returns the last value. ok is false if the run has made fewer steps or lacks the metric.
