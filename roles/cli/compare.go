@@ -28,6 +28,7 @@ func compareFlags() []cli.Flag {
 			DefaultText: "at the end of each run"}, 1, 1e18),
 		&cli.StringFlag{Name: "format", Usage: "format (`FORM`) of standard output: table, md", Value: "table"},
 		&cli.BoolFlag{Name: "json", Usage: "write a JSON object with the metric and a list of the groups instead"},
+		args.Force(),
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
 		&cli.StringFlag{Name: "keep",
@@ -54,6 +55,12 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	for flag, ending := range map[string]string{"out": ".svg", "keep": ".csv"} {
 		if path := c.String(flag); path != "" && filepath.Ext(path) != ending {
 			return 0, config.Usagef("--%s %s: expected a file with the ending %s", flag, path, ending)
+		}
+	}
+	for flag, made := range map[string]args.Made{"out": args.Picture(),
+		"keep": args.Begins(`(#[^\n]*\n)*seed,step,env/steps,seconds[,\n]`)} {
+		if err := args.CheckOld(c, flag, c.String(flag), made); err != nil {
+			return 0, err
 		}
 	}
 	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)

@@ -25,6 +25,7 @@ func planFlags() []cli.Flag {
 		args.Int(cli.IntFlag{Name: "ranks", Usage: "plan for `N` ranks",
 			DefaultText: "those of the placement"}, 1, config.MaxRanks),
 		&cli.StringFlag{Name: "save-profile", Usage: "write what was measured to `FILE`"},
+		args.Force(),
 		&cli.BoolFlag{Name: "json", Usage: "write the plan as a JSON object"},
 	}
 }
@@ -42,6 +43,9 @@ type plannedJob struct {
 	Profile   *planner.Profile `json:"profile"`
 }
 
+// isProfile reports whether a file begins as one of planner.Write.
+func isProfile(head []byte) bool { return args.Begins(`\{\n  "(machine|profile)": \{\n`)(head) }
+
 // runPlan measures a job, searches for its best placement, and explains it.
 func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
@@ -52,7 +56,7 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 		return config.Usagef("plan: the job only evaluates: expected one that trains")
 	}
 	if out := c.String("save-profile"); out != "" {
-		if err := args.CheckOut(out); err != nil {
+		if err := args.CheckOut(c, "save-profile", out, isProfile); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -14,7 +15,8 @@ import (
 )
 
 func traceFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write to `FILE`.json, in Chrome's Trace Event Format",
+	return []cli.Flag{args.Force(), &cli.StringFlag{Name: "out",
+		Usage:       "write to `FILE`.json, in Chrome's Trace Event Format",
 		DefaultText: "trace.json in the run's folder"}}
 }
 
@@ -26,6 +28,11 @@ func runTrace(c *cli.Context) error {
 	run := c.Args().First()
 	if !results.IsRun(run) {
 		return config.Usagef("trace: %s: expected the folder of a run", run)
+	}
+	path := cmp.Or(c.String("out"), filepath.Join(run, "trace.json"))
+	made := args.Begins(`\{"displayTimeUnit":"ms","otherData":\{"problems":\[`)
+	if err := args.CheckOld(c, "out", path, made); err != nil {
+		return err
 	}
 	t, err := trace.Read(run)
 	if err != nil {
@@ -40,10 +47,6 @@ func runTrace(c *cli.Context) error {
 	}
 	if windows == 0 {
 		return fmt.Errorf("trace: %s: no iteration of this run was recorded", filepath.Join(run, trace.Folder))
-	}
-	path := c.String("out")
-	if path == "" {
-		path = filepath.Join(run, "trace.json")
 	}
 	if err := durable.Write(path, func(w io.Writer) error { return trace.WriteChrome(w, t) }); err != nil {
 		return fmt.Errorf("--out: %w", err)

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {
 	return []cli.Flag{
+		args.Force(),
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for train.jsonl, test.jsonl and tokenizer/; default: data/NAME"},
 		args.Int(cli.IntFlag{Name: "train", Value: 20000, Usage: "number of problems for training"}, 0, maxProblems),
 		args.Int(cli.IntFlag{Name: "test", Value: 500,
@@ -54,15 +56,21 @@ func runData(c *cli.Context) error {
 	if err != nil {
 		return config.Usagef("data: %w", err)
 	}
+	dir := cmp.Or(c.String("out"), filepath.Join("data", t.Name))
+	made := args.Begins(`\{"prompt":".*,"task":"[a-z]+","query_id":0\}\n`)
+	for _, name := range []string{"train.jsonl", "test.jsonl"} {
+		if err := args.CheckOld(c, "out", filepath.Join(dir, name), made); err != nil {
+			return err
+		}
+	}
+	if err := checkOldTokenizer(c, filepath.Join(dir, "tokenizer")); err != nil {
+		return err
+	}
 	progress, stop := args.Progress(c, "making problems")
 	defer stop()
 	train, test, err := t.Generate(c.Uint64("seed"), c.Int("train"), c.Int("test"))
 	if err != nil {
 		return config.Usagef("data: %w", err)
-	}
-	dir := c.String("out")
-	if dir == "" {
-		dir = filepath.Join("data", t.Name)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
