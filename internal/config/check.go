@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A FieldError is one mistake in the configuration. errors.Join combines all mistakes. The text of a mistake is
@@ -22,7 +24,7 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	parts := []string{e.Origin, e.Key, e.Value, e.Want}
+	parts := []string{printable.Line(e.Origin), printable.Line(e.Key), printable.Line(e.Value), printable.Lines(e.Want)}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A Table compares groups by one metric.
@@ -109,15 +111,17 @@ func (t *Table) stepUnit() string {
 // Rows returns the cells of the table. The first row is the header.
 func (t *Table) Rows() [][]string {
 	steps := t.stepUnit()
-	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
+	metric := printable.Line(t.Metric)
+	head := []string{"", "seeds", steps, metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {
-		head = append(head, "difference from "+t.Groups[0].Name)
+		head = append(head, "difference from "+printable.Line(t.Groups[0].Name))
 	}
 	rows := [][]string{append(head, steps+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
-		row := []string{g.Name, fmt.Sprint(e.N), g.envSteps(t.At), e.String(), e.Interval(), figure(e.Least)}
+		row := []string{printable.Line(g.Name), fmt.Sprint(e.N), g.envSteps(t.At), e.String(), e.Interval(),
+			figure(e.Least)}
 		if len(t.Groups) > 1 {
 			difference := ""
 			if d, margin := e.Minus(es[0]); i > 0 {

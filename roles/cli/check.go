@@ -10,6 +10,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
@@ -57,7 +58,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	text := v.Text(path, given)
 	if err != nil {
-		return config.Usagef("%w\n%s", err, text)
+		return config.Usagef("%w\n%w", err, args.Commands(text))
 	}
 	fmt.Fprintln(c.App.Writer, text)
 	return nil
@@ -169,7 +170,7 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
 	for _, line := range p.Describe() {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, printable.Line(line))
 	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
@@ -189,7 +190,8 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
+		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", printable.Line(k.Key), printable.Line(k.Value),
+			printable.Line(k.Origin), printable.Line(k.Doc))
 	}
 	return w.Flush()
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -69,7 +70,7 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	t.Groups, t.Metric = groups, by
 	for _, note := range append(ignored, notes(t.Groups)...) {
-		fmt.Fprintln(c.App.ErrWriter, note)
+		fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
 		return 0, config.Usagef("--at %v: no run has %s there: expected a number of environment steps %s", t.At,
@@ -104,7 +105,8 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
-			fmt.Fprintf(log, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			fmt.Fprintf(log, "# %s: %s %s: expected at least %v\n", printable.Line(t.Groups[i].Name),
+				printable.Line(t.Metric), e, least)
 			code = loop.ExitCheck
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
@@ -68,14 +69,24 @@ func explain(err error, leads bool) int {
 	var help cli.ExitCoder // the library's error for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, shown(err))
 		return loop.ExitFailed
 	case leads:
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, shown(err))
 	default:
 		time.Sleep(followersWait)
 	}
 	return loop.ExitConfig
+}
+
+// shown returns the text of err for a terminal. Long lines are cut, but not commands.
+func shown(err error) string {
+	text := err.Error()
+	var commands args.Commands
+	if errors.As(err, &commands) && strings.HasSuffix(text, string(commands)) {
+		return printable.Lines(strings.TrimSuffix(text, string(commands))) + printable.Text(string(commands))
+	}
+	return printable.Lines(text)
 }
 
 // exitCodes is part of the help of every command.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -69,7 +70,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 	if err := durable.Write(out, write); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", out)
+	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", printable.Line(out))
 	return nil
 }
 

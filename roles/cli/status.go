@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -76,7 +76,8 @@ func writeRuns(out io.Writer, reg config.Registries, dir string, runs []results.
 		if s.SecondsLeft != nil {
 			left = metrics.Clock(time.Duration(*s.SecondsLeft * float64(time.Second)))
 		}
-		fmt.Fprintln(w, strings.Join([]string{s.Run, string(s.Status), step, value, rate, left}, "\t"))
+		fmt.Fprintln(w, strings.Join([]string{printable.Line(s.Run), printable.Line(string(s.Status)), step, value,
+			rate, left}, "\t"))
 	}
 	return w.Flush()
 }
@@ -95,7 +96,7 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 	if s.Moves == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "%-11s %s\n", "placement", args.Printable(cmp.Or(s.Placement, cfg.PlacementText())))
+	fmt.Fprintf(out, "%-11s %s\n", "placement", printable.Line(cmp.Or(s.Placement, cfg.PlacementText())))
 	return writeLastMove(out, s)
 }
 
@@ -124,7 +125,7 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 		return err
 	}
 	m := all[len(all)-1]
-	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, args.Printable(text)) }
+	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, printable.Line(text)) }
 	line("moved", fmt.Sprintf("after step %d, %s: %s", m.Step, m.Time.Local().Format(time.DateTime), m.Change()))
 	line("", strings.TrimSuffix(m.Reason, ".")+"; "+m.Cost())
 	before, after := moves.Gain(all, len(all)-1, steps, seconds)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -39,7 +40,7 @@ func runTrace(c *cli.Context) error {
 		return err
 	}
 	for _, p := range t.Problems {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", args.Printable(p))
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", printable.Line(p))
 	}
 	windows := 0
 	for _, a := range t.Attempts {
@@ -51,6 +52,6 @@ func runTrace(c *cli.Context) error {
 	if err := durable.Write(path, func(w io.Writer) error { return trace.WriteChrome(w, t) }); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s: %d iterations; open it in ui.perfetto.dev\n", path, windows)
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %d iterations; open it in ui.perfetto.dev\n", printable.Line(path), windows)
 	return err
 }

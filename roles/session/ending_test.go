@@ -183,15 +183,6 @@ inspect     rlinf compare 'my runs/a'
 	})
 }
 
-func TestQuote(t *testing.T) {
-	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$HOME": "'$HOME'", "": ""} {
-		if got := Quote(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
-		}
-	}
-}
-
 // The name of a run that is longer has one number, also if the run before was a longer one, too.
 func TestLongerThanALongerRun(t *testing.T) {
 	e := ending{most: 8}

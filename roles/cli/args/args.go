@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	keys "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/task"
@@ -77,7 +78,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	cfg, warnings, err := config.LoadText(reg, path, text, overrides, c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
-			fmt.Fprintln(log, "warning:", w)
+			fmt.Fprintln(log, "warning:", printable.Lines(w))
 		}
 	}
 	if cfg == nil {

@@ -11,6 +11,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
+// Commands are the last lines of an error. The user may paste them, so they are never cut.
+type Commands string
+
+func (c Commands) Error() string { return string(c) }
+
 // Made reports whether a file begins as the files that a command writes. head has the first bytes of the file.
 type Made func(head []byte) bool
 

@@ -313,7 +313,7 @@ func (j *benchJob) judge() (int, error) {
 	code := loop.ExitOK
 	say := j.App.Writer
 	if form := j.String("format"); form != "table" && form != "wide" {
-		say = os.Stderr // standard output is for programs that read the other formats
+		say = j.App.ErrWriter // standard output is for programs that read the other formats
 		if form != "md" {
 			for _, warning := range j.report.Machine.Warnings() {
 				fmt.Fprintln(say, "#", warning)

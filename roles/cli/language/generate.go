@@ -260,7 +260,7 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer,
 				"ids": r.Tokens})
 		} else {
-			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
+			_, err = fmt.Fprintf(args.Exact(w.c.App.Writer), "> %s\n%s\n\n", lines[i], answer)
 		}
 		if err != nil {
 			return err
@@ -304,12 +304,12 @@ func (w *writer) stream(ctx context.Context, prompt string) error {
 		return err
 	}
 	out := w.tokens.NewStream(true)
-	show := engine.Watch{Token: func(_ int, id int32) { fmt.Fprint(w.c.App.Writer, out.Next(id)) }}
+	show := engine.Watch{Token: func(_ int, id int32) { fmt.Fprint(args.Exact(w.c.App.Writer), out.Next(id)) }}
 	a, err := w.model.answer(ctx, w.c, w.tokens.Size(), []engine.Request{r}, show)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w.c.App.Writer, out.End())
+	fmt.Fprintln(args.Exact(w.c.App.Writer), out.End())
 	w.speed(len(a.results[0].Tokens), a.took)
 	return nil
 }

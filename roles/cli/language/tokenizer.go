@@ -52,7 +52,7 @@ func runDecode(c *cli.Context) error {
 	if c.Bool("json") {
 		return json.NewEncoder(c.App.Writer).Encode(map[string]string{"text": text})
 	}
-	_, err = fmt.Fprintln(c.App.Writer, text)
+	_, err = fmt.Fprintln(args.Exact(c.App.Writer), text)
 	return err
 }
 

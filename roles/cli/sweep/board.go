@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 )
 
@@ -76,7 +77,7 @@ func (b *board) print(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear()
-	fmt.Fprintf(b.out, format, args...)
+	io.WriteString(b.out, printable.Lines(fmt.Sprintf(format, args...)))
 	if b.live {
 		b.show()
 	}
@@ -108,9 +109,9 @@ func (b *board) clear() {
 
 func (b *board) show() {
 	if b.live {
-		io.WriteString(b.out, metrics.Cut(b.line(), b.width()-metrics.Echo))
+		io.WriteString(b.out, metrics.Cut(printable.Line(b.line()), b.width()-metrics.Echo))
 	} else {
-		io.WriteString(b.out, b.line()+"\n")
+		io.WriteString(b.out, printable.Line(b.line())+"\n")
 	}
 }
 

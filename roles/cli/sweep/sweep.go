@@ -82,7 +82,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	n, launcher := mpi.Launched()
 	s := &sweep{reg: reg, tasks: tasks, own: own, metric: c.String("metric"), out: c.App.Writer}
 	var err error
-	if s.runs, err = sweepRuns(c, reg, tasks, os.Stderr); err != nil {
+	if s.runs, err = sweepRuns(c, reg, tasks, c.App.ErrWriter); err != nil {
 		return 0, err
 	}
 	if s.metric == "" {
@@ -95,9 +95,11 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 				jobs, launcher, n)
 		}
 	}
-	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
-		return metrics.Width(os.Stdout)
-	}, s.metric, len(s.runs))
+	live, out := launcher == "" && metrics.IsTerminal(os.Stdout), s.out
+	if live {
+		out = os.Stdout // a live line needs control sequences
+	}
+	s.board = newBoard(out, live, func() int { return metrics.Width(os.Stdout) }, s.metric, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
 	s.asked.Expire(0)       // stop before the end of a Slurm job

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/session"
 )
 
 // A Verdict is the result of Judge: whether a configuration runs, and what it lacks. The zero Verdict means that it
@@ -167,7 +167,7 @@ func (v Verdict) Text(path string, args []string) string {
 		if len(v.Overrides) > 0 {
 			words := make([]string, len(v.Overrides))
 			for i, o := range v.Overrides {
-				words[i] = session.Quote(o)
+				words[i] = printable.Quote(o)
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
@@ -201,13 +201,13 @@ func (v Verdict) Text(path string, args []string) string {
 // commandLine returns the shell command that trains. For a key in both args and overrides, the value in overrides
 // counts.
 func commandLine(path string, args, overrides []string) string {
-	words := []string{"rlinf", "-c", session.Quote(path)}
+	words := []string{"rlinf", "-c", printable.Quote(path)}
 	args = slices.DeleteFunc(slices.Clone(args), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
 		return sets && slices.ContainsFunc(overrides, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
 	for _, o := range slices.Concat(args, overrides) {
-		words = append(words, session.Quote(o))
+		words = append(words, printable.Quote(o))
 	}
 	return strings.Join(words, " ")
 }

@@ -220,9 +220,9 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	})
-	want := "rank 2: warning: ?[31mred\n" +
+	want := "rank 2: warning: \\x1b[31mred\n" +
 		"running · step 1/3 · return 4 · 1.23k env steps/s · ETA 4s\n" +
-		"moved after step 2: env 0 → 1; 2 s, 1 member, 7 B sent; ?me\n" +
+		"moved after step 2: env 0 → 1; 2 s, 1 member, 7 B sent; \\x1bme\n" +
 		"running · step 3/3 · return 5.5 · 1.23k env steps/s\n" +
 		"done · step 3/3 · return 5.5 · 1.23k env steps/s\n"
 	if err != nil || out.String() != want {
