@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -57,17 +59,17 @@ func ReadRun(dir, prefix string) (Run, error) {
 		err = yaml.Unmarshal(text, &config)
 	}
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	defer f.Close()
 	steps, err := r.readRows(f, prefix)
 	if err != nil {
-		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
+		return r, runError(dir, fmt.Errorf("metrics.jsonl: %w", err))
 	}
 	if math.IsNaN(steps) { // no line has environment steps
 		r.Task = config.Runner.TaskType
@@ -78,6 +80,14 @@ func ReadRun(dir, prefix string) (Run, error) {
 		}
 	}
 	return r, nil
+}
+
+// runError returns err about the run in dir, whose name may come from a listing.
+func runError(dir string, err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		err = &fs.PathError{Op: p.Op, Path: printable.Line(p.Path), Err: p.Err}
+	}
+	return fmt.Errorf("run %s: %w", printable.Line(dir), err)
 }
 
 // readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has a number.

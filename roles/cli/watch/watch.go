@@ -53,7 +53,7 @@ func OneRun(dirs []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%s: expected the folder of a run, such as %s, the newest in it", dir, runs[0].Run)
+	return "", fmt.Errorf("%s: expected the folder of a run, such as %s, the newest in it", dir, clean(runs[0].Run))
 }
 
 // follow writes a line for each change of the run until the run ends, or until the reader of the lines has gone away.
