@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"gopkg.in/yaml.v3"
 )
 
 // Load reads the configuration file at path and applies overrides ("runner.max_epochs=10"). It looks for presets beside
@@ -243,6 +245,26 @@ func (c *Config) Record() []byte {
 		record.Runner.ResumeDir = ""
 	}
 	return record.Resolved()
+}
+
+// RecordedAs reports whether record, the configuration in a run's folder, is that of a run of c: all keys that a user
+// sets have the values of c. The greetings of simulators do not count, because the start of a run writes them.
+func (c *Config) RecordedAs(record []byte) bool {
+	var keys [2]map[string]any
+	for i, text := range [][]byte{record, c.Record()} {
+		if yaml.Unmarshal(text, &keys[i]) != nil {
+			return false
+		}
+		sections, _ := keys[i]["env"].(map[string]any)
+		for _, section := range sections {
+			if e, ok := section.(map[string]any); ok {
+				if simulator, ok := e["external"].(map[string]any); ok {
+					delete(simulator, "greeting")
+				}
+			}
+		}
+	}
+	return reflect.DeepEqual(keys[0], keys[1])
 }
 
 // Folder returns the path of the run's folder.

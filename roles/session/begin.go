@@ -165,6 +165,11 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		r.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
 		return nil
 	}
-	r.from, err = loop.StateIn(r.plan, r.saver.YAML, c)
+	from, err := loop.StateIn(r.plan, r.saver.YAML, c)
+	if other := (*checkpoint.ConfigError)(nil); r.Anew && errors.As(err, &other) {
+		r.warn(err.Error() + "\nstarting anew")
+		return nil
+	}
+	r.from = from
 	return err
 }

@@ -38,6 +38,7 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	KeepBest   bool              // also keep the best checkpoint
+	Anew       bool              // start anew if Resume is "auto" and the newest checkpoint has another configuration
 	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 

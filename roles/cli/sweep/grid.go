@@ -38,7 +38,7 @@ func (r *sweepRun) finished() bool {
 		}
 		cfg = r.open.Resolve(&p.Layout)
 	}
-	return runfolder.Finished(cfg.Folder(), cfg.Resolved())
+	return runfolder.Finished(cfg.Folder(), cfg.RecordedAs)
 }
 
 // An axis is one key of a grid, with its values.

@@ -178,7 +178,7 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	o := session.Options{Registries: s.reg, Tasks: s.tasks, Own: s.own, Asked: s.asked.ForRun(),
 		Out: io.Discard, Log: &said, KeepBest: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
-		o.Resume = "auto"
+		o.Resume, o.Anew = config.ResumeAuto, true
 	}
 	one := session.New(o)
 	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)
