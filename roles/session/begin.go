@@ -82,7 +82,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Common()
 	store := func() (err error) {
 		r.saver.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
-		if err == nil && r.KeepBest {
+		if err == nil && r.Sweep {
 			r.saver.Store.KeepBest()
 		}
 		return err
@@ -166,7 +166,7 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		return nil
 	}
 	from, err := loop.StateIn(r.plan, r.saver.YAML, c)
-	if other := (*checkpoint.ConfigError)(nil); r.Anew && errors.As(err, &other) {
+	if other := (*checkpoint.ConfigError)(nil); r.Sweep && errors.As(err, &other) {
 		r.warn(err.Error() + "\nstarting anew")
 		return nil
 	}

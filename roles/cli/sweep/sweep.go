@@ -176,9 +176,9 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
 	o := session.Options{Registries: s.reg, Tasks: s.tasks, Own: s.own, Asked: s.asked.ForRun(),
-		Out: io.Discard, Log: &said, KeepBest: true}
+		Out: io.Discard, Log: &said, Sweep: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
-		o.Resume, o.Anew = config.ResumeAuto, true
+		o.Resume = config.ResumeAuto
 	}
 	one := session.New(o)
 	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)
