@@ -443,7 +443,7 @@ func TestChildrenResume(t *testing.T) {
 				{"the same", "", nil, 0},
 				{"two children", "", []string{"env.train.external.n=2"}, 0},
 				{"two ranks", "", []string{"cluster.component_placement.env=0-1"}, 0},
-				{"no state", " bare", nil, 1},
+				{"no state", " bare", []string{"cluster.component_placement.env=0-1"}, 1},
 			} {
 				dir := t.TempDir()
 				writeFile(t, dir, "job.yaml", drifting)

@@ -75,7 +75,8 @@ func TestSweepOfSimulator(t *testing.T) {
 		trained int
 	}{{nil, 2}, {nil, 0}, {[]string{"algorithm.gamma=0.5"}, 2}} {
 		r := local.ok(t, dir, 0, append(args, s.args...)...)
-		if strings.Count(r.stdout, "/2 · seed_") != s.trained || !strings.Contains(r.stdout, "2 of 2 runs are finished") {
+		if strings.Count(r.stdout, "/2 · seed_") != s.trained ||
+			!strings.Contains(r.stdout, "2 of 2 runs are finished") {
 			t.Errorf("%q: want %d trained runs\n%s%s", s.args, s.trained, r.stdout, r.stderr)
 		}
 		for _, name := range []string{"table.md", "curves.svg"} {
