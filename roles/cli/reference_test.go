@@ -266,6 +266,9 @@ func TestMistypedWords(t *testing.T) {
 		{"-c ../../configs/cartpole_ppo", 2, []string{
 			"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?",
 		}},
+		{"-c ../../configs/acrobot_pp.yaml", 2, []string{
+			"../../configs/acrobot_pp.yaml: no such file, did you mean ../../configs/acrobot_ppo.yaml?",
+		}},
 		{"help chekc", 2, []string{"did you mean check?"}},
 		{"help evall", 2, []string{"did you mean eval?"}},
 		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
@@ -384,9 +387,9 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
 		}
 	}
-	if code, _, stderr := run(t, "completion", "fish"); code != loop.ExitConfig ||
-		!strings.Contains(stderr, "expected bash or zsh") {
-		t.Errorf("fish: exit code %d, %s", code, stderr)
+	if code, _, stderr := run(t, "completion", "tcsh"); code != loop.ExitConfig ||
+		!strings.Contains(stderr, "expected bash, fish or zsh") {
+		t.Errorf("tcsh: exit code %d, %s", code, stderr)
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")
