@@ -28,8 +28,10 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
 		r.from, err = loop.NamedState(r.plan, r.saver.YAML, resume)
+		err = r.explainSpaces(err, resume)
 	} else if path := cfg.Runner.CkptPath; path != "" {
 		r.from, err = loop.WeightsIn(r.plan, path)
+		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
 		err = cfg.OpenVideos()
@@ -171,5 +173,5 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		return nil
 	}
 	r.from = from
-	return err
+	return r.explainSpaces(err, c.Dir)
 }

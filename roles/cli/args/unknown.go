@@ -71,8 +71,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.Usagef("argument %q: %s", word, want)
 }
 
-// nearFile guesses which configuration file the user meant by a path that does not exist. It tries the ending .yaml, the
-// folder configs, and files beside it with a similar name. It returns "" if it finds no file.
+// nearFile guesses which configuration file the user meant by a path that does not exist. It tries the ending .yaml,
+// the folder configs, and files beside it with a similar name. It returns "" if it finds no file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
