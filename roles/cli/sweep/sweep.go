@@ -151,11 +151,12 @@ func (s *sweep) acknowledge(atOnce bool) {
 
 // showBoard updates the progress of the sweep regularly, until stop is called.
 func (s *sweep) showBoard() (stop func()) {
-	every := 30 * time.Second
-	if s.board.live {
-		every = time.Second
-	}
-	ended := metrics.Every(every, s.board.tick)
+	ticks := 0
+	ended := metrics.Every(time.Second, func() {
+		if ticks++; s.board.live || ticks == 5 || ticks%30 == 0 { // in a log soon, and then from time to time
+			s.board.tick()
+		}
+	})
 	return func() {
 		ended()
 		s.board.close()
