@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
@@ -169,7 +170,7 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 	}
 	from, err := loop.StateIn(r.plan, r.saver.YAML, c)
 	if other := (*checkpoint.ConfigError)(nil); r.Sweep && errors.As(err, &other) {
-		r.warn(err.Error() + "\nstarting anew")
+		r.warn(strings.ReplaceAll(err.Error(), "\n", "") + ": starting anew")
 		return nil
 	}
 	r.from = from

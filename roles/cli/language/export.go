@@ -50,7 +50,9 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return config.Usagef("export: %w", err)
 	}
 	progress.Phase("writing the model")
+	what, count := l.Model.Family, l.Count
 	if c.Bool("adapter") {
+		what, count = "adapters for "+what, m.Params.Len()
 		if l.LoRA == nil {
 			return config.Usagef("export: --adapter: the model has no adapters (is_lora false)")
 		}
@@ -65,7 +67,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return err
 	}
 	stop()
-	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, l.Model.Family, l.Count)
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, what, count)
 	return err
 }
 

@@ -199,16 +199,31 @@ func (s *sweep) note(o outcome) {
 	case loop.ExitOK:
 		value := s.value(run)
 		done := s.board.finished(run, value, time.Duration(o.Seconds*float64(time.Second)))
-		s.board.print("%d/%d · %s · %s %.4g · %.0fs\n", done, len(s.runs), run.name(), s.metric, value, o.Seconds)
+		score := fmt.Sprintf("%s %.4g", s.metric, value)
+		if math.IsNaN(value) {
+			score = "no " + s.metric
+		}
+		s.board.print("%d/%d · %s · %s · %.0fs\n", done, len(s.runs), run.name(), score, o.Seconds)
 	case loop.ExitRequeue, loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		s.requeue = true
 		s.board.ended(run)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
 	default:
-		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), strings.TrimSpace(o.Said)))
+		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), cause(o.Said)))
 		s.board.ended(run)
 		s.board.print("%s · failed · %.0fs\n", run.name(), o.Seconds)
 	}
+}
+
+// cause returns the log of a failed run without its warnings.
+func cause(said string) string {
+	var errs []string
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "warning: ") {
+			errs = append(errs, line)
+		}
+	}
+	return strings.TrimSpace(strings.Join(errs, ""))
 }
 
 // finish writes the table of finished runs to standard output and to table.md, draws curves.svg, reports failed
