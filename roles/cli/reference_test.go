@@ -30,7 +30,7 @@ func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.md":          manual.Markdown(reg, config.Reference(reg)),
 		"config.schema.json": string(manual.Schema(reg)),
-		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, &code)),
+		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, nil, &code)),
 	} {
 		if *update {
 			writeFile(t, reference+name, want)
@@ -326,7 +326,7 @@ func TestHelpGroups(t *testing.T) {
 	_, help, _ := run(t, "help")
 	at := 0
 	for _, want := range []string{
-		"\n   train and evaluate:\n     check ", "\n     bridge ",
+		"\n   train and evaluate:\n     init ", "\n     check ", "\n     bridge ",
 		"\n   look at runs:\n     status ", "\n     watch ", "\n     report ", "\n     compare ", "\n     trace ",
 		"\n   look up environments and keys:\n     envs ", "\n     help, h ",
 		"\n   language models:\n     data ", "\n     export ",
@@ -339,7 +339,7 @@ func TestHelpGroups(t *testing.T) {
 		at += next
 	}
 	code := 0
-	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, &code).Commands {
+	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, nil, &code).Commands {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
 		}
