@@ -205,7 +205,7 @@ func (w *writer) request(prompt string) (engine.Request, error) {
 	r := engine.Request{Sampling: w.sampling, Key: w.prompts}
 	w.prompts++
 	if w.chat == nil {
-		r.Prompt = w.encoder.EncodeSequence(nil, prompt)
+		r.Prompt = w.encoder.EncodePrompt(nil, prompt)
 		return r, nil
 	}
 	messages := tokenizer.Messages(tokenizer.Message{Role: "user", Content: prompt})

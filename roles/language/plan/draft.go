@@ -173,7 +173,7 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
 		EOS: k.EOS(), Vocab: d.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
-		Sources: c.Reasons()}
+		Prompts: c.Reasons()}
 	if len(d.Tokens.EOS) > 0 && f.EOS < 0 {
 		f.EOS = int32(d.Tokens.EOS[0])
 	}
