@@ -420,6 +420,8 @@ func TestRefusedTools(t *testing.T) {
 			"message 1: the chat template does not write"},
 		{"a content beside a call", called(`"I call it."`, `{}`), f.either,
 			`all that the assistant says: "I call it."`},
+		{"a content beside a call, said again", strings.Replace(called(`"I will call the tool again."`, `{}`), `"d"`,
+			`"I will call the tool again."`, 1), f.either, `message 1: the chat template does not write`},
 		{"a short content beside a call", called(`"x"`, `{}`), f.either, `all that the assistant says: "x"`},
 		{"a number", called(`null`, `{"f": 3}`), f.valueless,
 			"all that the assistant says: tool_calls 0 function arguments 0"},

@@ -33,7 +33,7 @@ type part struct {
 }
 
 // says reports whether a message has any text.
-func (m message) says() bool { return len(m.parts) > 0 }
+func (m message) says() bool { return m.text != "" || len(m.parts) > 0 }
 
 // roles are the valid roles of a message.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
@@ -335,14 +335,25 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 // whether the text ends with the beginning of an answer.
 func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string, prompt bool) error {
 	text = withoutSpace(text)
+	var all []string // the parts without white space
+	for _, m := range messages {
+		for _, p := range m.parts {
+			all = append(all, withoutSpace(p.text))
+		}
+	}
+	n := 0
 	for i, m := range messages {
 		for _, p := range m.parts {
-			there := strings.Contains(text, withoutSpace(p.text)) ||
-				strings.Contains(text, withoutSpace(escaped(p.text)))
-			if !there || !r.writes(messages, i, p, tools, prompt) {
+			plain := all[n]
+			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(p.text)))
+			elsewhere := func(other string) bool { return strings.Contains(other, plain) }
+			byChance := len(plain) < len(marker)/2 || slices.ContainsFunc(all[:n], elsewhere) ||
+				slices.ContainsFunc(all[n+1:], elsewhere)
+			if !there || byChance && !r.writes(messages, i, p, tools, prompt) {
 				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %s", i, m.role,
 					p.describe())
 			}
+			n++
 		}
 	}
 	if tools == nil {
@@ -378,7 +389,7 @@ func escaped(text string) string {
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
 // writes reports whether the template writes part p of message i. The test puts a marker in place of the part, because
-// its text may occur elsewhere by chance. Results are cached by the roles and the keys of the messages.
+// its text may occur elsewhere. Results are cached by the roles and the keys of the messages.
 func (r *reader) writes(messages []message, i int, p part, tools json.RawMessage, prompt bool) bool {
 	var order strings.Builder
 	for _, m := range messages {

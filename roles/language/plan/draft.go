@@ -147,6 +147,7 @@ func (d *Draft) readModel() bool {
 		d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
 	}
 	d.notes = append(d.notes, warnings...)
+	d.Sampling.Stop = nil
 	for _, id := range d.Tokens.EOS {
 		d.Sampling.Stop = append(d.Sampling.Stop, int32(id))
 	}
