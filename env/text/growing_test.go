@@ -115,8 +115,9 @@ func extended(ids, begin []int32) bool {
 // TestTokensOfPairs: the tokens of a prompt and its answer are those of the whole text, if these begin with the tokens
 // of the prompt. Otherwise the answer continues the prompt without a blank of its own.
 func TestTokensOfPairs(t *testing.T) {
-	random, all := rand.New(rand.NewPCG(1, 2)), texts(t)
+	all := texts(t)
 	for name, w := range twins(t) {
+		random := rand.New(rand.NewPCG(1, 2))
 		e, blankless, whole, apart := w.k.NewEncoder(), w.blankless.NewEncoder(), 0, 0
 		special := func(text string) bool {
 			return slices.ContainsFunc(e.Encode(nil, text), func(id int32) bool {
@@ -225,6 +226,10 @@ func TestTokensOfConversations(t *testing.T) {
 					apart++
 				} else if whole++; !slices.Equal(s.IDs, want) {
 					t.Errorf("%s: %q: %v, expected %v", name, text, s.IDs, want)
+				}
+				sent := len(ends[0])
+				if !extended(s.IDs, ends[0]) || slices.Contains(s.Learn[:sent], true) {
+					t.Errorf("%s: %q: the prompt is not %v", name, text, ends[0])
 				}
 				if got, want := w.k.Decode(s.IDs), w.k.Decode(want); got != want {
 					t.Errorf("%s: %q, expected %q", name, got, want)

@@ -210,7 +210,7 @@ func (p *Plan) Describe() []string {
 		fmt.Sprintf("model: %d parameters, %d of them trained", p.Count, p.Trained),
 		p.sizes(),
 		fmt.Sprintf("step: %d %s (%d on each %s), in %s", p.batch, texts, p.batch/p.Actors, actor, micro),
-		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(p.Train.Samples), p.StepsPerEpoch,
+		fmt.Sprintf("epoch: %d %s = %d steps; the longest has %d tokens", len(p.Train.Samples), texts, p.StepsPerEpoch,
 			p.Train.Longest()),
 	}
 	lines = append(lines, p.meshLines()...)
