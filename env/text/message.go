@@ -359,11 +359,11 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	if tools == nil {
 		return nil
 	}
-	without, err := r.chat(messages, nil, prompt)
-	if err == nil && withoutSpace(without) == text {
-		err = errors.New(`"tools": the chat template does not write them`)
+	// A template that fails without tools reads them.
+	if without, err := r.chat(messages, nil, prompt); err == nil && withoutSpace(without) == text {
+		return errors.New(`"tools": the chat template does not write them`)
 	}
-	return err
+	return nil
 }
 
 // describe returns the text of a part, or its place if it is no text.

@@ -177,7 +177,7 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestGenerateEnds: a prompt of ids ends like a prompt of text. Adapters bring their own ends. A template that ends no
+// TestGenerateEnds: an answer to ids ends like one to a text, and its end is not shown. Adapters bring their own ends. A template that ends no
 // answer gives a warning.
 func TestGenerateEnds(t *testing.T) {
 	f := newManyEnds(t)
@@ -207,6 +207,19 @@ func TestGenerateEnds(t *testing.T) {
 	writeFile(t, filepath.Join(base, "tokenizer_config.json"), string(config))
 	if got := generate(); !slices.Equal(got, end) {
 		t.Errorf("an end of the tokenizer: %v, expected %v", got, end)
+	}
+	writeFile(t, filepath.Join(f.dir, "typed"), f.tokens.Decode([]int32{71, 72})+"\n")
+	typed, err := os.Open(filepath.Join(f.dir, "typed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer typed.Close()
+	stdin := os.Stdin
+	os.Stdin = typed
+	code, out, errs := run(t, "generate", "-m", base, "--temperature", "0", "--max-new-tokens", "8")
+	os.Stdin = stdin
+	if want := f.tokens.DecodeText(end[:len(end)-1]) + "\n"; code != loop.ExitOK || out != want {
+		t.Errorf("an answer to a person: %d, %q, %s, expected %q", code, out, errs, want)
 	}
 	m, adapter := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}}), t.TempDir()
 	first := hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
