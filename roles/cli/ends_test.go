@@ -177,8 +177,8 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
-// TestGenerateEnds: an answer to ids ends like one to a text, and its end is not shown. Adapters bring their own ends. A template that ends no
-// answer gives a warning.
+// TestGenerateEnds: an answer to ids ends like one to a text, and its end is not shown. Adapters bring their own ends.
+// A template that ends no answer gives a warning.
 func TestGenerateEnds(t *testing.T) {
 	f := newManyEnds(t)
 	base := filepath.Join(f.dir, "base")
@@ -221,8 +221,8 @@ func TestGenerateEnds(t *testing.T) {
 	if want := f.tokens.DecodeText(end[:len(end)-1]) + "\n"; code != loop.ExitOK || out != want {
 		t.Errorf("an answer to a person: %d, %q, %s, expected %q", code, out, errs, want)
 	}
-	m, adapter := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}}), t.TempDir()
-	first := hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
+	adapter, first := t.TempDir(), hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
+	m := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}})
 	if err := hf.SaveAdapter(m, adapter, base, first); err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,7 @@ func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language,
 	if err := l.UseBase(cfg.Runner.CkptPath); err != nil {
 		return nil, l, nil, err
 	}
-	if _, _, err = l.UseTexts(cfg, k); err != nil {
+	if _, _, err = l.UseTokenizer(cfg, k); err != nil {
 		return nil, l, nil, err
 	}
 	if m, err = l.Load(tensor.Heap); err != nil {

@@ -143,7 +143,7 @@ func (d *Draft) readModel() bool {
 	}
 	d.Tokenizer = k
 	var warnings []string
-	if d.chat, warnings, err = d.UseTexts(c, k); err != nil {
+	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
 		d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
 	}
 	d.notes = append(d.notes, warnings...)

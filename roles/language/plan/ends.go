@@ -39,9 +39,9 @@ func Ends(folder []int, k *tokenizer.Tokenizer, chat *tokenizer.ChatTemplate) (e
 	return ends, warnings
 }
 
-// UseTexts adds the end tokens of the tokenizer, and of the chat template if data.apply_chat_template is true, to
+// UseTokenizer adds the end tokens of the tokenizer, and of the chat template if data.apply_chat_template is true, to
 // l.Tokens. It returns the template, or nil. The warnings are those of Ends.
-func (l *Language) UseTexts(cfg *config.Config, k *tokenizer.Tokenizer) (chat *tokenizer.ChatTemplate,
+func (l *Language) UseTokenizer(cfg *config.Config, k *tokenizer.Tokenizer) (chat *tokenizer.ChatTemplate,
 	warnings []string, err error) {
 	if cfg.Data.ApplyChatTemplate {
 		if chat, err = k.ChatTemplate(""); err != nil {

@@ -15,7 +15,7 @@ import (
 type Language struct {
 	Model       lm.Config
 	LoRA        *lm.LoRA    // nil if all weights are trained
-	Tokens      hf.Tokens   // tokens with a special meaning; UseTexts completes them
+	Tokens      hf.Tokens   // tokens with a special meaning; UseTokenizer completes them
 	Base        string      // folder of the initial weights; "" if they are random
 	From        string      // folder of the initial adapters; "" if they are random
 	BaseWeights BaseWeights // used instead of the weights in Base
