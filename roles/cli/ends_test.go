@@ -131,9 +131,9 @@ func TestOneEnd(t *testing.T) {
 			want := []string{"yes" + c.end, "no" + c.end}
 			length := float64(len("yes")+len("no")+2) / 2
 			tuned := f.config(t, "tuned", "sft", "base", c.chat)
-			ends := "end of an answer: token 257 <folder>, or 256 <end>"
+			ends := `end of an answer: token 257 "<folder>", or 256 "<end>"`
 			if c.chat {
-				ends += ", or 259 <|im_end|>"
+				ends += `, or 259 "<|im_end|>"`
 			}
 			if out := ok(t, "check", "-c", tuned); !strings.Contains(out, ends+"\n") {
 				t.Errorf("check does not say %q:\n%s", ends, out)

@@ -59,7 +59,11 @@ func (p *Plan) endLine() string {
 	}
 	var ends []string
 	for _, id := range p.Tokens.EOS {
-		ends = append(ends, strings.TrimSpace(fmt.Sprintf("%d %s", id, p.Tokenizer.Decode([]int32{int32(id)}))))
+		end := fmt.Sprint(id)
+		if text := p.Tokenizer.Decode([]int32{int32(id)}); text != "" {
+			end += fmt.Sprintf(" %q", text)
+		}
+		ends = append(ends, end)
 	}
 	return "end of an answer: token " + strings.Join(ends, ", or ")
 }
