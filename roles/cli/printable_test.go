@@ -126,7 +126,7 @@ func TestPrintable(t *testing.T) {
 		}
 		takes("--"+evil, dir)
 	}
-	app := newApp(rolestest.Registries(), tasks(), session.Own{}, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.Own{}, nil, new(int))
 	walk("", app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) { walk(path, c.Flags) })
 	check("-c", valid, "runner.max_steps=1", "runner.logger.log_path="+logs,
