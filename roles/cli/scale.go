@@ -62,12 +62,12 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	switch need := extent(moved); {
 	case need > len(r.nodes):
 		return 0, config.Usagef("scale: the job has %s, and %s needs %d: expected ranks 0..%d, or a resume on more:\n"+
-			"%s", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, r.resume(moved, need))
+			"%w", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, args.Commands(r.resume(moved, need)))
 	case status == runfolder.Done:
 		return 0, config.Usagef("scale: %s: expected a run that runs, this one is done", dir)
 	case status != runfolder.Running:
-		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%s", dir,
-			status, r.resume(moved, len(r.nodes)))
+		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%w", dir,
+			printable.Line(string(status)), args.Commands(r.resume(moved, len(r.nodes))))
 	case r.samePlaces(moved):
 		fmt.Fprintf(c.App.Writer, "%s has this placement already: %s\n", printable.Line(dir),
 			printable.Line(moved.PlacementText()))

@@ -155,7 +155,7 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
 		flags += "--bind-to none "
 	}
-	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+	return fmt.Sprintf("%s %s-np %d ", printable.Quote(launcher), flags, size) // the launcher may come from a file
 }
 
 // launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. Where another MPI

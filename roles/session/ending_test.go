@@ -241,3 +241,11 @@ func TestLauncherHere(t *testing.T) {
 		}
 	}
 }
+
+// TestLaunchOfAFile: the launcher's name may come from a file, so it is quoted.
+func TestLaunchOfAFile(t *testing.T) {
+	none := func(string) string { return "" }
+	if got, want := Launch("run\x1b; true", 2, none), `$'run\x1b; true' -np 2 `; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
