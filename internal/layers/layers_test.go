@@ -74,7 +74,7 @@ var layers = []layer{
 		[]string{"..."},
 		"from a configuration to a plan and back; it knows its task by an interface, and runs jobs by a function"},
 	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "roles/planner", "collectives",
-		"internal/metrics", "spmd"},
+		"internal/metrics", "internal/printable", "spmd"},
 		[]string{"..."},
 		"what a session asks of a task is an interface"},
 	{"roles/embodied/play", []string{"algo", "env", "policy", "internal/philox", "internal/programs", "internal/video",

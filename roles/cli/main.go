@@ -53,7 +53,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 		err = lost // lost output is the cause of err
 	}
 	if err != nil {
-		return explain(err, leads)
+		return explain(err, args, leads)
 	}
 	return code
 }
@@ -62,26 +62,35 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 // leading process writes the error. Some launchers end the job when any process ends, and drop the job's last output.
 const followersWait = 2 * time.Second
 
-// explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
+// explain writes err about the command line words and returns its exit code. Usage errors are the same in all processes of a launcher, so only
 // the leading process writes them.
-func explain(err error, leads bool) int {
+func explain(err error, words []string, leads bool) int {
 	var usage config.UsageError
 	var help cli.ExitCoder // the library's error for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
-		fmt.Fprintln(os.Stderr, shown(err))
+		fmt.Fprintln(os.Stderr, shown(err, words))
 		return loop.ExitFailed
 	case leads:
-		fmt.Fprintln(os.Stderr, shown(err))
+		fmt.Fprintln(os.Stderr, shown(err, words))
 	default:
 		time.Sleep(followersWait)
 	}
 	return loop.ExitConfig
 }
 
-// shown returns the text of err for a terminal. Long lines are cut, but not commands.
-func shown(err error) string {
+// shown returns the text of err about the command line words for a terminal. Long lines are cut, but not commands. A
+// word, and the value in it, is shown as one line.
+func shown(err error, words []string) string {
 	text := err.Error()
+	for _, word := range words {
+		if _, value, _ := strings.Cut(word, "="); strings.Contains(value, "\n") {
+			text = strings.ReplaceAll(text, value, printable.Line(value))
+		}
+		if strings.Contains(word, "\n") {
+			text = strings.ReplaceAll(text, word, printable.Line(word))
+		}
+	}
 	var commands args.Commands
 	if errors.As(err, &commands) && strings.HasSuffix(text, string(commands)) {
 		return printable.Lines(strings.TrimSuffix(text, string(commands))) + printable.Text(string(commands))

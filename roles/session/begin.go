@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -134,7 +135,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	}
 	switch {
 	case step > 0:
-		fmt.Fprintf(r.Out, "resuming from %s\n", r.from.From)
+		fmt.Fprintf(r.Out, "resuming from %s\n", printable.Line(r.from.From))
 		if r.from.Rescheduled != "" {
 			r.warn(r.from.Rescheduled)
 		}
@@ -143,7 +144,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 				"metrics differ from those of an uninterrupted run")
 		}
 	case r.from.From != "":
-		fmt.Fprintf(r.Out, "starting from the weights in %s\n", r.from.From)
+		fmt.Fprintf(r.Out, "starting from the weights in %s\n", printable.Line(r.from.From))
 	}
 	if r.book, err = loop.OpenLogbook(f, r.plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
 		return err

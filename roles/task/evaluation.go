@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -87,7 +88,7 @@ func (e *Evaluation) Write(r *Results) error {
 	if e.JSON {
 		return r.writeJSON(e.Out)
 	}
-	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, r.Unit, r.Task)
+	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", printable.Line(r.From), r.Count, r.Unit, printable.Line(r.Task))
 	width := r.Width
 	for _, name := range r.Names {
 		width = max(width, len(name))
