@@ -62,8 +62,8 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 // leading process writes the error. Some launchers end the job when any process ends, and drop the job's last output.
 const followersWait = 2 * time.Second
 
-// explain writes err about the command line words and returns its exit code. Usage errors are the same in all processes of a launcher, so only
-// the leading process writes them.
+// explain writes err about the words of the command line, and returns its exit code. Usage errors are the same in all
+// processes of a launcher, so only the leading process writes them.
 func explain(err error, words []string, leads bool) int {
 	var usage config.UsageError
 	var help cli.ExitCoder // the library's error for an unknown command
