@@ -22,6 +22,12 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
+// A Follower is an Algorithm with networks that follow the policy, such as target networks.
+type Follower interface {
+	// Follow makes these networks equal to the policy. It is called when a run begins with given weights.
+	Follow()
+}
+
 // Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {

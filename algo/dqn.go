@@ -28,7 +28,10 @@ type DQN struct {
 	dQ               tensor.Tensor // [micro,A]
 }
 
-var _ Algorithm = (*DQN)(nil)
+var (
+	_ Algorithm = (*DQN)(nil)
+	_ Follower  = (*DQN)(nil)
+)
 
 // Indices of DQN's means over an iteration.
 const (
@@ -67,6 +70,9 @@ func newDQN(s *Setup) (*DQN, error) {
 	saveParams(&d.state, "target", d.target.Params())
 	return d, nil
 }
+
+// Follow makes the target network equal to the network; see Follower.
+func (d *DQN) Follow() { copy(d.target.Params().State(), d.policy.Params().State()) }
 
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {

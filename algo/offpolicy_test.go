@@ -495,6 +495,21 @@ func TestTargetsBeginAsTheirNetworks(t *testing.T) {
 	}
 }
 
+// TestFollow: when a run begins with given weights, a target policy equals the policy with these weights.
+func TestFollow(t *testing.T) {
+	for _, name := range []string{"td3", "dqn"} {
+		s := offPolicy[name].setup(t)
+		a, p := made(t, s, offPolicy[name].make), s.Policy.Params()
+		for i := range p.Data {
+			p.Data[i] *= 2
+		}
+		a.(algo.Follower).Follow()
+		if !slices.Equal(paramsIn(stateOf(t, a), "target", p), p.Data) {
+			t.Errorf("%s: the target policy is not the policy", name)
+		}
+	}
+}
+
 // TestRewardsOfTheRollout: the metric is the mean reward of the last rollout, of all environments.
 func TestRewardsOfTheRollout(t *testing.T) {
 	s := trackSetup(t)
