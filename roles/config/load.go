@@ -147,6 +147,9 @@ func (c *Config) derive(evalApart, offline bool) {
 		c.Actor.Model.AddValueHead = false
 	}
 	c.Actor.CriticOptim = c.Actor.Optim
+	if c.found.Has("actor.critic_optim.lr") { // more specific than actor.optim.value_lr
+		c.Actor.CriticOptim.ValueLR = 0
+	}
 	c.found.Decode("actor.critic_optim", &c.Actor.CriticOptim)
 	tuning := &c.Algorithm.OffPolicy.EntropyTuning
 	tuning.Optim = c.Actor.Optim

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
@@ -198,6 +199,39 @@ func TestDescribe(t *testing.T) {
 		"evaluation: 16 environments, 4 on each of 4 env workers, 4 at a time for each of 4 rollout workers; 500 "+
 			"steps each at most",
 	)
+}
+
+// TestLearningRates: check prints the rate at which critics learn, if they have a rate of their own.
+func TestLearningRates(t *testing.T) {
+	const sac = "../../configs/pendulum_sac.yaml"
+	for _, tc := range []struct {
+		file      string
+		overrides []string
+		want      string
+	}{
+		{sac, []string{"actor.optim.value_lr=0.5", "actor.critic_optim.lr=0.25"},
+			"learning rates: 0.001, critics 0.25"},
+		{sac, []string{"actor.optim.value_lr=0.5"}, "learning rates: 0.001, critics 0.5"},
+		{sac, nil, "learning rates: 0.001, critics 0.001"},
+		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0.5"},
+			"learning rates: 0.25, critics 0.5"},
+		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0"}, ""},
+	} {
+		c, _ := rolestest.MustLoad(t, tc.file, append(tc.overrides, "cluster.allow_idle_ranks=true")...)
+		p, err := newPlan(c, rolestest.Registries(), make([]int, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, line := range p.Describe() {
+			if strings.HasPrefix(line, "learning rates") {
+				got = line
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s %q: %q, want %q", tc.file, tc.overrides, got, tc.want)
+		}
+	}
 }
 
 // TestNoteOfOneRank: on one rank, a job with a scheduler has a note that workers cannot move.

@@ -212,6 +212,9 @@ func (p *Plan) Describe() []string {
 		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(p.Train.Samples), p.StepsPerEpoch,
 			p.Train.Longest()),
 	}
+	if a := &p.Config.Actor; p.HasCritic() {
+		lines = append(lines, fmt.Sprintf("learning rates: %g, critic %g", a.Optim.LR, a.CriticOptim.CriticLR()))
+	}
 	lines = append(lines, p.meshLines()...)
 	lines = append(lines, p.Pipeline.lines(p.group)...)
 	if p.Train.Dropped > 0 {
