@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/env"
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -46,6 +47,36 @@ func TestLoadConfig(t *testing.T) {
 	} {
 		if v.got != v.want {
 			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
+		}
+	}
+}
+
+// TestEvaluationsHaveNoGroups: env.eval does not inherit the keys by which initial states repeat. A recorded
+// configuration keeps the values.
+func TestEvaluationsHaveNoGroups(t *testing.T) {
+	grouped := []string{"algorithm.group_size=4", "env.train.use_fixed_reset_state_ids=true"}
+	for _, tc := range []struct {
+		overrides []string
+		group     int
+		fixed     bool
+	}{
+		{nil, 1, false},
+		{[]string{"env.eval.group_size=2"}, 2, false},
+		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, 1, true},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, grouped...)...)
+		again, err := config.Parse(rolestest.Registries(), c.Resolved())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*env.Config{&c.Env.Eval, &again.Env.Eval} {
+			if e.GroupSize != tc.group || e.UseFixedResetStateIDs != tc.fixed {
+				t.Errorf("%q: groups of %d, fixed %v", tc.overrides, e.GroupSize, e.UseFixedResetStateIDs)
+			}
+		}
+		if train := &c.Env.Train; train.GroupSize != 4 || !train.UseFixedResetStateIDs {
+			t.Errorf("%q: training has groups of %d, fixed %v", tc.overrides, train.GroupSize,
+				train.UseFixedResetStateIDs)
 		}
 	}
 }

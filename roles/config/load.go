@@ -103,6 +103,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
+	train.GroupSize, train.UseFixedResetStateIDs = 1, false  // each episode has an initial state of its own
 	trainingAlone(&train)
 	return train
 }

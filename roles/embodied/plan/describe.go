@@ -61,6 +61,9 @@ func (p *Plan) Describe() []string {
 		if e.RolloutEpoch > 1 {
 			line += fmt.Sprintf(", %d times", e.RolloutEpoch)
 		}
+		if repeated := p.repeatedStates(); repeated != "" {
+			line += ": " + repeated
+		}
 		lines = append(lines, line)
 	}
 	return lines
@@ -79,4 +82,15 @@ func (p *Plan) rates() (lr, criticLR float32, ok bool) {
 	}
 	criticLR = c.Actor.Optim.CriticLR()
 	return lr, criticLR, criticLR != lr && c.Actor.Model.AddValueHead
+}
+
+// repeatedStates returns the numbers of episodes and of initial states of an evaluation. It returns "" if each episode
+// has an initial state of its own.
+func (p *Plan) repeatedStates() string {
+	e := &p.Config.Env.Eval
+	episodes, states := e.TotalNumEnvs*e.RolloutEpoch, e.InitialStates(e.TotalNumEnvs, e.RolloutEpoch)
+	if !p.Config.Evaluates() || states == episodes {
+		return ""
+	}
+	return fmt.Sprintf("%d episodes from %d initial states", episodes, states)
 }

@@ -234,6 +234,33 @@ func TestLearningRates(t *testing.T) {
 	}
 }
 
+// TestNoteOfRepeatedStates: check and the start say that episodes of an evaluation begin in the same states.
+func TestNoteOfRepeatedStates(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		key, want string
+	}{
+		{nil, "", ""},
+		{[]string{"algorithm.group_size=4", "env.train.use_fixed_reset_state_ids=true"}, "", ""},
+		{[]string{"env.eval.group_size=4"}, "group_size", "16 episodes from 4 initial states"},
+		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, "", ""}, // one episode in each environment
+		{[]string{"env.eval.use_fixed_reset_state_ids=true", "env.eval.rollout_epoch=2"}, "use_fixed_reset_state_ids",
+			"32 episodes from 16 initial states"},
+		{[]string{"env.eval.group_size=4", "runner.val_check_interval=0"}, "", ""},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, tc.overrides...)
+		d := newTestDraft(c, 8, 4, 4)
+		notes, lines := strings.Join(d.Notes(), "\n"), strings.Join(d.Describe(), "\n")
+		if tc.want != "" {
+			tc.key = "env.eval." + tc.key + ": an evaluation plays " + tc.want
+		}
+		if notes != tc.key || strings.HasSuffix(lines, "at most: "+tc.want) == (tc.want == "") &&
+			!strings.HasSuffix(lines, "2 times: "+tc.want) {
+			t.Errorf("%q: notes %q, lines\n%s", tc.overrides, notes, lines)
+		}
+	}
+}
+
 // TestNoteOfOneRank: on one rank, a job with a scheduler has a note that workers cannot move.
 func TestNoteOfOneRank(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.auto_scheduler=true",
