@@ -166,6 +166,67 @@ func lastOfEpisodes(demos tensor.Dict) []int {
 	return last
 }
 
+// FitDemos checks demonstrations for a policy or an environment: each choice in observations and actions must be an
+// option of its space, and the action mask of a transition must allow the transition's actions. The error names the
+// first transition that does not fit. After the last step of an episode no action follows. If the mask of the next
+// observation forbids all options of a choice there, FitDemos allows all options, as environments do.
+func FitDemos(demos tensor.Dict, to policy.Spaced) error {
+	obs, space := to.Spaces()
+	for _, prefix := range []string{Observations, NextObservations} {
+		for _, f := range obs {
+			name := prefix + "." + f.Name
+			if t, ok := demos.Get(name); !ok {
+				continue
+			} else if f.Name == policy.ActionMask {
+				if k := fitMasks(demos, t, space, prefix == NextObservations); k >= 0 {
+					return fmt.Errorf("%s of transition %d allows no option of a choice: expected at least one", name,
+						k)
+				}
+			} else if t.DType() == tensor.I32 {
+				if i := f.Outside(t.I32()); i >= 0 {
+					low, high := f.Range(i % f.Dim())
+					return fmt.Errorf("%s is %d in transition %d: expected %.0f to %.0f", name, t.I32()[i], i/f.Dim(),
+						low, high)
+				}
+			}
+		}
+	}
+	action, ok := demos.Get(FieldAction)
+	if !ok || len(space.Nvec) == 0 {
+		return nil
+	}
+	mask, _ := demos.Get(Observations + "." + policy.ActionMask)
+	i, err := policy.CheckChoices(space, action, mask.U8())
+	if err == nil {
+		return nil
+	}
+	k, after := i/(action.Len()/action.Dim(0)), i/len(space.Nvec)%action.Dim(1)
+	if _, cut := demos.Get(strideName); cut && after > 0 { // the file has single actions
+		return fmt.Errorf("action is %d in transition %d, in the chunk that begins in transition %d: %w",
+			action.I32()[i], k+after, k, err)
+	}
+	return fmt.Errorf("action is %d in transition %d: %w", action.I32()[i], k, err)
+}
+
+// fitMasks returns the first transition whose mask forbids all options of a choice, or -1. If next is set, masks are
+// those of next observations, and masks at the end of an episode change to allow all options.
+func fitMasks(demos tensor.Dict, masks tensor.Tensor, space interface{ Blocked([]uint8) int }, next bool) int {
+	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
+	for k := range masks.Dim(0) {
+		row := masks.At(k).U8()
+		if space.Blocked(row) < 0 {
+			continue
+		}
+		if !next || terminated[k]|truncated[k] == 0 {
+			return k
+		}
+		for i := range row {
+			row[i] = 1
+		}
+	}
+	return -1
+}
+
 // LooksAhead reports whether the algorithm reads the next observations of demonstrations.
 func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
 

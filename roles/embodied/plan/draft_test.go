@@ -141,7 +141,7 @@ func TestValidate(t *testing.T) {
 			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 24 (3 rollout " +
 				"workers × pipeline_stage_num 2)",
 		}},
-		{"groups", []string{"algorithm.group_size=16"}, 8, 4, 4, []string{
+		{"groups", []string{"algorithm.group_size=16", "env.eval.group_size=16"}, 8, 4, 4, []string{
 			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 128 (4 env " +
 				"workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
 			"../config/testdata/cartpole.yaml:19: env.eval.total_num_envs: 16: expected a multiple of 64 (4 env " +

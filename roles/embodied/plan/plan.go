@@ -44,6 +44,9 @@ type Plan struct {
 // EnvSpec returns the spec of a training environment.
 func (p *Plan) EnvSpec() env.Spec { return p.Spec }
 
+// Spaces returns the observations and the actions of a training environment.
+func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
+
 // NumParams returns the number of parameters of the policy.
 func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 
