@@ -16,7 +16,7 @@ import (
 //  2. loss of Q against y: squared error, or Huber's loss with huber_delta                ChosenQLoss
 //  3. Q' ← Q' + τ (Q - Q') every target_update_freq updates; τ = 1 copies Q               follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dqn/loss;
+// Metrics, over all replicas and updates of an iteration, None if there were no updates: dqn/loss;
 // critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
 // replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {

@@ -451,7 +451,7 @@ var offPolicy = map[string]struct {
 }
 
 // TestOffPolicyPages: the page of an algorithm explains each of its metrics. Their names are the same in every
-// iteration, and each occurs once.
+// iteration, and each occurs once. A metric that was not measured is None.
 func TestOffPolicyPages(t *testing.T) {
 	for page, c := range offPolicy {
 		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
@@ -468,6 +468,11 @@ func TestOffPolicyPages(t *testing.T) {
 			}
 		}
 		m := update(t, a, 1)
+		for i, x := range m.Values {
+			if x != x && !algo.IsNone(x) {
+				t.Errorf("%s: %s is %v, though nothing was measured", page, m.Names[i], x)
+			}
+		}
 		if !slices.Equal(m.Names, names) || len(m.Values) != len(names) {
 			t.Errorf("%s: metrics %v with %d values, in the first iteration %v", page, m.Names, len(m.Values), names)
 		}

@@ -20,7 +20,7 @@ import (
 //
 // Until the actor begins to learn (train_actor_steps), π' does not move, because it equals π.
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
+// Metrics, over all replicas and updates of an iteration, None if there were no updates:
 // td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of the actions that were taken;
 // critic/lr, critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
