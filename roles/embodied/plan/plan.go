@@ -80,6 +80,17 @@ func (p *Plan) Notes() (notes []string) {
 	return notes
 }
 
+// EnvsPerSimulator returns the number of training environments that cannot be divided among workers: those that one
+// external simulator plays, or 1.
+func (p *Plan) EnvsPerSimulator() int {
+	if e := &p.Config.Env.Train; e.ID() == env.ExternalID {
+		if n, err := external.EnvsPerChild(e.External); err == nil {
+			return max(n, 1)
+		}
+	}
+	return 1
+}
+
 // forgetful reports whether training has external simulators that never save their state.
 func (p *Plan) forgetful() bool {
 	e := &p.Config.Env.Train
