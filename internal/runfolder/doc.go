@@ -3,7 +3,8 @@
 //
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
-//	w.Go("run folder", func() error { return folder.KeepAlive(ctx) })
+//	folder.KeepAlive(runfolder.Heartbeat)
+//	w.Go("run folder", func() error { return folder.Lost(ctx) })
 //	earlier, err := folder.SetAside()                   // only in a new run: moves the files of an earlier run
 //	err = folder.WriteConfig(resolved)
 //	err = folder.AddProvenance(p)

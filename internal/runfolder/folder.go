@@ -14,7 +14,7 @@ import (
 )
 
 // A Folder is the folder of a run, locked against other jobs. Only one process uses it. Its methods are not safe for
-// concurrent use, except for KeepAlive.
+// concurrent use, except for Lost.
 type Folder struct {
 	path string
 	lock *lock
@@ -190,8 +190,8 @@ func overwrite(path string, s Status) error {
 }
 
 // ReadStatus returns the status of the run in the folder at path: the word in STATUS, or "" if STATUS is missing. It
-// returns Dead if the word is running, but the process with the lock is dead or has not renewed the lock for a minute.
-// Any process may call it.
+// returns Dead if the word is running, but no living job holds the lock. A job on another host is dead if it has not
+// renewed the lock for a minute. Any process may call it.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {
