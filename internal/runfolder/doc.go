@@ -28,5 +28,6 @@
 //	moves.jsonl        moves to other ranks; see internal/moves, also for move-request.json and move-answers.jsonl
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
+//	.rlinf-run         marks the folder of a run
 //	earlier-1/ …       the output of earlier runs, moved here by SetAside
 package runfolder

@@ -18,6 +18,7 @@ import (
 const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
+	clockFile = ".clock-" // prefix of the files of clock
 
 	// Heartbeat is the usual interval between renewals of a lock.
 	Heartbeat = 15 * time.Second
@@ -189,7 +190,7 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 
 // clock returns the current time of the file system of folder.
 func clock(folder string) (time.Time, error) {
-	probe, err := os.CreateTemp(folder, ".clock-")
+	probe, err := os.CreateTemp(folder, clockFile)
 	if err != nil {
 		return time.Time{}, err
 	}

@@ -32,6 +32,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 		r.from, err = loop.WeightsIn(r.plan, path)
 	}
 	if err == nil {
+		err = runfolder.Check(cfg.Folder())
+	}
+	if err == nil {
 		err = cfg.OpenVideos()
 	}
 	if err != nil {
