@@ -66,8 +66,8 @@ func ReadStanding(dir string) (s Standing, err error) {
 	if begun {
 		s.Steps = start.Iterations
 	}
-	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // an error here is not fatal
-		s.Moves, s.LastMove = len(all), &all[len(all)-1]
+	if newest, made, _, err := moves.Newest(dir, 1); err == nil && made > 0 { // an error here is not fatal
+		s.Moves, s.LastMove = made, &newest[0]
 		if begun && !s.LastMove.Time.Before(start.Started) {
 			s.Placement = s.LastMove.After
 		}

@@ -193,12 +193,12 @@ func Finished(path string, resolved []byte) bool {
 	if err != nil || s != Done {
 		return false
 	}
-	b, err := durable.ReadFile(filepath.Join(path, "config.yaml"))
+	b, err := durable.ReadFile(filepath.Join(path, "config.yaml"), durable.Text)
 	return err == nil && bytes.Equal(b, resolved)
 }
 
 func readStatus(path string) (Status, error) {
-	b, err := durable.ReadFile(filepath.Join(path, "STATUS"))
+	b, err := durable.ReadFile(filepath.Join(path, "STATUS"), durable.Note)
 	if err != nil && !os.IsNotExist(err) {
 		return "", fmt.Errorf("run folder: %w", err)
 	}

@@ -230,7 +230,7 @@ func checkStale(path string, me Owner, now time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Note)
 	if os.IsNotExist(err) {
 		return nil
 	} else if err != nil {
@@ -324,7 +324,7 @@ func (l *lock) checkHeld() error {
 	}
 	if !os.SameFile(mine, current) {
 		var other Owner
-		if text, err := durable.ReadFile(l.path); err == nil && json.Unmarshal(text, &other) == nil {
+		if text, err := durable.ReadFile(l.path, durable.Note); err == nil && json.Unmarshal(text, &other) == nil {
 			return fmt.Errorf("%w: taken over by %v", errLost, other)
 		}
 		return fmt.Errorf("%w: taken over by another job", errLost)

@@ -24,7 +24,7 @@ func ReadTokens(dir string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	for _, name := range []string{"config.json", "generation_config.json"} {
 		path := filepath.Join(dir, name)
-		text, err := durable.ReadFile(path)
+		text, err := durable.ReadFile(path, durable.Text)
 		if name != "config.json" && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
