@@ -48,6 +48,9 @@ type Standing struct {
 	Placement string      `json:"placement,omitempty"`
 }
 
+// NotBegun is the status of a run without STATUS.
+const NotBegun runfolder.Status = "not begun"
+
 // ReadStanding returns the state of the run in dir.
 func ReadStanding(dir string) (s Standing, err error) {
 	s = Standing{Run: dir, Checkpoint: checkpoint.Latest(filepath.Join(dir, "checkpoints"))}
@@ -55,7 +58,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 		return s, err
 	}
 	if s.Status == "" {
-		s.Status = "not begun"
+		s.Status = NotBegun
 	}
 	for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(s.Updated) {

@@ -176,7 +176,7 @@ func ReadStatus(path string) (Status, error) {
 	if err != nil || s != Running {
 		return s, err
 	}
-	alive, err := hasOwner(path)
+	alive, err := Held(path)
 	if err != nil || alive {
 		return s, err
 	}

@@ -201,9 +201,13 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a living job holds the lock of folder. If this process cannot write to folder, it uses the
-// clock of this host instead of the file system's clock.
-func hasOwner(folder string) (bool, error) {
+// Held reports whether a living job holds the lock of folder. Any process may call it. If this process cannot write to
+// folder, it uses the clock of this host instead of the file system's clock.
+func Held(folder string) (bool, error) {
+	lock := filepath.Join(folder, lockFile)
+	if _, err := os.Stat(lock); os.IsNotExist(err) {
+		return false, nil // without a file for the time
+	}
 	me, err := self("")
 	if err != nil {
 		return false, err
@@ -212,7 +216,7 @@ func hasOwner(folder string) (bool, error) {
 	if err != nil {
 		now = time.Now()
 	}
-	err = checkStale(filepath.Join(folder, lockFile), me, now)
+	err = checkStale(lock, me, now)
 	if _, busy := errors.AsType[*BusyError](err); busy {
 		return true, nil
 	}

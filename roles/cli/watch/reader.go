@@ -57,6 +57,7 @@ func (r *Reader) Read(t time.Time) (State, error) {
 			s.Problem = err.Error()
 		} else {
 			s.Standing, r.looked = standing, t
+			s.Held, _ = runfolder.Held(r.dir) // after an error the status decides
 			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
 			if start, ok := runfolder.LastStart(r.dir); ok {
 				s.Started = start.Started
