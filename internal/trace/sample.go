@@ -8,8 +8,8 @@ import (
 
 // Limits of what Read keeps in memory.
 const (
-	mostSpans    = 4 << 20  // spans and marks, 56 bytes each
-	mostTimes    = 32 << 20 // times in sums, and of ranks in phases, 8 bytes each
+	mostSpans    = 4 << 20 // spans and marks, 56 bytes each
+	mostTimes    = 8 << 20 // times in sums, and of ranks in phases, 8 bytes each
 	mostProblems = 100
 )
 
