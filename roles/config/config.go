@@ -329,7 +329,7 @@ type ActorConfig struct {
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
 	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers (RLinf's
-	// critic.optim). The default of a key is its value under optim.
+	// critic.optim). The default of a key is its value under optim. If lr is given here, the default of value_lr is lr.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 	// FSDPConfig configures how a language model saves memory. Its keys are named as in PyTorch's FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
