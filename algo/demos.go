@@ -43,7 +43,7 @@ func (c *DemoConfig) Check(want Want) {
 // chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
-	b, err := durable.ReadFile(path)
+	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return demos, err
 	}

@@ -399,7 +399,7 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 			return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
 				Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
 		}
-		text, err := durable.ReadFile(path)
+		text, err := durable.ReadFile(path, mostText)
 		if err != nil {
 			return &FieldError{Origin: path, Want: readError(err)}
 		}

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -54,7 +53,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 			TaskType string `yaml:"task_type"`
 		}
 	}
-	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
+	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"), durable.Text)
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}
@@ -95,8 +94,8 @@ func runError(dir string, err error) error {
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(in); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, nil // the last line is still being written
 		} else if err != nil {
@@ -142,8 +141,8 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(f); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, seconds, nil
 		} else if err != nil {

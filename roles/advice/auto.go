@@ -69,7 +69,7 @@ func (p *Plan) Encode() ([]byte, error) {
 
 // ReadPlan reads the file plan.json of a run.
 func ReadPlan(path string) (*Plan, error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, err
 	}

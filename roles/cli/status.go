@@ -103,7 +103,7 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 // configOf returns the configuration of the run in dir.
 func configOf(reg config.Registries, dir string) (*config.Config, error) {
 	path := filepath.Join(dir, "config.yaml")
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
 	}
@@ -116,8 +116,8 @@ func configOf(reg config.Registries, dir string) (*config.Config, error) {
 
 // writeLastMove writes the time, reason, cost and gain of the run's last move.
 func writeLastMove(out io.Writer, s results.Standing) error {
-	all, _, err := moves.Read(s.Run)
-	if err != nil || len(all) == 0 {
+	all, made, _, err := moves.Newest(s.Run, 2) // the gain needs the move before
+	if err != nil || made == 0 {
 		return err
 	}
 	steps, seconds, err := results.StepTimes(s.Run)
@@ -138,8 +138,8 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 			words = append(words, moves.Seconds(w.seconds)+" "+w.of)
 		}
 	}
-	if len(all) > 1 {
-		words = append(words, count(len(all), "move")+" in all")
+	if made > 1 {
+		words = append(words, count(made, "move")+" in all")
 	}
 	if len(words) > 0 {
 		line("", strings.Join(words, ", "))

@@ -185,7 +185,7 @@ func OpenWeights(key, path string) (*TensorFile, error) {
 
 // ReadWeights reads the file at path, the value of a configuration key. Its errors name the key.
 func ReadWeights(key, path string) (tensor.Dict, error) {
-	b, err := durable.ReadFile(path)
+	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))
 	}

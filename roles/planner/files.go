@@ -26,7 +26,7 @@ func Write(path string, m *Machine, p *Profile) error {
 
 // Read reads a file that Write has written. The machine or the profile is nil if the file lacks it.
 func Read(path string) (*Machine, *Profile, error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -18,7 +18,7 @@ import (
 // a value, the error names key and value. A missing key gets the default of the model's family in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return lm.Config{}, fmt.Errorf("model configuration: %w", err)
 	}
