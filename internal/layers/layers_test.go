@@ -148,7 +148,7 @@ var layers = []layer{
 	{"reward/answer", []string{"reward/verify", "env", "env/external", "params", "internal/philox",
 		"internal/programs"}, nil,
 		"what answers are worth follows from texts and tokens; no model and no rank has a say"},
-	{"reward/verify", nil, nil,
+	{"reward/verify", []string{"golang.org/x/text/unicode/norm"}, nil,
 		"whether an answer is right follows from two texts; no token, model or clock has a say"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."},
 		[]string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
