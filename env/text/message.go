@@ -292,11 +292,11 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	if tools == nil {
 		return nil
 	}
-	without, err := r.chat(messages, nil, false)
-	if err == nil && withoutSpace(without) == text {
-		err = errors.New(`"tools": the chat template does not write them`)
+	// A template that fails without tools reads them.
+	if without, err := r.chat(messages, nil, false); err == nil && withoutSpace(without) == text {
+		return errors.New(`"tools": the chat template does not write them`)
 	}
-	return err
+	return nil
 }
 
 // escaped returns a text as the content of a JSON string. A template may write a tool's answer in this form.

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer/jinja"
 )
 
 // A Chat is a conversation that a ChatTemplate turns into one text.
@@ -42,7 +44,7 @@ func Messages(messages ...Message) json.RawMessage {
 type ChatTemplate struct {
 	name   string
 	tokens config
-	jinja  *jinja // nil for a built-in format
+	jinja  *jinja.Template // nil for a built-in format
 	format format
 }
 
@@ -81,7 +83,7 @@ func (t *Tokenizer) ParseChatTemplate(source string) (*ChatTemplate, error) {
 }
 
 func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) {
-	j, err := parseJinja(source)
+	j, err := jinja.Parse(source)
 	if err != nil {
 		return nil, fmt.Errorf("chat template %q: %w", name, err)
 	}
@@ -97,7 +99,7 @@ func (e *TemplateError) Error() string { return e.Message }
 // with EncodeSequence. If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {
-		text, err = c.jinja.render(chat, c.tokens)
+		text, err = renderJinja(c.jinja, chat, c.tokens)
 	} else {
 		text, err = c.format.render(chat, c.tokens)
 	}
