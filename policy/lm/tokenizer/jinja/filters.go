@@ -71,6 +71,7 @@ func allFilters() map[string]filter {
 			return undefined{"No first item, sequence was empty."}
 		},
 		"float": func(_ *evaluator, v any, a *Arguments) any {
+			check(v)
 			if f, ok := toFloat(v); ok {
 				return f
 			}
@@ -421,10 +422,18 @@ func mapped(e *evaluator, v any, a *Arguments) any {
 		}
 		f = func(item any) any { return e.filters[name](e, item, &Arguments{a.Items[1:], a.Named, a.names}) }
 	}
-	for _, item := range iterate(v) {
+	for _, item := range iterateTrue(v) {
 		g.rest = append(g.rest, f(item))
 	}
 	return g
+}
+
+// iterateTrue returns the items of a value, or none if it is false, as None and 0 are.
+func iterateTrue(v any) []any {
+	if !truth(v) {
+		return nil
+	}
+	return iterate(v)
 }
 
 // selected implements select, reject, selectattr and rejectattr.
@@ -446,7 +455,7 @@ func selected(e *evaluator, what string, v any, a *Arguments, keep, byAttribute 
 		holds = func(v any) bool { return e.tests[name](e, v, &Arguments{given[1:], a.Named, a.names}) }
 	}
 	g := &generator{}
-	for _, item := range iterate(v) {
+	for _, item := range iterateTrue(v) {
 		if holds(get(item)) == keep {
 			g.rest = append(g.rest, item)
 		}
@@ -545,6 +554,7 @@ func toFloat(v any) (float64, bool) {
 
 func toInt(_ *evaluator, v any, a *Arguments) any {
 	given := a.bind("int", "default", "base")
+	check(v)
 	base := whole(or(given[1], 10))
 	if s, ok := text(v); ok {
 		s = strings.ToLower(strip(s, nil, true, true))

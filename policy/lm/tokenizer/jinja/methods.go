@@ -84,6 +84,8 @@ func method(v any, name string) any {
 		}
 	case tuple:
 		m = listMethod(List(v), name)
+	case numbers:
+		m = listMethod(v.items(), name)
 	}
 	if m == nil {
 		return nil
@@ -245,12 +247,15 @@ func textMethod(s, name string) func(a *Arguments) any {
 		return plain(func(s string) any { return capitalize(s) })
 	case "swapcase":
 		return plain(func(s string) any {
-			return strings.Map(func(r rune) rune {
+			var b strings.Builder
+			for _, r := range s {
 				if unicode.IsUpper(r) {
-					return unicode.ToLower(r)
+					b.WriteString(lower(string(r)))
+				} else {
+					b.WriteString(upper(string(r)))
 				}
-				return unicode.ToUpper(r)
-			}, s)
+			}
+			return b.String()
 		})
 	case "isalpha":
 		return each(unicode.IsLetter)
@@ -486,6 +491,11 @@ func percent(s string, values any) any {
 	if !isTuple {
 		items = tuple{values}
 	}
+	unused := false // whether values that no directive takes are an error
+	switch values.(type) {
+	case tuple, nil, string, markup, bool, int, float64:
+		unused = true
+	}
 	at := 0
 	next := func() any {
 		if at++; at > len(items) {
@@ -546,7 +556,7 @@ func percent(s string, values any) any {
 		b.WriteString(spec.percent(v))
 		limited(b.Len())
 	}
-	if at < len(items) && !isDict {
+	if at < len(items) && unused {
 		fail("not all arguments converted during string formatting")
 	}
 	return b.String() + s

@@ -559,7 +559,7 @@ func arithmetic(sign string, a, b any) any {
 	case isNumber(a) && isNumber(b):
 		return numeric(sign, a, b)
 	case sign == "*":
-		if _, ok := b.(int); !ok {
+		if _, ok := repetitions(b); !ok {
 			a, b = b, a
 		}
 		if n, ok := repetitions(b); ok {
@@ -738,7 +738,7 @@ func slice(v any, start, stop, step any) any {
 	case string, markup, List, tuple, numbers:
 		items = iterate(v)
 	default:
-		return undefined{fmt.Sprintf("'%s' object has no slices", typeName(v))}
+		fail("'%s' object has no slices", typeName(v))
 	}
 	n := len(items)
 	bound := func(v any, otherwise int) int {
@@ -784,6 +784,10 @@ func item(v, index any) any {
 	missing := undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
 	switch v := v.(type) {
 	case *Dict:
+		switch index.(type) {
+		case List, *Dict, view:
+			return missing
+		}
 		if found, ok := v.get(index); ok {
 			return found
 		}

@@ -635,6 +635,27 @@ true and false or true
 True and False or None
 [True, False, None]
 s in [s]
+none|select|list
+none|map('upper')|list
+'x' % [1]
+'x' % 1
+n[1:]
+i[1:]
+d[1:]
+range(3).count(1)
+range(10)[::2]
+[1] * true
+missing|float
+missing|int
+{'a': 1}[d]
+'ß'.swapcase()
+words|sort|join ~ (words|sort(attribute=0)|length)
+[['b', 2], ['a', 1]]|sort(attribute=1)
+[['b', 2], ['a', 1]]|map(attribute=0)|join
+'%s' % [1, 2] ~ '%s' % d
+'a,b'.split(',')[1:][0]
+1 if missing else 2
+'x' is in 'xyz'
 'a' 'b' in 'ab'
 1 in (1, 2)
 "%s" % missing
