@@ -208,19 +208,24 @@ func TestBuiltinTemplates(t *testing.T) {
 	}
 }
 
-// TestTemplateOfSpecialTokens: a tokenizer without a template gets the format of its special tokens.
-func TestTemplateOfSpecialTokens(t *testing.T) {
-	for name, want := range map[string]string{"llama3": "llama3", "llama2": "llama2"} {
+// TestNoTemplate: a tokenizer without a template has none unless a format is named. The error says what to do.
+func TestNoTemplate(t *testing.T) {
+	const formats = "; or name a built-in format (chatml, llama3, mistral, llama2)"
+	for name, likely := range map[string]string{"llama3": "; the special tokens are those of llama3", "llama2": "",
+		"gpt2": ""} {
 		k := load(t, name)
 		k.config.templates = nil
-		template, err := k.ChatTemplate("")
-		if err != nil || template.name != want {
-			t.Errorf("%s: %v, %v", name, template, err)
+		want := "the tokenizer has no chat template: add one to tokenizer_config.json" + formats + likely
+		if _, err := k.ChatTemplate(""); err == nil || err.Error() != want {
+			t.Errorf("%s: %v", name, err)
 		}
-	}
-	if _, err := load(t, "gpt2").ChatTemplate(""); err == nil ||
-		!strings.Contains(err.Error(), "the built-in formats are chatml, llama3, mistral, llama2") {
-		t.Errorf("gpt2: %v", err)
+		want = `the tokenizer has no chat template "rag"` + formats + likely
+		if _, err := k.ChatTemplate("rag"); err == nil || err.Error() != want {
+			t.Errorf("%s: rag: %v", name, err)
+		}
+		if template, err := k.ChatTemplate("chatml"); err != nil || template.name != "chatml" {
+			t.Errorf("%s: chatml: %v, %v", name, template, err)
+		}
 	}
 }
 
@@ -237,7 +242,7 @@ func TestNamedTemplates(t *testing.T) {
 		}
 	}
 	if _, err := named.ChatTemplate("rag"); err == nil ||
-		!strings.Contains(err.Error(), "the tokenizer has default, tool_use") {
+		!strings.Contains(err.Error(), "the tokenizer has default, tool_use; or name a") {
 		t.Errorf("rag: %v", err)
 	}
 }

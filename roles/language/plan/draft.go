@@ -179,8 +179,8 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	}
 	if c.Data.ApplyChatTemplate {
 		var err error
-		if f.Chat, err = k.ChatTemplate(""); err != nil {
-			d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+		if f.Chat, err = k.ChatTemplate(c.Data.ChatTemplate); err != nil {
+			d.found.Problem("data.chat_template", c.Data.ChatTemplate, "a chat template: "+err.Error())
 			return nil
 		}
 	}
