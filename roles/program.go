@@ -111,6 +111,34 @@ func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
 }
 
+// A ReasoningRunner trains a language model on its own answers, with the workers in ReasoningGroups. An SFTRunner trains
+// one on texts.
+type (
+	ReasoningRunner = language.ReasoningRunner
+	ReasoningGroups = language.ReasoningGroups
+	SFTRunner       = language.SFTRunner
+	SFTGroups       = language.SFTGroups
+)
+
+// LaunchReasoning launches the groups of a ReasoningRunner: one for each component in the placement.
+func LaunchReasoning(ctx context.Context, c *Cluster) (ReasoningGroups, error) {
+	return language.LaunchReasoning(ctx, c)
+}
+
+// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Every rank must call it. A
+// job has one runner.
+func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
+	return language.NewReasoningRunner(ctx, c, g)
+}
+
+// LaunchSFT launches the group of an SFTRunner.
+func LaunchSFT(ctx context.Context, c *Cluster) (SFTGroups, error) { return language.LaunchSFT(ctx, c) }
+
+// NewSFTRunner returns the runner of the group in g. Every rank must call it. A job has one runner.
+func NewSFTRunner(ctx context.Context, c *Cluster, g SFTGroups) (*SFTRunner, error) {
+	return language.NewSFTRunner(ctx, c, g)
+}
+
 // Types of the configuration. Learning describes the data that an algorithm learns from. A Check collects mistakes. An
 // OwnKey is a key of your own part. An Ignored is a key without effect.
 type (
