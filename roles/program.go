@@ -41,8 +41,8 @@ func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(
 // Reason is the program of the reasoning task: a ReasoningRunner trains a language model on its own answers.
 func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
-// TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs an
-// EmbodiedRunner with these groups.
+// TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs
+// an EmbodiedRunner with these groups.
 func TrainEmbodied(ctx context.Context, c *Cluster) error { return embodied.Train(ctx, c) }
 
 // A HybridComponentPlacement has the ranks of each component's workers.
@@ -111,8 +111,8 @@ func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
 }
 
-// A ReasoningRunner trains a language model on its own answers, with the workers in ReasoningGroups. An SFTRunner trains
-// one on texts.
+// A ReasoningRunner trains a language model on its own answers, with the workers in ReasoningGroups. An SFTRunner
+// trains one on texts.
 type (
 	ReasoningRunner = language.ReasoningRunner
 	ReasoningGroups = language.ReasoningGroups
@@ -125,8 +125,8 @@ func LaunchReasoning(ctx context.Context, c *Cluster) (ReasoningGroups, error) {
 	return language.LaunchReasoning(ctx, c)
 }
 
-// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Every rank must call it. A
-// job has one runner.
+// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Every rank must call it.
+// A job has one runner.
 func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	return language.NewReasoningRunner(ctx, c, g)
 }
