@@ -1,5 +1,5 @@
-// Command own_reasoning trains a language model on its own answers in a loop of its own, with RLinf's phases. It has the
-// bits of rlinf. Work of your own may stand between the phases.
+// Command own_reasoning trains a language model on its own answers in a loop of its own, with RLinf's phases. It has
+// the bits of rlinf. Work of your own may stand between the phases.
 //
 //	rlinf data addition && rlinf -c configs/addition_start.yaml
 //	go run ./examples/own_reasoning -c configs/addition_grpo.yaml
