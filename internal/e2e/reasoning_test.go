@@ -146,6 +146,7 @@ func TestReasoningEqual(t *testing.T) {
 	}
 	t.Run("evaluated", func(t *testing.T) { evaluateAnswers(t, dir, want) })
 	t.Run("refused", func(t *testing.T) { refuseAnswers(t, dir) })
+	t.Run("own loop", func(t *testing.T) { ownLoop(t, dir, want) })
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip the test
@@ -176,6 +177,22 @@ func TestReasoningEqual(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// ownLoop trains by a program that calls the phases itself. Its metrics and weights are those of rlinf.
+func ownLoop(t *testing.T, dir string, want metrics) {
+	program := local.program(t, "./examples/own_reasoning")
+	if r := local.startProgram(t, program, dir, 0, "-c", "job.yaml", startWeights,
+		"runner.logger.experiment_name=own").result(); r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if diff := readMetrics(t, filepath.Join(dir, "logs/own")).diff(want); diff != "" {
+		t.Error(diff)
+	}
+	const weights = "checkpoints/global_step_12/model.safetensors"
+	if readFile(t, filepath.Join(dir, "logs/own", weights)) != readFile(t, filepath.Join(dir, "logs/run", weights)) {
+		t.Errorf("%s differs from that of rlinf", weights)
+	}
 }
 
 // reasonWith trains in further ways, whose metrics do not depend on the placement or on a stop with a resume. plain are

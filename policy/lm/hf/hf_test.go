@@ -296,6 +296,28 @@ func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	return m
 }
 
+// A weight that the type of the files cannot hold is an error with the tensor's name, and no folder is written.
+func TestSaveBeyondRange(t *testing.T) {
+	for _, c := range []struct {
+		dtype tensor.DType
+		x     float32
+		ok    bool
+	}{
+		{tensor.F16, 65519, true}, {tensor.F16, 65520, false}, {tensor.F16, -70000, false}, {tensor.F32, 1e38, true},
+		{tensor.BF16, 3.3e38, true}, {tensor.BF16, 3.4e38, false}, {tensor.F16, float32(math.Inf(1)), true},
+	} {
+		m, dir := newModel(t, tiny(lm.Llama), lm.Options{}), filepath.Join(t.TempDir(), "new")
+		m.Tensors()[1].Data[3] = c.x
+		err := hf.Save(m, dir, hf.SaveOptions{DType: c.dtype})
+		if c.ok != (err == nil) || !c.ok && !strings.Contains(err.Error(), `tensor "model.layers.0.`) {
+			t.Errorf("%g in %v: %v", c.x, c.dtype, err)
+		}
+		if _, err := os.Stat(dir); c.ok != (err == nil) {
+			t.Errorf("%g in %v: the folder: %v", c.x, c.dtype, err)
+		}
+	}
+}
+
 // A saved and loaded model of any family is the same, from one file and from shards: exactly in float32, and rounded in
 // other types. Names and shapes are checked by the bytes of the files.
 func TestSaveAndLoad(t *testing.T) {

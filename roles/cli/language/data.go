@@ -124,6 +124,10 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
+// chatML is the built-in format chatml as a template.
+const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
+	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
 // trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens has all bytes and the end of text, and no
 // merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
@@ -131,6 +135,7 @@ func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokeniz
 		Special: []string{"<|endoftext|>"}}
 	if t.Chat {
 		o.EOS, o.Special = "<|im_end|>", append(o.Special, "<|im_start|>", "<|im_end|>")
+		o.ChatTemplate = chatML
 	}
 	return tokenizer.Train(dir, func(yield func(string) bool) {
 		for _, p := range problems {

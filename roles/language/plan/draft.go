@@ -144,7 +144,7 @@ func (d *Draft) readModel() bool {
 	d.Tokenizer = k
 	var warnings []string
 	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
-		d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+		d.found.Problem("data.chat_template", c.Data.ChatTemplate, "a chat template: "+err.Error())
 	}
 	d.notes = append(d.notes, warnings...)
 	d.Sampling.Stop = nil
