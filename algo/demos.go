@@ -180,7 +180,7 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 			if t, ok := demos.Get(name); !ok {
 				continue
 			} else if f.Name == policy.ActionMask {
-				if k := fitMasks(demos, t, space, prefix == NextObservations); k >= 0 {
+				if k := fitMasks(demos, t, to, prefix == NextObservations); k >= 0 {
 					return fmt.Errorf("%s of transition %d allows no option of a choice: expected at least one", name,
 						k)
 				}
@@ -212,7 +212,8 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 
 // fitMasks returns the first transition whose mask forbids all options of a choice, or -1. If next is set, masks are
 // those of next observations, and masks at the end of an episode change to allow all options.
-func fitMasks(demos tensor.Dict, masks tensor.Tensor, space interface{ Blocked([]uint8) int }, next bool) int {
+func fitMasks(demos tensor.Dict, masks tensor.Tensor, to policy.Spaced, next bool) int {
+	_, space := to.Spaces()
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	for k := range masks.Dim(0) {
 		row := masks.At(k).U8()
