@@ -153,8 +153,8 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, lef
 	return chunks, left, nil
 }
 
-// lastOfEpisodes returns, for each transition, the last transition of its episode. Of chunks cut from single actions, it
-// is the first that holds the last action.
+// lastOfEpisodes returns, for each transition, the last transition of its episode. For chunks cut from single actions,
+// it is the first that holds the last action.
 func lastOfEpisodes(demos tensor.Dict) []int {
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	last := make([]int, len(terminated))
