@@ -130,6 +130,50 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 	}
 }
 
+// With reward_mode terminal and without auto_reset, every episode is paid in its last step, also if the end of the
+// epoch cuts the episode off.
+func TestTerminalRewardsOfEpisodesThatAreCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name, components string
+		np               int
+		more             []string
+	}{
+		{"in the rollout worker's own environments", "actor,env,rollout,reward: 0", 1, nil},
+		{"by channel", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"rollout.pipeline_stage_num=2"}},
+		{"chunks", "actor,env,rollout,reward: 0", 1, []string{"actor.model.num_action_chunks=2",
+			"env.train.max_steps_per_rollout_epoch=8"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// no pole falls within four steps
+			cut := []string{"env.train.auto_reset=false", "env.train.max_steps_per_rollout_epoch=4",
+				"env.train.rollout_epoch=2", "actor.global_batch_size=32", "actor.micro_batch_size=16",
+				"reward.reward_type=env", "reward.reward_mode=terminal"}
+			onRanks(t, c.np, placed(t, "../../configs/cartpole_ppo.yaml", c.components),
+				slices.Concat(small, cut, c.more), func(ctx context.Context, r *EmbodiedRunner) error {
+					if err := r.sendWeights(ctx); err != nil {
+						return err
+					}
+					if err := r.playRollout(ctx, 0); err != nil {
+						return err
+					}
+					for _, a := range r.Actor.Here() {
+						for i, got := range a.Batch().Must("reward").F32() {
+							want := float32(0)
+							if t := i / 16; t%4 == 3 {
+								want = float32(r.plan.Chunks)
+							}
+							if got != want {
+								return fmt.Errorf("step %d of environment %d: reward %v, want %v", i/16, i%16,
+									got, want)
+							}
+						}
+					}
+					return nil
+				})
+		})
+	}
+}
+
 // The metrics do not depend on the ranks and the number of reward workers. Without reward workers the metrics differ.
 func TestRewardsOnAnyRanks(t *testing.T) {
 	model := rewardModel(t)
