@@ -83,6 +83,8 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 		{"in the rollout worker's own environments", "actor,env,rollout,reward: 0", 1, nil},
 		{"by channel", "actor: 0; env: 1; rollout: 0; reward: 1", 2, nil},
 		{"without auto_reset", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"env.train.auto_reset=false"}},
+		{"bootstrap_type always", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"env.train.auto_reset=false",
+			"algorithm.bootstrap_type=always"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := placed(t, "../../configs/cartpole_ppo.yaml", c.components)
@@ -109,7 +111,9 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 							case masked && mask.U8()[i] == 0:
 								want, idles = 0, idles+1
 							case terminated[i] != 0:
-								want, ends = angle(i), ends+1
+								if ends++; !r.plan.BootstrapAll { // else the idle environment shows the end
+									want = angle(i)
+								}
 							case truncated[i] != 0: // the episode's last observation was not recorded
 								continue
 							default:
