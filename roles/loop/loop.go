@@ -46,6 +46,7 @@ type Loop struct {
 	leaving   bool      // the program has left the loop
 	ended     bool      // no iteration follows
 	stopEarly bool      // see StopEarly
+	salvaging bool      // see Salvage
 	stopped   int       // exit code of a run that stopped before its last step; else 0
 	report    Report
 	reported  int64 // the step of the report being sent
@@ -149,6 +150,14 @@ func (l *Loop) Trained() { l.step++ }
 // StopEarly makes the present iteration the last one. All ranks must call it in the same iteration.
 func (l *Loop) StopEarly() { l.stopEarly = true }
 
+// Salvage saves a checkpoint of the iterations trained, without a score, and ends the loop. The caller then returns the
+// error for which the run ends. All ranks must call Salvage, with nothing in flight.
+func (l *Loop) Salvage(ctx context.Context) error {
+	l.salvaging = true
+	_, err := l.Next(ctx)
+	return err
+}
+
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
 
@@ -159,6 +168,9 @@ func (l *Loop) Sum(ctx context.Context, x []float64) error { return l.with.Saver
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
+
+// Warn shows a warning.
+func (l *Loop) Warn(text string) { l.with.Saver.warn(text) }
 
 // WarnOnce warns about data that checkpoints lack. Only the first call of a run writes the warning.
 func (l *Loop) WarnOnce(text string) {
@@ -262,7 +274,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
 	last := l.AtEnd()
-	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly()
+	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly() || l.salvaging
 	v := vote{step: l.step, took: l.report.Times[WholeStep]}
 	l.writeReport()
 	_, v.path = l.world.Calls()
@@ -336,7 +348,9 @@ func (l *Loop) decide(ctx context.Context) (decision, error) {
 }
 
 // AtEnd reports whether the last iteration is done. It does not depend on votes.
-func (l *Loop) AtEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
+func (l *Loop) AtEnd() bool {
+	return l.leaving || l.stopEarly || l.salvaging || l.step >= l.job.MaxSteps
+}
 
 // savesEarly reports whether a run that stops before its last step saves a checkpoint.
 func (l *Loop) savesEarly() bool {
