@@ -98,7 +98,7 @@ func train(t *testing.T, at, folder, resume, components string, np int, override
 	asked := loop.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: asked, Out: &out,
-		Log: &out, Resume: resume})
+		Log: &out, Resume: resume, Command: "rlinf"})
 	code, err := s.Start(context.Background(), local.New(np), cfg, nil, nil)
 	if err != nil {
 		t.Error(err)
@@ -156,8 +156,11 @@ func TestFailedEvaluationLeavesACheckpoint(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			folder := t.TempDir()
 			out, code := train(t, c.at, folder, "", c.components, c.np, c.more...)
-			if code != 1 || !strings.Contains(out, " step 4: evaluate: ") || !strings.Contains(out, c.says) {
-				t.Fatalf("exit code %d, want 1 and %q\n%s", code, c.says, out)
+			for _, says := range []string{" step 4: evaluate: ", c.says, "checkpoints/global_step_4\n",
+				"--resume auto"} {
+				if code != 1 || !strings.Contains(out, says) {
+					t.Fatalf("exit code %d, want 1 and %q\n%s", code, says, out)
+				}
 			}
 			last, err := checkpoint.Load(filepath.Join(folder, "run", "checkpoints", "latest"))
 			if err != nil || last.Step != 4 {

@@ -154,8 +154,10 @@ func (l *Loop) StopEarly() { l.stopEarly = true }
 // error for which the run ends. All ranks must call Salvage, with nothing in flight.
 func (l *Loop) Salvage(ctx context.Context) error {
 	l.salvaging = true
-	_, err := l.Next(ctx)
-	return err
+	if _, err := l.Next(ctx); err != nil {
+		return err
+	}
+	return l.Barrier(ctx) // rank 0 has written the checkpoint
 }
 
 // Barrier returns when all ranks have called it.
