@@ -1,6 +1,12 @@
 package env
 
-import "github.com/rlinf/rlinf/tensor"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/tensor"
+)
 
 // A Vec is a batch of N environments that step together and write into buffers of the caller. It is not safe for
 // concurrent use.
@@ -131,6 +137,32 @@ func (s Space) Dim() int {
 		n *= d
 	}
 	return n
+}
+
+// String returns the space as Gymnasium writes it: "Box(-2, 2, (1,))", "Discrete(2)".
+func (s Space) String() string {
+	switch s.Kind {
+	case Discrete:
+		return fmt.Sprintf("Discrete(%d)", s.Nvec[0])
+	case MultiDiscrete:
+		return fmt.Sprintf("MultiDiscrete(%v)", s.Nvec)
+	}
+	shape := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Shape)), ", "), "[]")
+	if len(s.Shape) == 1 {
+		shape += ","
+	}
+	return fmt.Sprintf("Box(%s, %s, (%s))", boundText(s.Low), boundText(s.High), shape)
+}
+
+// boundText formats the lower or the upper bounds of a box. It writes one number if all elements have the same bound.
+func boundText(each []float32) string {
+	if len(each) == 0 {
+		return "none"
+	}
+	if slices.ContainsFunc(each, func(x float32) bool { return x != each[0] }) {
+		return fmt.Sprint(each)
+	}
+	return fmt.Sprint(each[0])
 }
 
 // A Saver is a Vec or a Simulator whose state can be saved and loaded, so that a resumed run

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/rlinf/rlinf/roles/advice"
@@ -139,12 +138,10 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 // the actors' replicas for lack of memory, note says so.
 func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
-	say, described := c.App.ErrWriter, m != nil && m.Host == ""
-	if c.Bool("json") {
-		say = io.Discard
-	}
+	described := m != nil && m.Host == ""
+	progress, stop := args.Progress(c, "measuring the machine")
+	defer stop()
 	if m == nil {
-		fmt.Fprintln(say, "measuring the machine …")
 		if m, err = s.Machine(c.Context); err != nil {
 			return "", nil, nil, err
 		}
@@ -162,7 +159,7 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 		}
 		return note, m, p, nil
 	}
-	fmt.Fprintln(say, "measuring the job's operations …")
+	progress.Phase("measuring the job's operations")
 	p, err = s.Profile(c.Context, m, run)
 	return note, m, p, err
 }

@@ -43,7 +43,8 @@ type ClusterConfig struct {
 	NumNodes int `yaml:"num_nodes"`
 	// ComponentPlacement gives each component the ranks of its workers. A key is the name of a component, or several
 	// names with commas between them. A value is RLinf's placement string ("0-7", "all", "0-1:0-3"), or auto. With
-	// auto, here or for a component, the job measures itself and plans the ranks when training starts.
+	// auto, here or for a component, the job measures itself and plans the ranks when training starts. Without the key
+	// all components are on all ranks.
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups defines named sets of nodes, for use in placements.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
@@ -304,10 +305,14 @@ type RolloutConfig struct {
 type ActorConfig struct {
 	// GroupName is the component's name in messages. Default ActorGroup.
 	GroupName string `yaml:"group_name"`
-	// MicroBatchSize is the number of samples that one actor computes at once. Must be > 0; no default.
+	// MicroBatchSize is the number of samples that one actor computes at once. Default: each actor computes its part of
+	// a global batch at once, and an eighth of the batch if the placement leaves the number of actors open. Language
+	// models have no default.
 	MicroBatchSize int `yaml:"micro_batch_size"`
 	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple
-	// of MicroBatchSize times the number of actors. Must be > 0; no default.
+	// of MicroBatchSize times the number of actors. Default: a quarter of the samples of an iteration, or all if four
+	// does not divide them or loss_type is a2c. With a replay buffer or demonstrations alone it is 256. Language models
+	// have no default.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// RecvDrainMaxTrajectories is for asynchronous runs with a replay buffer. It is the maximum number of rollouts of
 	// each environment that the buffer receives before the updates of an iteration. The buffer waits for one rollout,

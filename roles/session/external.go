@@ -65,6 +65,21 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
+// explainSpaces returns err. If the simulators show other observations or take other actions than those of the run that
+// wrote the checkpoint at path, it returns an error that says so instead.
+func (r *rank) explainSpaces(err error, path string) error {
+	if err == nil {
+		return nil
+	}
+	now := r.plan.Common().Config.Env.Train.External.Greeting
+	if then := loop.ConfigAt(r.reg, path); then != nil {
+		if changed := external.Changed(then.Env.Train.External.Greeting, now); changed != "" {
+			return fmt.Errorf("%s: %s", path, changed)
+		}
+	}
+	return err
+}
+
 // giveUp returns the function to call if the simulators of the run fail too often. This function logs the error, and
 // requests a stop with a checkpoint.
 func (r *rank) giveUp() func(error) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -62,7 +63,30 @@ func (p *Plan) Notes() (notes []string) {
 	if p.alone && p.Config.Cluster.AutoScheduler {
 		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
 	}
+	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
+		notes = append(notes, p.NotSaved())
+	}
 	return notes
+}
+
+// forgetful reports whether training has external simulators that never save their state.
+func (p *Plan) forgetful() bool {
+	e := &p.Config.Env.Train
+	return p.Config.Trains() && e.ID() == env.ExternalID && !external.Saves(e.External)
+}
+
+// NotSaved returns the warning for training environments whose state is not in a checkpoint.
+func (p *Plan) NotSaved() string {
+	return p.Spec.Name + " cannot save its state: a resumed run will begin new episodes, and not be bit-identical"
+}
+
+// WarnsOfState reports whether an env worker should warn if a checkpoint lacks the state of its environments. One
+// worker warns for all, unless Notes has warned. But each worker warns of an external simulator that has crashed.
+func (p *Plan) WarnsOfState(worker int) bool {
+	if p.forgetful() {
+		return worker == 0 && p.Config.Runner.SaveInterval <= 0
+	}
+	return worker == 0 || p.Config.Env.Train.ID() == env.ExternalID
 }
 
 // EvaluatesApart reports whether evaluations use newer weights than rollouts do.
