@@ -162,39 +162,32 @@ func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
 	return nil
 }
 
-// endFailedEvaluation returns the error of the evaluation that has ended, if it failed on any rank. Before that, it
-// saves a checkpoint without a score. It also makes actors wait for the end of the evaluation, because rollout workers
-// may read the weights in place.
+// endFailedEvaluation ends the run with the error of the evaluation, if it failed on any rank. It also makes actors
+// wait for the end of the evaluation, because rollout workers may read the weights in place.
 func (r *EmbodiedRunner) endFailedEvaluation(ctx context.Context) error {
-	failures := []float64{0}
+	failures := 0
 	for _, w := range r.Env.Here() {
 		if w.EvaluationError() != nil {
-			failures[0]++
+			failures++
 		}
 	}
 	for _, w := range r.Rollout.Here() {
 		if w.EvaluationError() != nil {
-			failures[0]++
+			failures++
 		}
 	}
-	if err := r.loop.Sum(ctx, failures); err != nil || failures[0] == 0 {
-		return err
+	drop := func() {
+		for _, w := range r.Env.Here() {
+			w.DropEvaluation()
+		}
 	}
-	for _, w := range r.Env.Here() {
-		w.DropEvaluation()
-	}
-	if err := r.loop.Salvage(ctx); err != nil {
-		return err
-	}
-	env := loop.Call(ctx, r.Env, "evaluate", func(_ context.Context, w *worker.EnvWorker) error {
-		return w.EvaluationError()
+	return r.loop.EndFailedEvaluation(ctx, failures, drop, func() error {
+		env := loop.Call(ctx, r.Env, "evaluate", func(_ context.Context, w *worker.EnvWorker) error {
+			return w.EvaluationError()
+		})
+		rollout := loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context, w *worker.RolloutWorker) error {
+			return w.EvaluationError()
+		})
+		return loop.WaitAll(ctx, env, rollout)
 	})
-	rollout := loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context, w *worker.RolloutWorker) error {
-		return w.EvaluationError()
-	})
-	if err := loop.WaitAll(ctx, env, rollout); err != nil {
-		return err
-	}
-	<-ctx.Done() // the error is on other ranks
-	return context.Cause(ctx)
 }

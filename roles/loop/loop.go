@@ -46,7 +46,7 @@ type Loop struct {
 	leaving   bool      // the program has left the loop
 	ended     bool      // no iteration follows
 	stopEarly bool      // see StopEarly
-	salvaging bool      // see Salvage
+	salvaging bool      // see EndFailedEvaluation
 	stopped   int       // exit code of a run that stopped before its last step; else 0
 	report    Report
 	reported  int64 // the step of the report being sent
@@ -149,16 +149,6 @@ func (l *Loop) Trained() { l.step++ }
 
 // StopEarly makes the present iteration the last one. All ranks must call it in the same iteration.
 func (l *Loop) StopEarly() { l.stopEarly = true }
-
-// Salvage saves a checkpoint of the iterations trained, without a score, and ends the loop. The caller then returns the
-// error for which the run ends. All ranks must call Salvage, with nothing in flight.
-func (l *Loop) Salvage(ctx context.Context) error {
-	l.salvaging = true
-	if _, err := l.Next(ctx); err != nil {
-		return err
-	}
-	return l.Barrier(ctx) // rank 0 has written the checkpoint
-}
 
 // Barrier returns when all ranks have called it.
 func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Barrier(ctx) }
