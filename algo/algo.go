@@ -22,6 +22,18 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
+// An Interruptible is an Algorithm whose state includes running episodes.
+type Interruptible interface {
+	// Interrupt ends the running episodes of all environments: the next rollout begins with new episodes. Call it after
+	// Load, if the environments could not save their states.
+	Interrupt()
+}
+
+var (
+	_ Interruptible = (*PPO)(nil)
+	_ Interruptible = (*offPolicy)(nil)
+)
+
 // Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {

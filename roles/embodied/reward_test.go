@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -277,4 +278,32 @@ func TestRewardMistakes(t *testing.T) {
 		!strings.Contains(err.Error(), "actor.0.weight is") {
 		t.Errorf("another network's parameters: %v", err)
 	}
+}
+
+// A run that resumes with new episodes does not go on with the returns of the old ones.
+func TestReturnsEndWithTheirEpisodes(t *testing.T) {
+	onRanks(t, 1, placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout: 0"),
+		append(slices.Clone(small), "algorithm.normalize_rewards=true"),
+		func(_ context.Context, r *EmbodiedRunner) error {
+			a := r.Actor.Here()[0]
+			shares, err := a.Save()
+			if err != nil {
+				return err
+			}
+			st := member.State{Model: shares[1].Dict, Trainer: shares[2].Dict, Envs: shares[0].Dict}
+			running := st.Envs.Must("trainer.env.return").F64()
+			for _, want := range []float64{0, 7} {
+				for i := range running {
+					running[i] = 7
+				}
+				if err := a.Load(st); err != nil {
+					return err
+				}
+				if running[0] != want || running[15] != want {
+					t.Errorf("returns %v after a resume, want %v", running, want)
+				}
+				st.Envs.Set("episodes.return", tensor.New(tensor.F64, 16)) // now the episodes go on
+			}
+			return nil
+		})
 }

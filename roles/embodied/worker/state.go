@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/member"
@@ -48,6 +49,9 @@ func (a *ActorWorker) Load(st member.State) error {
 	merge(&trainer, "", st.Envs.Sub("trainer").Slice(a.share()))
 	if err := a.algo.Load(trainer); err != nil {
 		return err
+	}
+	if x, ok := a.algo.(algo.Interruptible); ok && !play.HasEpisodes(st.Envs) {
+		x.Interrupt()
 	}
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
 		a.arrivals.Rollouts = taken.I64()[0]
