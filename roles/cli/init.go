@@ -154,8 +154,8 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 	}
 	per := max(unit, 1) * max(s.ranks, 1)
 	envs := max(per, 16/per*per)
-	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+". `rlinf help KEY` explains a key, `rlinf check -c FILE` "+
-		"the whole job.", "")
+	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+": `rlinf help KEY` explains a key, "+
+		"`rlinf check -c FILE` the job.", "")
 	if s.ranks > 0 {
 		s.line(fmt.Sprintf("cluster: { component_placement: { \"actor,env,rollout\": 0-%d } }", s.ranks-1), "")
 	}
@@ -163,8 +163,8 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 	if sac {
 		steps, iterations = 1, 10000
 	}
-	s.line(fmt.Sprintf("runner: { max_steps: %d, val_check_interval: %d, save_interval: %[2]d }", iterations, iterations/10),
-		"iterations")
+	s.line(fmt.Sprintf("runner: { max_steps: %d, val_check_interval: %d, save_interval: %[2]d }", iterations,
+		iterations/10), "iterations")
 	s.line("env:\n  train:\n    "+source, "")
 	s.line(fmt.Sprintf("    total_num_envs: %d", envs), "simulated side by side")
 	s.line(fmt.Sprintf("    max_steps_per_rollout_epoch: %d", steps), "steps of each in an iteration")

@@ -2,10 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -42,7 +42,7 @@ type plannedJob struct {
 }
 
 // runPlan measures a job, searches for its best placement, and explains it.
-func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -58,6 +58,11 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	m, p, err := planFiles(c)
 	if err != nil {
 		return config.UsageError{Err: err}
+	}
+	if p == nil {
+		if cfg, err = session.Measurable(hub, cfg); err != nil {
+			return config.UsageError{Err: err}
+		}
 	}
 	ranks, err := args.LocalRanks(c, cfg)
 	if err != nil {
@@ -77,9 +82,7 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	asked := loop.Watch()
 	defer asked.Close()
 	note, m, p, err := measureJob(c, s, m, p, session.Try(reg, tasks, asked))
-	if errors.Is(err, errors.ErrUnsupported) {
-		return config.UsageError{Err: err}
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	if out := c.String("save-profile"); out != "" {

@@ -106,6 +106,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
+	train.GroupSize, train.UseFixedResetStateIDs = 1, false  // each episode has an initial state of its own
 	trainingAlone(&train)
 	return train
 }
@@ -151,6 +152,9 @@ func (c *Config) derive(evalApart, offline bool) {
 		c.Actor.Model.AddValueHead = false
 	}
 	c.Actor.CriticOptim = c.Actor.Optim
+	if c.found.Has("actor.critic_optim.lr") { // more specific than actor.optim.value_lr
+		c.Actor.CriticOptim.ValueLR = 0
+	}
 	c.found.Decode("actor.critic_optim", &c.Actor.CriticOptim)
 	tuning := &c.Algorithm.OffPolicy.EntropyTuning
 	tuning.Optim = c.Actor.Optim

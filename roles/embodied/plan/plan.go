@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
@@ -44,6 +45,9 @@ type Plan struct {
 // EnvSpec returns the spec of a training environment.
 func (p *Plan) EnvSpec() env.Spec { return p.Spec }
 
+// Spaces returns the observations and the actions of a training environment.
+func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
+
 // NumParams returns the number of parameters of the policy.
 func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 
@@ -60,6 +64,13 @@ func (p *Plan) Notes() (notes []string) {
 		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
 			" draws no pictures")
 	}
+	if repeated := p.repeatedStates(); repeated != "" {
+		key := "group_size"
+		if p.Config.Env.Eval.GroupSize <= 1 {
+			key = "use_fixed_reset_state_ids"
+		}
+		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
+	}
 	if p.alone && p.Config.Cluster.AutoScheduler {
 		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
 	}
@@ -67,6 +78,17 @@ func (p *Plan) Notes() (notes []string) {
 		notes = append(notes, p.NotSaved())
 	}
 	return notes
+}
+
+// EnvsPerSimulator returns the number of training environments that cannot be divided among workers: those that one
+// external simulator plays, or 1.
+func (p *Plan) EnvsPerSimulator() int {
+	if e := &p.Config.Env.Train; e.ID() == env.ExternalID {
+		if n, err := external.EnvsPerChild(e.External); err == nil {
+			return max(n, 1)
+		}
+	}
+	return 1
 }
 
 // forgetful reports whether training has external simulators that never save their state.
