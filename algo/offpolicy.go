@@ -261,6 +261,13 @@ func (e *offPolicy) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
+// Interrupt ends the last episodes of the replay buffer; see Interruptible.
+func (e *offPolicy) Interrupt() {
+	if !e.offline {
+		e.replay.interrupt()
+	}
+}
+
 // Load restores the state that Save returned. The model and configuration must be the same.
 func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)

@@ -142,6 +142,13 @@ func (p *PPO) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
+// Interrupt ends the running returns; see Interruptible.
+func (p *PPO) Interrupt() {
+	if s := p.advantages.rewards; s != nil {
+		s.running.Zero()
+	}
+}
+
 // Load restores the state that Save returned. The model and configuration must be the same.
 func (p *PPO) Load(from tensor.Dict) error {
 	state, err := p.Save()

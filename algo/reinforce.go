@@ -26,7 +26,7 @@ func reinforce(g groups, baseline bool, beta float64) estimator {
 		for k := range e.score {
 			subtract := 0.0
 			if baseline {
-				subtract = mean(e.groupOf(k, g.size))
+				subtract = mean(e.groupOf(k))
 			}
 			e.relative = append(e.relative, subtract)
 		}

@@ -91,7 +91,10 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err
 	}
-	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML, Score: r.with.Log.score(r.step)}
+	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML}
+	if !r.salvaging { // else the evaluation of this step has failed
+		info.Score = r.with.Log.score(r.step)
+	}
 	_, err := s.Store.Save(info, files...)
 	return err
 }
