@@ -62,6 +62,12 @@ func fitsBC(pol policy.Policy) error {
 // demonstrations.
 func NewBC(s Setup) (*BC, error) { return newChecked("bc", s, fitsBC, newBC) }
 
+// bcKeys declares the keys of NewBC.
+func bcKeys(s *Setup, k *Keys) {
+	clonerKeys(s, k, true)
+	k.Read("demo_buffer.validation_share")
+}
+
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
 		return nil, errors.New("no demonstrations: expected some")
@@ -123,6 +129,13 @@ func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	}
 	b.train.save(&b.state, "actor", false)
 	return b, nil
+}
+
+// clonerKeys declares the keys of newCloner.
+func clonerKeys(s *Setup, k *Keys, offline bool) {
+	replayKeys(k, offline)
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("logprob_type", "actor.model.init_log_std")
 }
 
 // Update makes the updates of an iteration; see Algorithm.

@@ -30,6 +30,7 @@ func (c *validation) checkTraining() {
 	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories,
 		"a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
+	c.checkAlgorithmKeys()
 	if c.Places("reward") {
 		c.Reward.Check(c.found.At("reward").Want)
 	} else {
@@ -132,7 +133,6 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	}
 	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
 		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
-	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
 }
 
 // checkAsync checks the requirements of asynchronous runs. If the run is not asynchronous, it reports the keys that
