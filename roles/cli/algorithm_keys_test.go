@@ -43,15 +43,15 @@ var keyJobs = map[string][2]string{
 	"a2c": {"actor.global_batch_size=64", "actor.global_batch_size=64 algorithm.kl_beta=0.1"},
 	"grpo actor": {"env.train.auto_reset=false algorithm.group_size=4",
 		"env.train.auto_reset=false algorithm.group_size=4 algorithm.filter_rewards=true " +
-			"algorithm.rewards_lower_bound=-6 algorithm.rewards_upper_bound=-0.5 algorithm.len_reward_penalty=2 " +
+			"algorithm.rewards_lower_bound=-12 algorithm.rewards_upper_bound=-3 algorithm.len_reward_penalty=2 " +
 			"algorithm.safe_length=1 algorithm.max_length=12 algorithm.normalize_rewards=true"},
 	"reinpp actor": {"env.train.auto_reset=false algorithm.group_size=4",
 		"env.train.auto_reset=false algorithm.group_size=4 algorithm.reinpp_kl_beta=0.1 algorithm.update_epoch=2"},
 	"embodied_sac": {replayJob, replayJob + " algorithm.entropy_tuning.alpha_type=fixed_alpha " +
 		"algorithm.critic_actor_ratio=2 actor.critic_optim.lr_scheduler=linear"},
 	"embodied_crossq": {replayJob + " actor.model.q_head_type=crossq", ""},
-	"embodied_dqn": {"actor.model.add_q_head=true algorithm.update_epoch=3 actor.model.epsilon_steps=8 " +
-		"env.train.env_type=CartPole-v1 env.train.max_episode_steps=500 " +
+	"embodied_dqn": {"actor.model.add_q_head=true algorithm.update_epoch=5 actor.model.epsilon_steps=8 " +
+		"env.train.env_type=CartPole-v1 env.train.max_episode_steps=50 env.train.max_steps_per_rollout_epoch=24 " +
 		"algorithm.replay_buffer.sample_window_size=4 algorithm.replay_buffer.min_buffer_size=1", ""},
 	"embodied_td3": {replayJob + " actor.model.exploration_noise=0.1",
 		replayJob + " actor.model.exploration_noise=0.1 algorithm.target_noise=0"},
@@ -84,8 +84,8 @@ var keyValues = map[string]string{
 	"algorithm.actor_agg_q":                      "mean",
 	"algorithm.critic_subsample_size":            "1",
 	"algorithm.reward_clip":                      "0.01",
-	"algorithm.rewards_lower_bound":              "-1",
-	"algorithm.rewards_upper_bound":              "-2",
+	"algorithm.rewards_lower_bound":              "-4",
+	"algorithm.rewards_upper_bound":              "-4",
 	"algorithm.safe_length":                      "3",
 	"algorithm.max_length":                       "20",
 	"algorithm.sequence_length":                  "",

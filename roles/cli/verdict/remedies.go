@@ -38,6 +38,8 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
+	case e.Key == "reward.model.model_path" && e.Value != "not set":
+		return nil // the file is missing or does not fit
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
 		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":

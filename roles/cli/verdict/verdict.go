@@ -88,7 +88,9 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		}
 		v.Overrides = append(v.Overrides, more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
-		v.Left = mistakes(err)
+		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
+			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
+		})
 	}
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
@@ -120,7 +122,7 @@ func simulator(cfg *config.Config) string {
 // unlocated matches a mistake without an origin.
 var unlocated = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It accepts a missing file of demonstrations: the user makes this file later.
+// mistakes returns the mistakes in err.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -130,7 +132,7 @@ func mistakes(err error) []*yaml.FieldError {
 		}
 		all = []*yaml.FieldError{e}
 	}
-	return slices.DeleteFunc(all, func(e *yaml.FieldError) bool { return e.Key+"="+e.Value == demos })
+	return all
 }
 
 // Headline returns the verdict in one line.
