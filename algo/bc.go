@@ -79,7 +79,7 @@ func newBC(s *Setup) (*BC, error) {
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
-	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
+	learnt, aside := SplitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	s.Demos = learnt
 	b, err := newCloner(s, "bc", true)
 	if err != nil {

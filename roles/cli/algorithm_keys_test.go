@@ -50,7 +50,7 @@ var keyJobs = map[string][2]string{
 	"embodied_sac": {replayJob, replayJob + " algorithm.entropy_tuning.alpha_type=fixed_alpha " +
 		"algorithm.critic_actor_ratio=2 actor.critic_optim.lr_scheduler=linear"},
 	"embodied_crossq": {replayJob + " actor.model.q_head_type=crossq", ""},
-	"embodied_dqn": {"actor.model.add_q_head=true algorithm.update_epoch=5 actor.model.epsilon_steps=8 " +
+	"embodied_dqn": {"actor.model.add_q_head=true algorithm.update_epoch=5 actor.model.epsilon_steps=200 " +
 		"env.train.env_type=CartPole-v1 env.train.max_episode_steps=50 env.train.max_steps_per_rollout_epoch=24 " +
 		"algorithm.replay_buffer.sample_window_size=4 algorithm.replay_buffer.min_buffer_size=1", ""},
 	"embodied_td3": {replayJob + " actor.model.exploration_noise=0.1",
@@ -84,7 +84,7 @@ var keyValues = map[string]string{
 	"algorithm.actor_agg_q":                      "mean",
 	"algorithm.critic_subsample_size":            "1",
 	"algorithm.reward_clip":                      "0.01",
-	"algorithm.rewards_lower_bound":              "-4",
+	"algorithm.rewards_lower_bound":              "-3.1",
 	"algorithm.rewards_upper_bound":              "-4",
 	"algorithm.safe_length":                      "3",
 	"algorithm.max_length":                       "20",
@@ -100,7 +100,7 @@ var keyValues = map[string]string{
 	"algorithm.entropy_tuning.alpha_type":        "exp",
 	"algorithm.dagger.beta_schedule":             "",
 	"algorithm.reinpp_kl_penalty_type":           "k2",
-	"actor.model.epsilon_steps":                  "5",
+	"actor.model.epsilon_steps":                  "100",
 	"actor.optim.lr_scheduler":                   "linear",
 	"actor.optim.value_lr":                       "0.03",
 	"actor.optim.lr_warmup_steps":                "3",

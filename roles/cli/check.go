@@ -180,6 +180,9 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	for _, line := range p.Describe() {
 		fmt.Fprintln(out, line)
 	}
+	for _, note := range p.Notes() {
+		fmt.Fprintln(out, "warning: "+note)
+	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
 	}

@@ -72,15 +72,12 @@ func (c *validation) algorithmKeys() (read *algo.Keys, reader string) {
 // readParts declares the keys of the algorithm that other parts of an embodied job read or check.
 func (c *validation) readParts(read *algo.Keys) {
 	// checkAsync, checkOffPolicy and the plan report these keys as mistakes if they have no effect.
-	read.Read("staleness_threshold", "demo_buffer.load_path", "sequence_length")
+	read.Read("staleness_threshold", "demo_buffer.load_path", "sequence_length", "reward_type")
 	if c.Places("reward") {
 		read.Read("gamma") // of rules that discount
 	}
 	apart := !slices.Contains(policy.Builtin().Names(), c.Actor.Model.ModelType) // may have a group "vision"
 	read.ReadIf(apart, "model_type vla_policy", "actor.optim.vision_lr")
-	if !c.ActionRewards() {
-		read.Read("reward_type") // its values mean the same
-	}
 	learns := c.reg.Learning(c.Config)
 	if learns.OffPolicy {
 		read.ReadIf(c.Runner.Async, "runner.async", "actor.recv_drain_max_trajectories")

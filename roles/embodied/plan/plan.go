@@ -38,6 +38,7 @@ type Plan struct {
 	config.Learning
 
 	demos tensor.Dict // demonstrations to train on
+	notes []string    // warnings about the demonstrations
 }
 
 // EnvSpec returns the spec of a training environment.
@@ -52,18 +53,6 @@ func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.
 // Environments returns the number of training environments. saved is true, because checkpoints have the states of the
 // environments.
 func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
-
-// Notes returns warnings that the user should see before the job begins.
-func (p *Plan) Notes() (notes []string) {
-	if p.Unrenderable != "" {
-		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
-			" draws no pictures")
-	}
-	if p.alone && p.Config.Cluster.AutoScheduler {
-		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
-	}
-	return notes
-}
 
 // EvaluatesApart reports whether evaluations use newer weights than rollouts do.
 func (p *Plan) EvaluatesApart() bool { return p.Config.Evaluates() && p.SyncInterval > 1 && !p.Async() }
