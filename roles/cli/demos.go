@@ -68,8 +68,9 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	if a := &cfg.Algorithm; d.Omitted > 0 {
 		fmt.Fprintf(c.App.Writer, "--still %g left out %d steps\n", d.Still, d.Omitted)
 		if n := a.OffPolicy.NStep; n > 1 && a.LooksAhead() {
-			fmt.Fprintf(c.App.ErrWriter, "warning: --still %g: algorithm.n_step %d adds up rewards of successive steps, "+
-				"and %d steps are missing: expected n_step 1, or demonstrations without --still\n", d.Still, n, d.Omitted)
+			fmt.Fprintf(c.App.ErrWriter, "warning: --still %g: algorithm.n_step %d adds up rewards of successive "+
+				"steps, and %d steps are missing: expected n_step 1, or demonstrations without --still\n", d.Still, n,
+				d.Omitted)
 		}
 	}
 	return nil

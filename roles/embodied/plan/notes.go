@@ -37,7 +37,8 @@ func (p *Plan) limitNote(section string, spec env.Spec) []string {
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: %d, but %s names a limit of its own: %d. Episodes may end there, unless its "+
-		"program gets a higher limit", p.Config.EnvKey(section, "max_episode_steps"), spec.MaxSteps, spec.Name, spec.OwnLimit)}
+		"program gets a higher limit", p.Config.EnvKey(section, "max_episode_steps"), spec.MaxSteps, spec.Name,
+		spec.OwnLimit)}
 }
 
 // checkShare checks that validation_share sets episodes of the demonstrations aside.
