@@ -180,6 +180,9 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	for _, line := range p.Describe() {
 		fmt.Fprintln(out, line)
 	}
+	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(j.Placement.Ranks("env")) > 0 {
+		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
+	}
 	for _, note := range p.Notes() {
 		fmt.Fprintln(out, "warning: "+note)
 	}
