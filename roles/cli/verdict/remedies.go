@@ -36,6 +36,8 @@ var quotedValue = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 // remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
+	case cfg.ReadsTexts() && strings.HasPrefix(e.Key, "env."):
+		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":

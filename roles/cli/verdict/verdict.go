@@ -58,6 +58,10 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	if kind := config.ForeignPolicy(cfg.Actor.Model.ModelType); kind != "" {
 		lacks = append([]string{fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)}, lacks...)
 	}
+	unknown := slices.ContainsFunc(mistakes(err), ofAlgorithm) // a program may have its own algorithm of this name
+	if algorithm := config.ForeignAlgorithm(cfg.Algorithm.AdvType, cfg.Algorithm.LossType); unknown && algorithm != "" {
+		lacks = append([]string{algorithm}, lacks...)
+	}
 	if v.Policy = strings.Join(lacks, " and "); v.Policy != "" {
 		return v
 	}
@@ -109,8 +113,16 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 // ofModel reports whether e is a mistake about actor.model.model_type.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
+// ofAlgorithm reports whether e is a mistake about the name of the algorithm.
+func ofAlgorithm(e *yaml.FieldError) bool {
+	return e.Key == "algorithm.adv_type" || e.Key == "algorithm.loss_type"
+}
+
 // simulator returns the name of the RLinf simulator that cfg needs but does not connect, or "" if there is none.
 func simulator(cfg *config.Config) string {
+	if cfg.ReadsTexts() {
+		return "" // a language model has no environments
+	}
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
 			return name
