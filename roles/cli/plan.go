@@ -2,11 +2,10 @@ package cli
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -43,7 +42,7 @@ type plannedJob struct {
 }
 
 // runPlan measures a job, searches for its best placement, and explains it.
-func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -59,6 +58,11 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	m, p, err := planFiles(c)
 	if err != nil {
 		return config.UsageError{Err: err}
+	}
+	if p == nil {
+		if cfg, err = session.Measurable(hub, cfg); err != nil {
+			return config.UsageError{Err: err}
+		}
 	}
 	ranks, err := args.LocalRanks(c, cfg)
 	if err != nil {
@@ -78,9 +82,7 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	asked := loop.Watch()
 	defer asked.Close()
 	note, m, p, err := measureJob(c, s, m, p, session.Try(reg, tasks, asked))
-	if errors.Is(err, errors.ErrUnsupported) {
-		return config.UsageError{Err: err}
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	if out := c.String("save-profile"); out != "" {
@@ -139,12 +141,10 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 // the actors' replicas for lack of memory, note says so.
 func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
-	say, described := c.App.ErrWriter, m != nil && m.Host == ""
-	if c.Bool("json") {
-		say = io.Discard
-	}
+	described := m != nil && m.Host == ""
+	progress, stop := args.Progress(c, "measuring the machine")
+	defer stop()
 	if m == nil {
-		fmt.Fprintln(say, "measuring the machine …")
 		if m, err = s.Machine(c.Context); err != nil {
 			return "", nil, nil, err
 		}
@@ -162,7 +162,7 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 		}
 		return note, m, p, nil
 	}
-	fmt.Fprintln(say, "measuring the job's operations …")
+	progress.Phase("measuring the job's operations")
 	p, err = s.Profile(c.Context, m, run)
 	return note, m, p, err
 }

@@ -15,14 +15,16 @@ import (
 // actor.optim and actor.critic_optim that the job does not read, unless the value is the same as without the key.
 func (c *validation) checkAlgorithmKeys() {
 	read, reader := c.algorithmKeys()
-	if read == nil { // the algorithm may read any key
-		if learns := c.reg.Learning(c.Config); learns.OffPolicy || learns.Offline {
-			c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
-		}
-		return
+	learns := c.reg.Learning(c.Config)
+	critics := read == nil && (learns.OffPolicy || learns.Offline) // the algorithm may read any key
+	if read != nil {
+		critics, _ = read.Has("actor.critic_optim.lr")
 	}
-	if critics, _ := read.Has("actor.critic_optim.lr"); critics {
+	if critics && c.found.Has("actor.critic_optim") { // else the mistakes are those of actor.optim
 		c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
+	}
+	if read == nil {
+		return
 	}
 	values, without := valuesOf(c.Config), valuesOf(c.withoutAlgorithm())
 	for _, f := range config.Fields(c.Config) {

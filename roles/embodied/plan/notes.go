@@ -18,8 +18,18 @@ func (p *Plan) Notes() []string {
 		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
 			" draws no pictures")
 	}
+	if repeated := p.repeatedStates(); repeated != "" {
+		key := "group_size"
+		if p.Config.Env.Eval.GroupSize <= 1 {
+			key = "use_fixed_reset_state_ids"
+		}
+		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
+	}
 	if p.alone && p.Config.Cluster.AutoScheduler {
 		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
+	}
+	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
+		notes = append(notes, p.NotSaved())
 	}
 	if p.Config.Trains() && !p.Offline {
 		notes = append(notes, p.limitNote("env.train", p.Spec)...)
