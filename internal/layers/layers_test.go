@@ -123,7 +123,7 @@ var layers = []layer{
 		[]string{"..."},
 		"a session begins and ends a job for any command, and knows its task by an interface"},
 	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable",
-		"internal/metrics", "internal/printable", "spmd/...", cli}, []string{"..."},
+		"internal/metrics", "internal/printable", "internal/results", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments and show their work"},
 	{"roles/cli/language", []string{"roles/cli/args", "roles/config", "roles/job", "roles/loop", "roles/language/plan",
 		"roles/member", "internal/checkpoint", "env/text", "policy/lm/...", "policy/nn", "spmd", "spmd/local", "tensor",

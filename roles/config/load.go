@@ -70,6 +70,11 @@ func (c *Config) Err() error { return c.found.Err() }
 // Findings returns a copy of the mistakes in the values. The caller can add mistakes to the copy.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
+// Mistake returns a mistake in the value of the dotted key. expected describes the valid values.
+func (c *Config) Mistake(key string, value any, expected string) error {
+	return c.found.Mistake(key, value, expected)
+}
+
 // Reported reports whether one of the dotted keys has a mistake.
 func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
 

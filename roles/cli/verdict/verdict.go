@@ -58,6 +58,10 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	if kind := config.ForeignPolicy(cfg.Actor.Model.ModelType); kind != "" {
 		lacks = append([]string{fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)}, lacks...)
 	}
+	unknown := slices.ContainsFunc(mistakes(err), ofAlgorithm) // a program may have its own algorithm of this name
+	if algorithm := config.ForeignAlgorithm(cfg.Algorithm.AdvType, cfg.Algorithm.LossType); unknown && algorithm != "" {
+		lacks = append([]string{algorithm}, lacks...)
+	}
 	if v.Policy = strings.Join(lacks, " and "); v.Policy != "" {
 		return v
 	}
@@ -88,7 +92,9 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		}
 		v.Overrides = append(v.Overrides, more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
-		v.Left = mistakes(err)
+		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
+			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
+		})
 	}
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
@@ -107,8 +113,16 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 // ofModel reports whether e is a mistake about actor.model.model_type.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
+// ofAlgorithm reports whether e is a mistake about the name of the algorithm.
+func ofAlgorithm(e *yaml.FieldError) bool {
+	return e.Key == "algorithm.adv_type" || e.Key == "algorithm.loss_type"
+}
+
 // simulator returns the name of the RLinf simulator that cfg needs but does not connect, or "" if there is none.
 func simulator(cfg *config.Config) string {
+	if cfg.ReadsTexts() {
+		return "" // a language model has no environments
+	}
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
 			return name
@@ -120,7 +134,7 @@ func simulator(cfg *config.Config) string {
 // unlocated matches a mistake without an origin.
 var unlocated = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It accepts a missing file of demonstrations: the user makes this file later.
+// mistakes returns the mistakes in err.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -130,7 +144,7 @@ func mistakes(err error) []*yaml.FieldError {
 		}
 		all = []*yaml.FieldError{e}
 	}
-	return slices.DeleteFunc(all, func(e *yaml.FieldError) bool { return e.Key+"="+e.Value == demos })
+	return all
 }
 
 // Headline returns the verdict in one line.
