@@ -128,7 +128,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: args.Alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks) }))},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},

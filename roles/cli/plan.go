@@ -1,12 +1,14 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -42,8 +44,22 @@ type plannedJob struct {
 	Profile   *planner.Profile `json:"profile"`
 }
 
-// runPlan measures a job, searches for its best placement, and explains it.
-func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+// runPlan measures a job, searches for its best placement, and explains it. It returns the exit code of a request to
+// stop that ended the measurement.
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) (stop int, _ error) {
+	asked := loop.Watch()
+	defer asked.Close()
+	asked.Expire(0) // stop before the end of a Slurm job
+	err := plan(c, reg, tasks, asked)
+	if errors.Is(err, external.ErrStopRequested) {
+		fmt.Fprintln(c.App.ErrWriter, err)
+		stop, _ = asked.Vote()
+		return stop, nil
+	}
+	return 0, err
+}
+
+func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, asked *loop.Requests) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -75,9 +91,9 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
-	asked := loop.Watch()
-	defer asked.Close()
-	note, m, p, err := measureJob(c, s, m, p, session.Try(reg, tasks, asked))
+	ctx, end := session.UntilStop(c.Context, asked)
+	defer end()
+	note, m, p, err := measureJob(ctx, c, s, m, p, session.Try(reg, tasks, asked))
 	if errors.Is(err, errors.ErrUnsupported) {
 		return config.UsageError{Err: err}
 	} else if err != nil {
@@ -91,6 +107,9 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	found, err := s.Search(m, p)
 	if err != nil {
 		return config.UsageError{Err: err}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	yaml := s.YAML(&found.Winner().Layout)
 	if c.Bool("json") {
@@ -137,7 +156,7 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 
 // measureJob measures the machine and the operations of the job, unless they come from files. If Subject.Fit reduces
 // the actors' replicas for lack of memory, note says so.
-func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
+func measureJob(ctx context.Context, c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
 	say, described := c.App.ErrWriter, m != nil && m.Host == ""
 	if c.Bool("json") {
@@ -145,7 +164,7 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 	}
 	if m == nil {
 		fmt.Fprintln(say, "measuring the machine …")
-		if m, err = s.Machine(c.Context); err != nil {
+		if m, err = s.Machine(ctx); err != nil {
 			return "", nil, nil, err
 		}
 	}
@@ -163,6 +182,6 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 		return note, m, p, nil
 	}
 	fmt.Fprintln(say, "measuring the job's operations …")
-	p, err = s.Profile(c.Context, m, run)
+	p, err = s.Profile(ctx, m, run)
 	return note, m, p, err
 }

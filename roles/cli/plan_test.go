@@ -5,8 +5,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 )
@@ -127,6 +131,27 @@ func planRefuses(t *testing.T, file string) {
 		if code, out, errs := run(t, planArgs(args...)...); code != loop.ExitConfig || !strings.Contains(errs, want) ||
 			out != "" {
 			t.Errorf("%v: code %d\n%s%s\nwant %s", args, code, out, errs, want)
+		}
+	}
+}
+
+// TestStopOfPlan: a signal ends a plan's measurement, with the exit code that it has for jobs, and with the reason.
+func TestStopOfPlan(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGUSR1, loop.ExitRequeue}, {syscall.SIGINT, loop.ExitInterrupted},
+		{syscall.SIGTERM, loop.ExitTerminated}} {
+		reg := rolestest.Registries()
+		var once sync.Once
+		reg.Envs.Add("StandIn-v0", func(cfg env.Config, n int) (env.Vec, error) {
+			once.Do(func() { syscall.Kill(syscall.Getpid(), c.signal) })
+			return standIn{obs: 4, act: 1}.vec(cfg, n)
+		})
+		code, out, errs := runWith(t, reg, planArgs("env.train.init_params.id=StandIn-v0",
+			"runner.val_check_interval=-1")...)
+		if want := "the program was asked to stop\n"; code != c.code || out != "" || strings.Count(errs, want) != 1 {
+			t.Errorf("%v: exit code %d, want %d and %q\n%s%s", c.signal, code, c.code, want, out, errs)
 		}
 	}
 }

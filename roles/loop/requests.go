@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -157,9 +158,12 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of one run. They include the requests of r, and have a deadline of their own.
+// ForRun returns the requests of one run. They include the requests of r. Expire can only shorten the time until r's
+// deadline.
 func (r *Requests) ForRun() *Requests {
-	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
+	run := &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
+	run.deadline.Store(r.deadline.Load())
+	return run
 }
 
 // Vote returns the exit code to stop with, or 0 to go on. save reports whether to save a checkpoint before the end.
@@ -178,9 +182,9 @@ func (r *Requests) Vote() (stop int, save bool) {
 // maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early enough for a
 // checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
-	end := int64(math.MaxInt64)
+	end := cmp.Or(r.deadline.Load(), math.MaxInt64)
 	if maxTime > 0 {
-		end = r.started.Add(maxTime).UnixNano()
+		end = min(end, r.started.Add(maxTime).UnixNano())
 	}
 	if s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64); err == nil {
 		limit := time.Unix(s, 0)
