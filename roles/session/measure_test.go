@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,20 +69,18 @@ func nothing(context.Context) error { return nil }
 // measurement. The job ends with the request's exit code, its usual answer, and the reason. A mistake that would stop
 // the next start, too, keeps the exit code 2.
 func TestStopWhileMeasuring(t *testing.T) {
-	signaled := func(s syscall.Signal, then func(context.Context) error) func(context.Context) error {
+	signaled := func(s syscall.Signal, mistake error) func(context.Context) error {
 		return func(ctx context.Context) error {
 			syscall.Kill(syscall.Getpid(), s)
-			<-ctx.Done() // the request has come
-			return then(ctx)
+			return cmp.Or(mistake, untilDone(ctx))
 		}
 	}
-	mistake := func(context.Context) error { return errors.New("a mistake") }
 	const reason, auto, scheduler = "the program was asked to stop", "cluster.component_placement=auto",
 		"cluster={auto_scheduler: true, component_placement: {actor: 0, env: 1, rollout: 1}}"
-	profile, run := func(s syscall.Signal, then func(context.Context) error) measuredTask {
-		return measuredTask{profile: signaled(s, then)}
-	}, func(s syscall.Signal, then func(context.Context) error) measuredTask {
-		return measuredTask{profile: nothing, run: signaled(s, then)}
+	profile, run := func(s syscall.Signal, mistake error) measuredTask {
+		return measuredTask{profile: signaled(s, mistake)}
+	}, func(s syscall.Signal, mistake error) measuredTask {
+		return measuredTask{profile: nothing, run: signaled(s, mistake)}
 	}
 	for _, c := range []struct {
 		name, placed string
@@ -89,17 +88,17 @@ func TestStopWhileMeasuring(t *testing.T) {
 		code         int
 		says         string
 	}{
-		{"USR1", auto, profile(syscall.SIGUSR1, untilDone), loop.ExitRequeue, reason},
-		{"USR1", scheduler, profile(syscall.SIGUSR1, untilDone), loop.ExitRequeue, reason},
-		{"USR1 in real iterations", auto, run(syscall.SIGUSR1, untilDone), loop.ExitRequeue, reason},
-		{"USR1 in real iterations", scheduler, run(syscall.SIGUSR1, untilDone), loop.ExitRequeue, reason},
-		{"INT", auto, run(syscall.SIGINT, untilDone), loop.ExitInterrupted, reason},
-		{"TERM", scheduler, run(syscall.SIGTERM, untilDone), loop.ExitTerminated, reason},
-		{"HUP", auto, run(syscall.SIGHUP, untilDone), loop.ExitHungUp, reason},
-		{"max_time", auto, profile(0, untilDone), loop.ExitRequeue, reason},
-		{"max_time", scheduler, run(0, untilDone), loop.ExitRequeue, reason},
-		{"Slurm's limit", auto, run(0, untilDone), loop.ExitRequeue, reason},
-		{"a mistake after USR1", auto, profile(syscall.SIGUSR1, mistake), loop.ExitConfig, "a mistake"},
+		{"USR1", auto, profile(syscall.SIGUSR1, nil), loop.ExitRequeue, reason},
+		{"USR1", scheduler, profile(syscall.SIGUSR1, nil), loop.ExitRequeue, reason},
+		{"USR1 in real iterations", auto, run(syscall.SIGUSR1, nil), loop.ExitRequeue, reason},
+		{"USR1 in real iterations", scheduler, run(syscall.SIGUSR1, nil), loop.ExitRequeue, reason},
+		{"INT", auto, run(syscall.SIGINT, nil), loop.ExitInterrupted, reason},
+		{"TERM", scheduler, run(syscall.SIGTERM, nil), loop.ExitTerminated, reason},
+		{"HUP", auto, run(syscall.SIGHUP, nil), loop.ExitHungUp, reason},
+		{"max_time", auto, profile(0, nil), loop.ExitRequeue, reason},
+		{"max_time", scheduler, run(0, nil), loop.ExitRequeue, reason},
+		{"Slurm's limit", auto, run(0, nil), loop.ExitRequeue, reason},
+		{"a mistake after USR1", auto, profile(syscall.SIGUSR1, errors.New("a mistake")), loop.ExitConfig, "a mistake"},
 	} {
 		t.Run(c.name+" "+c.placed, func(t *testing.T) {
 			if c.code == loop.ExitHungUp && signal.Ignored(syscall.SIGHUP) {
