@@ -40,6 +40,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
+	if note := mpi.Forget(); note != "" {
+		fmt.Fprintln(os.Stderr, "warning:", note)
+	}
 	code := loop.ExitOK
 	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
