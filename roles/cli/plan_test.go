@@ -1,8 +1,11 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -40,6 +43,7 @@ func TestPlan(t *testing.T) {
 	}
 	t.Run("from a file", func(t *testing.T) { planFromFile(t, file, out) })
 	t.Run("what if", func(t *testing.T) { planWhatIf(t, file) })
+	t.Run("whole numbers as floats", func(t *testing.T) { planFloats(t, file, out) })
 	t.Run("refuses", func(t *testing.T) { planRefuses(t, file) })
 }
 
@@ -84,6 +88,27 @@ func planWhatIf(t *testing.T, file string) {
 	if code != loop.ExitConfig || !strings.Contains(errs, "no placement fits into the memory of a node") ||
 		!strings.Contains(errs, "the nearest miss is actor ") {
 		t.Errorf("without memory: code %d\n%s", code, errs)
+	}
+}
+
+// planFloats: a machine and a profile may have whole numbers with a fraction, as other programs write them.
+func planFloats(t *testing.T, file, out string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floats := filepath.Join(t.TempDir(), "floats.json")
+	text = regexp.MustCompile(`(?m)([:\[ ] *-?[0-9]+)(,?)$`).ReplaceAll(text, []byte("$1.0$2"))
+	if err := os.WriteFile(floats, text, 0o600); err != nil || !bytes.Contains(text, []byte(`"cores": `)) ||
+		!bytes.Contains(text, []byte(".0,\n")) {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	code, again, errs := run(t, planArgs("--profile", floats)...)
+	if code != loop.ExitOK || again != out || errs != "" {
+		t.Errorf("code %d\n%s%s\nwant\n%s", code, again, errs, out)
+	}
+	if code, _, errs := run(t, planArgs("--profile", file, "--machine", floats)...); code != loop.ExitOK {
+		t.Errorf("machine: code %d\n%s", code, errs)
 	}
 }
 
