@@ -3,7 +3,6 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -22,8 +21,8 @@ import (
 // The policy's critic does not learn. An algorithm that explores can begin with the weights of BC (runner.ckpt_path).
 // With actor.model.learn_std false, that algorithm keeps the standard deviations of the policy.
 //
-// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,
-// actor/grad_norm; demo_buffer/size = transitions learnt from.
+// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, None if nothing was set aside;
+// actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
 	*offPolicy
 	policy    policy.Policy
@@ -182,11 +181,11 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of the demonstrations in b.aside, or NaN if b.aside is nil. Every replica evaluates
+// validate returns the mean loss of the demonstrations in b.aside, or None if b.aside is nil. Every replica evaluates
 // all of these demonstrations.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
-		return math.NaN(), nil
+		return None(), nil
 	}
 	var sum float64
 	n := b.aside.Size()

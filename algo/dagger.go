@@ -41,7 +41,7 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 // states that are visited: in rollouts its actions replace the actions that were taken (see Labelled). The policy
 // learns the expert's actions with the loss of BC, from the replay buffer.
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dagger/loss; dagger/beta, β of
+// Metrics, over all replicas and updates of an iteration, None if there were no updates: dagger/loss; dagger/beta, β of
 // the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
 // added.
 type DAgger struct {

@@ -66,11 +66,16 @@ func (s *Setup) seeds() philox.Stream {
 }
 
 // newChecked calls check, then build to make an algorithm. check returns an error that describes the required policy,
-// unless the algorithm can train s.Policy. Errors of newChecked begin with name.
+// unless the algorithm can train s.Policy. newChecked also checks the demonstrations. Its errors begin with name.
 func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	build func(*Setup) (*A, error)) (*A, error) {
 	if err := check(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
+	}
+	if s.Demos.Len() > 0 {
+		if err := FitDemos(s.Demos, s.Policy); err != nil {
+			return nil, fmt.Errorf("%s: demonstrations: %w", name, err)
+		}
 	}
 	a, err := build(&s)
 	if err != nil {

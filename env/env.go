@@ -1,6 +1,12 @@
 package env
 
-import "github.com/rlinf/rlinf/tensor"
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/tensor"
+)
 
 // A Vec is a batch of N environments that step together and write into buffers of the caller. It is not safe for
 // concurrent use.
@@ -131,6 +137,54 @@ func (s Space) Dim() int {
 		n *= d
 	}
 	return n
+}
+
+// Range returns the smallest and the largest number that element k of a value may have.
+func (s Space) Range(k int) (low, high float64) {
+	if s.Kind == Box {
+		return float64(s.Low[k]), float64(s.High[k])
+	}
+	return 0, float64(s.Nvec[k%len(s.Nvec)] - 1)
+}
+
+// Outside returns the index of the first number of x that is outside its Range, or -1 if there is none. x has values of
+// s, side by side.
+func (s Space) Outside(x []int32) int {
+	if s.Kind != Box {
+		return badChoice(x, s.Nvec)
+	}
+	for i, v := range x {
+		if low, high := s.Range(i % len(s.Low)); float64(v) < low || float64(v) > high {
+			return i
+		}
+	}
+	return -1
+}
+
+// String returns the space as Gymnasium writes it: "Box(-2, 2, (1,))", "Discrete(2)".
+func (s Space) String() string {
+	switch s.Kind {
+	case Discrete:
+		return fmt.Sprintf("Discrete(%d)", s.Nvec[0])
+	case MultiDiscrete:
+		return fmt.Sprintf("MultiDiscrete(%v)", s.Nvec)
+	}
+	shape := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Shape)), ", "), "[]")
+	if len(s.Shape) == 1 {
+		shape += ","
+	}
+	return fmt.Sprintf("Box(%s, %s, (%s))", boundText(s.Low), boundText(s.High), shape)
+}
+
+// boundText formats the lower or the upper bounds of a box. It writes one number if all elements have the same bound.
+func boundText(each []float32) string {
+	if len(each) == 0 {
+		return "none"
+	}
+	if slices.ContainsFunc(each, func(x float32) bool { return x != each[0] }) {
+		return fmt.Sprint(each)
+	}
+	return fmt.Sprint(each[0])
 }
 
 // A Saver is a Vec or a Simulator whose state can be saved and loaded, so that a resumed run

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/programs"
@@ -20,6 +22,7 @@ type Check struct {
 	Envs    int            // environments of each child if its greeting has num_envs 0; must be > 0
 	Steps   int            // steps of each environment in a rule that compares episodes; must be > 0
 	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; must be > 0
+	Jobs    int            // number of rules to check at the same time, each with its own children; 0 means 1
 	Only    string         // selects the rules whose name contains this text; the greeting is always checked
 	By      programs.Entry // to start the children under supervisors
 }
@@ -78,28 +81,51 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules in order, calls report with each Verdict, and returns the number of failed
+// Run checks the rules, calls report with each Verdict in the order of the rules, and returns the number of failed
 // rules. If the child sends no valid greeting, Run stops after the first rule.
 func (c Check) Run(report func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
-	for _, r := range rules() {
-		if k.greeting != nil && !strings.Contains(r.name, c.Only) {
-			continue
-		}
-		v := Verdict{Rule: r.name}
-		var skipped notSpoken
-		if err := r.check(k); errors.As(err, &skipped) {
-			v.Skipped = string(skipped)
-		} else if v.Err = err; err != nil {
+	count := func(v Verdict) {
+		if v.Err != nil {
 			failed++
 		}
 		report(v)
-		if k.greeting == nil {
-			break
-		}
+	}
+	all := rules()
+	count(k.verdict(all[0]))
+	if k.greeting == nil {
+		return failed
+	}
+	all = slices.DeleteFunc(all[1:], func(r rule) bool { return !strings.Contains(r.name, c.Only) })
+	verdicts := make([]chan Verdict, len(all))
+	for i := range verdicts {
+		verdicts[i] = make(chan Verdict, 1)
+	}
+	var next atomic.Int64
+	for range max(1, c.Jobs) {
+		go func() {
+			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
+				verdicts[i] <- k.verdict(all[i])
+			}
+		}()
+	}
+	for _, v := range verdicts {
+		count(<-v)
 	}
 	return failed
+}
+
+// verdict checks one rule.
+func (k *checker) verdict(r rule) Verdict {
+	v := Verdict{Rule: r.name}
+	var skipped notSpoken
+	if err := r.check(k); errors.As(err, &skipped) {
+		v.Skipped = string(skipped)
+	} else {
+		v.Err = err
+	}
+	return v
 }
 
 // notSpoken is the error of a rule that does not apply to the simulator. Its text is the reason.

@@ -64,3 +64,30 @@ func TestGreetingErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestChanged: other observations and actions of a simulator are described in numbers.
+func TestChanged(t *testing.T) {
+	greeting := func(obs, action string) string {
+		return `{"v":1,"name":"Boat","obs":[` + obs + `],"action":` + action + `,"num_envs":0,"max_steps":9}`
+	}
+	state := func(n string) string { return `{"name":"state","kind":"box","dtype":"f32","shape":[` + n + `]}` }
+	const goal = `,{"name":"goal","kind":"box","dtype":"f32","shape":[2]}`
+	const two, three = `{"kind":"discrete","n":2}`, `{"kind":"discrete","n":3}`
+	for _, c := range []struct{ then, now, want string }{
+		{greeting(state("17"), two), greeting(state("17"), two), ""},
+		{"", greeting(state("17"), two), ""},
+		{greeting(state("17"), two), greeting(state("18"), two), "the simulator shows 18 numbers, the run saw 17"},
+		{greeting(state("17")+goal, two), greeting(state("18")+goal, two),
+			"the simulator shows 18 numbers in state, the run saw 17"},
+		{greeting(state("17")+goal, two), greeting(state("17"), two),
+			"the simulator does not show goal, which the run saw"},
+		{greeting(state("17"), two), greeting(state("17")+goal, two),
+			"the simulator shows goal, which the run did not see"},
+		{greeting(state("17"), two), greeting(state("2,3"), three), "the simulator shows an array of [2 3], the run " +
+			"saw 17; the simulator takes Discrete(3), the run chose from Discrete(2)"},
+	} {
+		if got := Changed(c.then, c.now); got != c.want {
+			t.Errorf("from %s\nto %s:\n%q, want %q", c.then, c.now, got, c.want)
+		}
+	}
+}

@@ -84,6 +84,12 @@ func Plays(head []byte) bool {
 // of a timeout is os.ErrDeadlineExceeded.
 var ErrGone = errors.New("the other side is gone")
 
+// Saves reports whether the simulators of cfg save their state. It needs cfg.Greeting.
+func Saves(cfg env.External) bool {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	return err == nil && g.State > 0
+}
+
 // Children returns the number of children for n environments of cfg. It needs cfg.Greeting. It
 // returns an error if each child plays a fixed number of environments and n is not a multiple of
 // this number.

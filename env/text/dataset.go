@@ -13,18 +13,19 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// A Sample is a tokenized text to learn from.
+// A Sample is a tokenized text to learn from, or a tokenized prompt.
 type Sample struct {
 	IDs []int32
 	// Learn marks the tokens that the model learns to predict. The first token is never marked.
 	Learn  []bool
-	Source *Source // nil unless Format.Sources is true, and nil for conversations
+	Source *Source // for a prompt; nil for a text to learn from
 }
 
-// A Source is the origin of a sample: the prompt and the answers of its record.
+// A Source is the origin of a prompt, with its right answers.
 type Source struct {
 	Prompt  string   // the prompt of the record; for a list of messages, the text that the chat template writes
 	Answers []string // all answers of the record
+	Tokens  []int32  // tokens of the first answer after the prompt, with the end token
 	File    string
 	Line    int // first line of the record
 }
@@ -53,16 +54,18 @@ type Format struct {
 	Chat     *tokenizer.ChatTemplate // if nil, prompts are tokenized unchanged
 	EOS      int32                   // token that ends every answer if Chat is nil; -1 for none
 	Vocab    int                     // number of token ids of the model; a larger id is an error
-	Length   int                     // maximum number of tokens of a sample
-	Drop     bool                    // if true, longer samples are left out; otherwise they are an error
-	Sources  bool                    // if true, samples have a Source
+	Length   int                     // maximum number of tokens of a text to learn from
+	Drop     bool                    // if true, longer texts are left out; otherwise they are an error
+	// If Prompts is true, a sample is a prompt alone, of any length, and has a Source. A record must have Prompt and
+	// Answer, or the keys of Alpaca.
+	Prompts bool
 }
 
 // A Dataset holds the samples of a list of files, in the order of the files.
 type Dataset struct {
 	Samples []Sample
 	Dropped int // samples that were too long
-	// Hash is a hash of the tokens and the Learn marks of all samples.
+	// Hash is a hash of the tokens and the Learn marks of all samples, and of the right answers to prompts.
 	Hash uint64
 }
 
@@ -81,7 +84,7 @@ func (d *Dataset) Bytes() int {
 	for _, s := range d.Samples {
 		n += 5*len(s.IDs) + 56
 		if s.Source != nil {
-			n += len(s.Source.Prompt) + 64
+			n += len(s.Source.Prompt) + 4*len(s.Source.Tokens) + 88
 			for _, a := range s.Source.Answers {
 				n += len(a) + 16
 			}
@@ -125,6 +128,9 @@ func hash(samples []Sample) uint64 {
 	var b []byte
 	for _, s := range samples {
 		b = append(b[:0], 0xff)
+		if s.Source != nil {
+			s.add(s.Source.Tokens, true)
+		}
 		for i, id := range s.IDs {
 			learn := byte(0)
 			if s.Learn[i] {
@@ -163,9 +169,11 @@ func (r *reader) record(path string, line int, record []byte) error {
 		}
 	}
 	switch {
-	case s.Targets() == 0:
+	case len(s.IDs) == 0:
+		return errors.New("no token: expected a text")
+	case s.Source == nil && s.Targets() == 0:
 		return errors.New("nothing to learn: expected an answer")
-	case len(s.IDs) <= r.Length:
+	case s.Source != nil || len(s.IDs) <= r.Length:
 		r.Samples = append(r.Samples, s)
 	case r.Drop:
 		r.Dropped++
@@ -183,18 +191,26 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 		return Sample{}, err
 	}
 	switch {
-	case r.Messages != "" && !isNull(keys[r.Messages]):
+	case !r.Prompts && r.Messages != "" && !isNull(keys[r.Messages]):
 		return r.conversation(r.Messages, keys)
-	case !isPair && !isNull(keys["conversations"]):
+	case !r.Prompts && !isPair && !isNull(keys["conversations"]):
 		return r.conversation("conversations", keys)
 	case isAlpaca && (!isPair || r.Prompt == "instruction" && r.Answer == "output"):
 		return r.alpaca(keys)
 	}
+	var missing []string
 	for _, key := range []string{r.Prompt, r.Answer} {
 		if !has(key) {
-			return Sample{}, fmt.Errorf("no key %q: the record has %s", key,
-				strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+			missing = append(missing, fmt.Sprintf("no key %q", key))
 		}
+	}
+	if len(missing) > 0 {
+		err := fmt.Errorf("%s: the record has %s", strings.Join(missing, " and "),
+			strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
+		if r.Prompts {
+			err = fmt.Errorf("%w: expected a prompt (data.prompt_key) and its right answer (data.answer_key)", err)
+		}
+		return Sample{}, err
 	}
 	answers, err := answersIn(keys[r.Answer])
 	if err != nil {
@@ -224,34 +240,56 @@ func (r *reader) pair(prompt string, messages []message, keys map[string]json.Ra
 	if err != nil {
 		return s, err
 	}
+	if r.Prompts && !slices.ContainsFunc(messages, message.says) {
+		return s, errors.New("the prompt is empty: expected a text")
+	}
 	if messages, err = r.addSystem(messages, keys); err != nil {
 		return s, err
 	}
+	switch {
+	case r.Chat == nil && tools != nil:
+		return s, errors.New(`"tools" need data.apply_chat_template`)
+	case r.Prompts:
+		return r.prompt(prompt, messages, tools, answers)
+	case r.Chat != nil:
+		return r.render(append(messages, said("assistant", answers[0])), tools, len(messages))
+	}
+	g := growing{encoder: r.encoder}
+	g.begin()
+	s.add(g.ids, false)
+	s.add(g.extend(prompt), false)
+	s.add(g.extend(prompt+answers[0]), true)
+	if r.EOS >= 0 {
+		s.add([]int32{r.EOS}, true)
+	}
+	s.begin()
+	return s, nil
+}
+
+// prompt makes a sample of a prompt alone. The answers are in its Source.
+func (r *reader) prompt(prompt string, messages []message, tools json.RawMessage, answers []string) (s Sample,
+	err error) {
+	text, g := prompt, growing{encoder: r.encoder}
 	if r.Chat == nil {
-		if tools != nil {
-			return s, errors.New(`"tools" need data.apply_chat_template`)
+		g.begin()
+	} else {
+		if text, err = r.chat(messages, tools, true); err != nil {
+			return s, err
 		}
-		if r.Sources {
-			s.Source = &Source{Prompt: prompt, Answers: answers}
+		if err := r.checkWritten(messages, tools, text, true); err != nil {
+			return s, err
 		}
-		ids := r.encoder.EncodeSequence(nil, prompt)
-		s.add(ids, false)
-		s.add(r.encoder.Encode(nil, answers[0]), true)
-		if r.EOS >= 0 {
-			s.add([]int32{r.EOS}, true)
+		if prompt == "" || len(messages) > 1 || tools != nil {
+			prompt = text
 		}
-		s.begin()
-		return s, nil
 	}
-	s, err = r.render(append(messages, said("assistant", answers[0])), tools, len(messages))
-	if err != nil || !r.Sources {
-		return s, err
+	g.extend(text)
+	s.add(g.ids, false)
+	s.Source = &Source{Prompt: prompt, Answers: answers, Tokens: g.extend(text + answers[0])}
+	if r.EOS >= 0 {
+		s.Source.Tokens = append(s.Source.Tokens, r.EOS)
 	}
-	if prompt == "" || len(messages) > 1 || tools != nil {
-		prompt, err = r.chat(messages, tools, true)
-	}
-	s.Source = &Source{Prompt: prompt, Answers: answers}
-	return s, err
+	return s, nil
 }
 
 // answersIn reads an answer, or a list of answers.
@@ -302,9 +340,6 @@ func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 
 // conversation makes a sample of the messages under a key.
 func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sample, err error) {
-	if r.Sources {
-		return s, fmt.Errorf("%q: a conversation is no prompt: expected the keys %q and %q", key, r.Prompt, r.Answer)
-	}
 	if r.Chat == nil {
 		return s, fmt.Errorf("%q: a conversation needs data.apply_chat_template", key)
 	}
@@ -335,7 +370,7 @@ func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) 
 		return nil, errors.New(`"system" needs data.apply_chat_template`)
 	case len(messages) == 0 || messages[0].role != "system":
 		return slices.Insert(messages, 0, said("system", system)), nil
-	case messages[0].parts[0] != system:
+	case messages[0].text != system:
 		return nil, errors.New(`"system" is another text than that of message 0: expected one of them`)
 	}
 	return messages, nil

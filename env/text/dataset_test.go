@@ -107,8 +107,9 @@ type formats struct {
 	k *tokenizer.Tokenizer
 	// no template; with the keys of Alpaca for prompt and answer
 	plain, keyed Format
-	// templates that write: all parts; contents as JSON; no tools; neither systems nor thoughts
-	chat, escaping, bare, forgetful Format
+	// templates that write: all parts; contents as JSON; no tools; neither systems nor thoughts; a call or a content;
+	// calls without arguments, without their values
+	chat, escaping, bare, forgetful, either, nameless, valueless Format
 }
 
 func newFormats(t *testing.T) *formats {
@@ -119,6 +120,10 @@ func newFormats(t *testing.T) *formats {
 	f.keyed = f.plain
 	f.keyed.Prompt, f.keyed.Answer = "instruction", "output"
 	const begin = `{% if add_generation_prompt %}<assistant>{% endif %}`
+	calls := func(call string) string {
+		return `{% for m in messages %}<{{ m.role }}>{% if m.tool_calls %}{% for c in m.tool_calls %}` + call +
+			`{% endfor %}{% else %}{{ m.content }}{% endif %}</>{% endfor %}` + begin
+	}
 	for _, c := range []struct {
 		of       *Format
 		template string
@@ -128,6 +133,10 @@ func newFormats(t *testing.T) *formats {
 		{&f.bare, `{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}` + begin},
 		{&f.forgetful, `{% for m in messages %}{% if m.role in ["user", "assistant"] %}<{{ m.role }}>` +
 			`{{ m.content.split("</think>")[-1] }}</>{% endif %}{% endfor %}` + begin},
+		{&f.either, calls(`[{{ c.function.name }}({{ c.function.arguments | tojson }})]`)},
+		{&f.nameless, calls(`[{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ v }}` +
+			`{% endfor %})]`)},
+		{&f.valueless, calls(`[{{ c.function.name }}{% for k in c.function.arguments %}{{ k }}{% endfor %}]`)},
 	} {
 		*c.of = f.plain
 		var err error
@@ -233,7 +242,22 @@ func TestTools(t *testing.T) {
 			`user"a"tool"{\"x\":\n1}"[assistant"b"]`},
 		{"tools as a text", `{"prompt": "a", "answer": "b", "tools": "[{\"name\": \"f\"}]"}`, f.chat,
 			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[b</>]`},
+		{"calls alone", called(`null`, `{"x": 1, "y": "z"}`), f.either,
+			`<user>x</><assistant>[[f({"x": 1, "y": "z"})]</>]<tool>3</><assistant>[d</>]`},
+		{"calls with an empty content", called(`""`, `{"x": {"y": [1]}}`), f.either,
+			`<user>x</><assistant>[[f({"x": {"y": [1]}})]</>]<tool>3</><assistant>[d</>]`},
+		{"arguments as a text", called(`null`, `"{\"x\": 1}"`), f.either,
+			`<user>x</><assistant>[[f("{\"x\": 1}")]</>]<tool>3</><assistant>[d</>]`},
+		{"no arguments", called(`null`, `{}`), f.valueless,
+			`<user>x</><assistant>[[f]</>]<tool>3</><assistant>[d</>]`},
 	})
+}
+
+// called returns a conversation in which the assistant calls a tool.
+func called(content, arguments string) string {
+	return `{"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": ` + content +
+		`, "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": ` + arguments + `}}]}, ` +
+		`{"role": "tool", "content": "3"}, {"role": "assistant", "content": "d"}]}`
 }
 
 // TestContainers: a JSON list and files with gzip have the samples of JSON lines, and errors have the line of
@@ -394,6 +418,15 @@ func TestRefusedTools(t *testing.T) {
 			`"functions" is not read: expected "tools"`},
 		{"a call that a template leaves out", talk(`"content": "a"`, call), f.bare,
 			"message 1: the chat template does not write"},
+		{"a content beside a call", called(`"I call it."`, `{}`), f.either,
+			`all that the assistant says: "I call it."`},
+		{"a content beside a call, said again", strings.Replace(called(`"I will call the tool again."`, `{}`), `"d"`,
+			`"I will call the tool again."`, 1), f.either, `message 1: the chat template does not write`},
+		{"a short content beside a call", called(`"x"`, `{}`), f.either, `all that the assistant says: "x"`},
+		{"a number", called(`null`, `{"f": 3}`), f.valueless,
+			"all that the assistant says: tool_calls 0 function arguments 0"},
+		{"a value that occurs elsewhere", called(`null`, `{"f": "x"}`), f.valueless, `the assistant says: "x"`},
+		{"the name of an argument", called(`null`, `{"x": "3"}`), f.nameless, `the assistant says: "x"`},
 		{"a user's call", talk(`"content": "a", "tool_calls": [{"function": {"name": "f"}}]`, assistantSays), f.chat,
 			"message 0: the user has tool_calls"},
 	})
@@ -421,7 +454,7 @@ func TestSources(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259,
-		Length: 200, Sources: true}
+		Length: 200, Prompts: true}
 	chat := f
 	chat.Chat = chatml
 	for _, c := range []struct {
@@ -443,17 +476,81 @@ func TestSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := d.Samples[0]
-		if got := k.Decode(s.IDs[:slices.Index(s.Learn, true)]); got != c.prompt {
-			t.Errorf("%s: prompt %q, want %q", c.line, got, c.prompt)
+		if got := shown(k, s); got != c.prompt {
+			t.Errorf("%s: prompt %q, expected %q", c.line, got, c.prompt)
+		}
+		if got := k.Decode(s.Source.Tokens); got != c.source.Answers[0]+"<|endoftext|>" {
+			t.Errorf("%s: answer %q", c.line, got)
 		}
 		if s.Source.Line != 1 || !strings.HasSuffix(s.Source.File, "data.jsonl") ||
 			s.Source.Prompt != c.source.Prompt || !slices.Equal(s.Source.Answers, c.source.Answers) {
 			t.Errorf("%s: %+v, want %+v", c.line, *s.Source, c.source)
 		}
 	}
-	if _, err := Read(write(t, `{"messages": [{"role": "user", "content": "a"}]}`), chat); err == nil ||
-		!strings.Contains(err.Error(), `a conversation is no prompt: expected the keys "prompt" and "solutions"`) {
-		t.Errorf("a conversation: %v", err)
+}
+
+// TestPrompts: a prompt is read alone. The right answer may have any length, and any form that the template could not
+// write. A conversation beside the prompt and its answer is not read.
+func TestPrompts(t *testing.T) {
+	f := newFormats(t)
+	plain := f.plain
+	plain.Prompts, plain.Length = true, 3
+	thinking := plain
+	var err error
+	thinking.Chat, err = f.k.ParseChatTemplate(`{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}` +
+		`{% if add_generation_prompt %}<assistant><think>{% endif %}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := thinking
+	listed.Prompt = "messages"
+	const talk = `"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]`
+	for _, c := range []formCase{
+		{"a long solution", `{"prompt": "1+1=", "answer": "one and one are 2"}`, plain, "1+1="},
+		{"an empty answer", `{"prompt": "1+1=", "answer": ""}`, plain, "1+1="},
+		{"a template that begins a thought", `{"prompt": "a", "answer": "b"}`, thinking,
+			"<user>a</><assistant><think>"},
+		{"a conversation beside them", `{"prompt": "a", "answer": "b", ` + talk + `}`, plain, "a"},
+		{"the same of ShareGPT", `{"prompt": "a", "answer": "b", "conversations": []}`, plain, "a"},
+		{"a conversation as the prompt", `{"messages": [{"role": "user", "content": "a"}], "answer": "b"}`, listed,
+			"<user>a</><assistant><think>"},
+		{"Alpaca", `{"instruction": "a", "input": "b", "output": "c"}`, plain, "a\nb"},
+		{"a system without a message", `{"prompt": "a", "answer": "b", "system": ""}`, plain, "a"},
+	} {
+		d, err := Read(write(t, c.record), c.f)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := shown(f.k, d.Samples[0]); got != c.want {
+			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
+		}
+	}
+	const want = `: expected a prompt (data.prompt_key) and its right answer (data.answer_key)`
+	refuse(t, []formCase{
+		{"empty", `{"prompt": "", "answer": "b"}`, plain, "the prompt is empty"},
+		{"empty, chat", `{"prompt": "", "answer": "b", "system": "s"}`, thinking, "the prompt is empty"},
+		{"no message", `{"messages": [], "answer": "b"}`, listed, "the prompt is empty"},
+		{"a conversation", `{` + talk + `}`, thinking,
+			`no key "prompt" and no key "answer": the record has messages` + want},
+		{"a conversation and an answer", `{"answer": "b", ` + talk + `}`, thinking,
+			`no key "prompt": the record has answer, messages` + want},
+		{"other keys", `{"problem": "a", "answer": "b", ` + talk + `}`, plain,
+			`no key "prompt": the record has answer, messages, problem` + want},
+		{"a part that the template leaves out", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, thinking,
+			`"tools": the chat template does not write them`},
+	})
+}
+
+// TestPromptTokens: the model must know the tokens of a prompt, but not those of the right answer.
+func TestPromptTokens(t *testing.T) {
+	f := newFormats(t).plain
+	f.Prompts, f.Vocab = true, 70 // a is 64, z is 89
+	if _, err := Read(write(t, `{"prompt": "a", "answer": "zzz"}`), f); err != nil {
+		t.Error(err)
+	}
+	if _, err := Read(write(t, `{"prompt": "z", "answer": "a"}`), f); err == nil {
+		t.Error("a token that the model does not know is accepted")
 	}
 }
 

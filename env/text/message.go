@@ -17,9 +17,23 @@ import (
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
-	learn bool     // whether the message is the assistant's, with a weight other than 0
-	parts []string // texts of the message that the chat template must write
+	shape string // the role, and the keys that are not empty
+	learn bool   // whether the message is the assistant's, with a weight other than 0
+	text  string // the content
+	parts []part // what the chat template must write
 }
+
+// A part is what a chat template must write of a message: a text that is not blank, or the argument of a call.
+type part struct {
+	text string // "" for an argument that is no text, such as a number: the template chooses its form
+	// path leads to the part: keys of objects, indices of lists, and indices of arguments in the order of their names.
+	// If name is true, the part is the name of the argument.
+	path []any
+	name bool
+}
+
+// says reports whether a message has any text.
+func (m message) says() bool { return m.text != "" || len(m.parts) > 0 }
 
 // roles are the valid roles of a message.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
@@ -84,7 +98,6 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	content, isText := textIn(keys["content"])
 	switch {
 	case isText:
-		m.parts = append(m.parts, content)
 	case isNull(keys["content"]):
 		if len(m.parts) == 0 {
 			return m, fmt.Errorf("the %s has no content: expected a text", m.role)
@@ -93,11 +106,18 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 		if content, err = joinParts(keys["content"]); err != nil {
 			return m, err
 		}
-		m.parts = append(m.parts, content)
 		keys["content"], changed = encoded(content), true
 	}
+	m.text = content
+	m.addPart(content, "content")
 	if err := m.readThoughts(keys); err != nil {
 		return m, err
+	}
+	m.shape = m.role
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		if !isEmpty(keys[key]) {
+			m.shape += " " + key
+		}
 	}
 	if m.raw = raw; changed {
 		m.raw, err = json.Marshal(keys)
@@ -105,10 +125,18 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	return m, err
 }
 
-// readCalls adds the names of called functions to the parts of a message.
+// addPart adds a text at a path to the parts of a message, unless the text is blank.
+func (m *message) addPart(text string, path ...any) {
+	if withoutSpace(text) != "" {
+		m.parts = append(m.parts, part{text: text, path: path})
+	}
+}
+
+// readCalls adds the names and the arguments of called functions to the parts of a message.
 func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	type function struct {
-		Name string `json:"name"`
+		Name      string          `json:"name"`
+		Arguments json.RawMessage `json:"arguments"`
 	}
 	for _, key := range []string{"tool_calls", "function_call"} {
 		raw := keys[key]
@@ -129,17 +157,44 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 		if err := json.Unmarshal(list, &calls); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
-		for _, c := range calls {
+		for i, c := range calls {
+			path := []any{key}
+			if key == "tool_calls" {
+				path = append(path, i)
+			}
 			if c.Function != nil {
-				c.function = *c.Function
+				c.function, path = *c.Function, append(path, "function")
 			}
 			if c.Name == "" {
 				return fmt.Errorf("%s: a call without the name of a function", key)
 			}
-			m.parts = append(m.parts, c.Name)
+			path = slices.Clip(path)
+			m.addPart(c.Name, append(path, "name")...)
+			m.addArguments(c.Arguments, slices.Clip(append(path, "arguments")))
 		}
 	}
 	return nil
+}
+
+// addArguments adds the arguments of a call to the parts of a message: a text, or the names and values of an object.
+func (m *message) addArguments(raw json.RawMessage, path []any) {
+	if text, ok := textIn(raw); ok {
+		m.addPart(text, path...)
+		return
+	}
+	var values map[string]json.RawMessage
+	if json.Unmarshal(raw, &values) != nil {
+		return
+	}
+	for i, name := range slices.Sorted(maps.Keys(values)) {
+		at := append(path, i)
+		m.parts = append(m.parts, part{text: name, path: at, name: true})
+		if text, ok := textIn(values[name]); ok {
+			m.addPart(text, at...)
+		} else {
+			m.parts = append(m.parts, part{path: at})
+		}
+	}
 }
 
 // readThoughts adds the reasoning of a message to its parts. The reasoning may be under several keys.
@@ -148,7 +203,7 @@ func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 		thought, ok := textIn(keys[key])
 		switch {
 		case ok:
-			m.parts = append(m.parts, thought)
+			m.addPart(thought, key)
 		case !isNull(keys[key]):
 			return fmt.Errorf("%s is %.40s: expected a text", key, keys[key])
 		}
@@ -251,7 +306,7 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 // with an index ≥ first as learnt. The text before an answer includes the generation prompt, so
 // that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
-	done, last := "", 0 // the text in s, and the number of messages in it
+	g, last := growing{encoder: r.encoder}, 0 // the text in s, and the number of messages in it
 	for i, m := range messages {
 		if m.role != "assistant" || i < first {
 			continue
@@ -264,39 +319,59 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 		if err != nil {
 			return s, err
 		}
-		if !strings.HasPrefix(before, done) || !strings.HasPrefix(after, before) {
+		if !strings.HasPrefix(before, g.text) || !strings.HasPrefix(after, before) {
 			return s, fmt.Errorf("message %d: the chat template rewrites what stands before it: only a conversation "+
 				"whose text grows can be learnt", i)
 		}
-		s.add(r.encoder.Encode(nil, before[len(done):]), false)
-		s.add(r.encoder.Encode(nil, after[len(before):]), m.learn)
-		done, last = after, i+1
+		s.add(g.extend(before), false)
+		s.add(g.extend(after), m.learn)
+		last = i + 1
 	}
 	s.begin()
-	return s, r.checkWritten(messages[:last], tools, done)
+	return s, r.checkWritten(messages[:last], tools, g.text, false)
 }
 
-// checkWritten returns an error if a chat template leaves out parts of messages.
-func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string) error {
+// checkWritten returns an error if a chat template leaves out parts of messages. text is what it writes. prompt tells
+// whether the text ends with the beginning of an answer.
+func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string, prompt bool) error {
 	text = withoutSpace(text)
+	var all []string // the parts without white space
+	for _, m := range messages {
+		for _, p := range m.parts {
+			all = append(all, withoutSpace(p.text))
+		}
+	}
+	n := 0
 	for i, m := range messages {
-		for _, part := range m.parts {
-			plain := withoutSpace(part)
-			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(part)))
-			if !there || len(plain) < len(marker)/2 && !r.writes(messages, i, tools) {
-				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %.60q", i, m.role,
-					part)
+		for _, p := range m.parts {
+			plain := all[n]
+			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(p.text)))
+			elsewhere := func(other string) bool { return strings.Contains(other, plain) }
+			byChance := len(plain) < len(marker)/2 || slices.ContainsFunc(all[:n], elsewhere) ||
+				slices.ContainsFunc(all[n+1:], elsewhere)
+			if !there || byChance && !r.writes(messages, i, p, tools, prompt) {
+				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %s", i, m.role,
+					p.describe())
 			}
+			n++
 		}
 	}
 	if tools == nil {
 		return nil
 	}
-	without, err := r.chat(messages, nil, false)
-	if err == nil && withoutSpace(without) == text {
-		err = errors.New(`"tools": the chat template does not write them`)
+	// A template that fails without tools reads them.
+	if without, err := r.chat(messages, nil, prompt); err == nil && withoutSpace(without) == text {
+		return errors.New(`"tools": the chat template does not write them`)
 	}
-	return err
+	return nil
+}
+
+// describe returns the text of a part, or its place if it is no text.
+func (p *part) describe() string {
+	if p.text == "" {
+		return strings.Trim(fmt.Sprint(p.path), "[]")
+	}
+	return fmt.Sprintf("%.60q", p.text)
 }
 
 // escaped returns a text as the content of a JSON string. A template may write a tool's answer in this form.
@@ -313,31 +388,54 @@ func escaped(text string) string {
 // marker is a text that does not occur in real messages.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
-// writes reports whether the template writes the content of message i. The test puts a marker in place of the content,
-// because a short content may occur elsewhere by chance. Results are cached by the sequence of roles.
-func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
+// writes reports whether the template writes part p of message i. The test puts a marker in place of the part, because
+// its text may occur elsewhere. Results are cached by the roles and the keys of the messages.
+func (r *reader) writes(messages []message, i int, p part, tools json.RawMessage, prompt bool) bool {
 	var order strings.Builder
 	for _, m := range messages {
-		order.WriteString(m.role + " ")
+		order.WriteString(m.shape + " ")
 	}
-	fmt.Fprint(&order, i, tools != nil)
+	fmt.Fprint(&order, i, p.path, p.name, tools != nil, prompt)
 	if known, ok := r.written[order.String()]; ok {
 		return known
 	}
-	var keys map[string]json.RawMessage
+	var keys any
 	if json.Unmarshal(messages[i].raw, &keys) != nil {
 		return false
 	}
-	keys["content"] = encoded(marker)
-	marked := slices.Clone(messages)
-	raw, err := json.Marshal(keys)
-	marked[i].raw = raw
+	raw, err := json.Marshal(p.mark(keys, p.path))
 	if err != nil {
 		return false
 	}
-	text, err := r.chat(marked, tools, false)
+	marked := slices.Clone(messages)
+	marked[i].raw = raw
+	text, err := r.chat(marked, tools, prompt)
 	r.written[order.String()] = err != nil || strings.Contains(text, marker)
 	return r.written[order.String()]
+}
+
+// mark returns a JSON value in which the marker is in place of what path leads to.
+func (p *part) mark(v any, path []any) any {
+	if len(path) == 0 {
+		return marker
+	}
+	at, isIndex := path[0].(int)
+	switch v := v.(type) {
+	case []any:
+		v[at] = p.mark(v[at], path[1:])
+	case map[string]any:
+		key, _ := path[0].(string)
+		if isIndex {
+			key = slices.Sorted(maps.Keys(v))[at]
+		}
+		if isIndex && p.name {
+			v[marker] = v[key]
+			delete(v, key)
+		} else {
+			v[key] = p.mark(v[key], path[1:])
+		}
+	}
+	return v
 }
 
 func withoutSpace(text string) string {
@@ -364,7 +462,9 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 // said returns a message with the given role and content.
 func said(role, content string) message {
 	raw := encoded(tokenizer.Message{Role: role, Content: content})
-	return message{raw: raw, role: role, learn: role == "assistant", parts: []string{content}}
+	m := message{raw: raw, role: role, shape: role + " content role", text: content, learn: role == "assistant"}
+	m.addPart(content, "content")
+	return m
 }
 
 // textIn returns the value of a JSON string. For any other JSON, ok is false.

@@ -443,7 +443,7 @@ func TestChildrenResume(t *testing.T) {
 				{"the same", "", nil, 0},
 				{"two children", "", []string{"env.train.external.n=2"}, 0},
 				{"two ranks", "", []string{"cluster.component_placement.env=0-1"}, 0},
-				{"no state", " bare", nil, 1},
+				{"no state", " bare", []string{"cluster.component_placement.env=0-1"}, 1},
 			} {
 				dir := t.TempDir()
 				writeFile(t, dir, "job.yaml", drifting)
@@ -473,6 +473,25 @@ func TestChildrenResume(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestOtherSimulator: where a simulator has other observations than its run, evaluations and resumes give the numbers.
+func TestOtherSimulator(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "served.yaml", served)
+	writeFile(t, dir, "job.yaml", good)
+	simulator := []string{"-c", "job.yaml", "env.train.env_type=external",
+		"env.train.external.command=[" + local.program(t, ".") + ",bridge,serve,-c,served.yaml]"}
+	local.ok(t, dir, 0, simulator...)
+	writeFile(t, dir, "served.yaml", strings.Replace(served, "CartPole-v1", "Acrobot-v1", 1))
+	const want = "logs/job/checkpoints/global_step_2: the simulator shows 6 numbers, the run saw 4; the simulator " +
+		"takes Discrete(3), the run chose from Discrete(2)"
+	for _, args := range [][]string{append([]string{"eval"}, simulator...), append(simulator, "--resume", "auto")} {
+		if r := local.run(t, dir, 0, args...); r.code != 2 || !strings.Contains(r.stderr, want) {
+			t.Errorf("%q: exit code %d, want 2 and %q in\n%s", args, r.code, want, r.stderr)
+		}
 	}
 }
 

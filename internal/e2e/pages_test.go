@@ -13,7 +13,6 @@ import (
 // reason.
 var elsewhere = map[string]string{
 	"git clone":          "needs a network",
-	"cd rlinf":           "goes with git clone",
 	"scripts/quickstart": "installs what is missing, and takes a minute",
 	"scripts/test":       "runs this test",
 	"scripts/build":      "builds with all that the machine has; these tests build with it",

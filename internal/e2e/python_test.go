@@ -88,11 +88,10 @@ func TestPythonKinds(t *testing.T) {
 // tutorial is the page about writing a simulator.
 const tutorial = "docs/tutorials/simulator.md"
 
-// TestPythonReadme trains on the simulator in the README, with the YAML of the tutorial. Both languages of the README
+// TestPythonReadme trains on the simulator in the README, with the YAML of rlinf init. Both languages of the README
 // show the same simulator.
 func TestPythonReadme(t *testing.T) {
 	python := python(t)
-	page := readFile(t, filepath.Join(root, tutorial))
 	var shown []string
 	for _, name := range readmes {
 		text := readFile(t, filepath.Join(root, name))
@@ -103,8 +102,8 @@ func TestPythonReadme(t *testing.T) {
 	}
 	dir := t.TempDir()
 	writeFile(t, dir, "boat.py", shown[0])
-	writeFile(t, dir, "boat.yaml", block(t, page, "yaml", "tanks.py"))
-	local.ok(t, dir, 0, "-c", "boat.yaml", "env.train.external.command="+python+" boat.py", "runner.max_steps=10",
+	local.ok(t, dir, 0, "init", "--ranks", "2", "--", python, "boat.py")
+	local.ok(t, dir, 0, "-c", "boat.yaml", "runner.max_steps=10",
 		"runner.val_check_interval=10")
 	if got := lastEval(t, filepath.Join(dir, "logs", "boat")); got < -10 {
 		t.Errorf("eval/return %v, want more than -10; a boat that drifts has some -100", got)

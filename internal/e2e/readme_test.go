@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -23,6 +24,33 @@ func TestReadmeJob(t *testing.T) {
 		local.ok(t, dir, 0, append([]string{"-c", "job.yaml"}, short...)...)
 		if m := readMetrics(t, filepath.Join(dir, "logs", "job")); len(m) != 2 {
 			t.Errorf("%s: metrics of %d iterations, want 2", name, len(m))
+		}
+	}
+}
+
+// TestCounts: the READMEs count the results as the table of docs/results.md, and pages name the newest version.
+func TestCounts(t *testing.T) {
+	t.Parallel()
+	_, table, _ := strings.Cut(readFile(t, filepath.Join(root, "docs/results.md")), "<!-- table -->")
+	table, _, _ = strings.Cut(table, "<!-- end of table -->")
+	rows := strings.Count(table, "\n| ") - 1
+	version := regexp.MustCompile(`(?m)^## (\d+\.\d+\.\d+) `).FindStringSubmatch(readFile(t, filepath.Join(root,
+		"CHANGELOG.md")))[1]
+	for _, name := range append(readmes, "docs/extending.md") {
+		text := readFile(t, filepath.Join(root, name))
+		for _, count := range regexp.MustCompile(`(\d+)( results| 项结果)`).FindAllStringSubmatch(text, -1) {
+			if count[1] != strconv.Itoa(rows) {
+				t.Errorf("%s: %q, but docs/results.md has %d", name, count[0], rows)
+			}
+		}
+		of := regexp.MustCompile(`rlinf[@ ]v([\w.-]*\w)`).FindAllStringSubmatch(text, -1)
+		if len(of) == 0 {
+			t.Errorf("%s names no version", name)
+		}
+		for _, v := range of {
+			if v[1] != version {
+				t.Errorf("%s: %q, but the newest version is %s", name, v[0], version)
+			}
 		}
 	}
 }

@@ -60,6 +60,33 @@ func TestSweepOnProcesses(t *testing.T) {
 	}
 }
 
+// TestSweepOfSimulator sweeps a job whose start completes the configuration, because an external simulator greets. The
+// sweep ends in a table. Started again, it trains no finished run, but each run with a new value.
+func TestSweepOfSimulator(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	writeFile(t, dir, "served.yaml", served)
+	writeFile(t, dir, "job.yaml", good)
+	args := []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.save_interval=-1", "runner.max_steps=1",
+		"env.train.env_type=external",
+		"env.train.external.command=[" + local.program(t, ".") + ",bridge,serve,-c,served.yaml]"}
+	for _, s := range []struct {
+		args    []string
+		trained int
+	}{{nil, 2}, {nil, 0}, {[]string{"algorithm.gamma=0.5"}, 2}} {
+		r := local.ok(t, dir, 0, append(args, s.args...)...)
+		if strings.Count(r.stdout, "/2 · seed_") != s.trained ||
+			!strings.Contains(r.stdout, "2 of 2 runs are finished") {
+			t.Errorf("%q: want %d trained runs\n%s%s", s.args, s.trained, r.stdout, r.stderr)
+		}
+		for _, name := range []string{"table.md", "curves.svg"} {
+			if _, err := os.Stat(filepath.Join(dir, "logs", "job-sweep", name)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint. Started again, the sweep completes
 // them.
 func TestSweepStops(t *testing.T) {

@@ -64,15 +64,18 @@ type Progress struct {
 	wrote   time.Time // when a line was last written, or the first work began
 	pending bool      // the newest state was not shown yet
 	live    string    // current line on the terminal; "" if there is none
+	told    string    // the phase of the last line in a log
 }
 
 // liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. If no line was written
-// for liveLong or logLong, the current work is shown.
+// for liveLong or logLong, the current work is shown. Before the first state, a log shows each phase of the start after
+// logStart.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
 	liveLong  = time.Second - 100*time.Millisecond // the tick after one second may come a little early
 	logLong   = 30 * time.Second
+	logStart  = 5 * time.Second
 )
 
 // NewProgress returns a Progress before its run begins.
@@ -131,10 +134,18 @@ func Every(interval time.Duration, f func()) (stop func()) {
 func (p *Progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.ended || p.wrote.IsZero() { // no work has begun
+		return
+	}
 	now := time.Now()
+	silent, bound := now.Sub(p.wrote), logLong
 	switch {
-	case p.ended || p.wrote.IsZero(): // no work has begun
-	case p.opts.Live && now.Sub(p.wrote) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
+	case p.opts.Live:
+		bound = liveLong
+	case p.shownAt.IsZero() && p.phase != p.told:
+		silent, bound = min(silent, now.Sub(p.since)), logStart
+	}
+	if silent >= bound {
 		p.show(now)
 	}
 }
@@ -268,6 +279,7 @@ func (p *Progress) show(now time.Time) {
 		p.live = p.liveLine()
 		io.WriteString(p.out, clearLine+p.live)
 	} else {
+		p.told = p.phase
 		io.WriteString(p.out, p.line(0)+"\n")
 	}
 }

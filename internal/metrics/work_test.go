@@ -97,7 +97,8 @@ func TestLongWorkOnATerminal(t *testing.T) {
 	})
 }
 
-// A log gets a line with the current work every 30 seconds if no other line is written.
+// A log gets a line with the current work every 30 seconds if no other line is written. Before the first step it gets
+// the first line of each phase after five seconds.
 func TestLongWorkInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -118,11 +119,13 @@ func TestLongWorkInALog(t *testing.T) {
 		p.Update(s)
 		stop()
 		p.Done()
-		want := `starting simulators 30s
-step 0/3 · generation 29/500 · 15s
-step 0/3 · generation 89/500 · 45s
-step 0/3 · generation 149/500 · 1m15s
-step 0/3 · update 4s · 1m45s
+		want := `starting simulators 5s
+starting simulators 35s
+step 0/3 · generation 11/500 · 6s
+step 0/3 · generation 71/500 · 36s
+step 0/3 · generation 131/500 · 1m06s
+step 0/3 · generation 191/500 · 1m36s
+step 0/3 · update 5s · 1m46s
 step 1/3 · loss 0.5 · 10 tokens/s · early stop 1/3 · 2m01s · ETA 4m01s
 `
 		if out.String() != want {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/report/reporttest"
 )
 
 // FuzzFiles: any content of the files of a run gives a page, and none of it becomes HTML. All metrics have a value for
@@ -15,17 +16,17 @@ func FuzzFiles(f *testing.F) {
 	f.Add("{\"step\":1,\"time\":2,\"x\":3}\n{\"step\":1,\"y\":null}\n{\"step\":0}\n",
 		"{\"step\":1,\"width\":0.5,\"reward/1\":2,\"reward/-1e38\":3,\"engine/pages\":0.5}\n",
 		"== after step 1\n\nquestion 1: wrong, cut off, reward -1\na\n> b\nexpected: c\n\n== after step 1\n",
-		configText, `[{"hosts":["a"],"resumed":"global_step_1"}]`, "done\n")
-	f.Add(metricsText(3, 1), "{\"step\":2,\"width\":1e300,\"reward/3\":1e9}\n{\"step\":1",
-		"\n\nquestion 1: \n> ", "a: [", "[{", hostile)
-	scripts := bytes.Count(pageOf(f, runFolder(f, 1, 0)), []byte("<script"))
+		reporttest.ConfigText, `[{"hosts":["a"],"resumed":"global_step_1"}]`, "done\n")
+	f.Add(reporttest.MetricsText(3, 1), "{\"step\":2,\"width\":1e300,\"reward/3\":1e9}\n{\"step\":1",
+		"\n\nquestion 1: \n> ", "a: [", "[{", reporttest.Hostile)
+	scripts := bytes.Count(reporttest.PageOf(f, reporttest.RunFolder(f, 1, 0)), []byte("<script"))
 	f.Fuzz(func(t *testing.T, metrics, generation, answers, config, provenance, status string) {
 		dir := filepath.Join(t.TempDir(), "run")
 		for name, text := range map[string]string{"metrics.jsonl": metrics, "generation.jsonl": generation,
 			"answers.txt": answers, "config.yaml": config, "provenance.json": provenance, "STATUS": status} {
-			write(t, dir, name, text)
+			reporttest.WriteFile(t, dir, name, text)
 		}
-		r := report.Gather(dir, report.About{Defaults: []byte(configText)}, nil)
+		r := report.Gather(dir, report.About{Defaults: []byte(reporttest.ConfigText)}, nil)
 		if !slices.IsSorted(r.Metrics.Steps) {
 			t.Errorf("steps %v", r.Metrics.Steps)
 		}

@@ -18,8 +18,8 @@ import (
 
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/report/reporttest"
 	"github.com/rlinf/rlinf/internal/results"
-	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // document returns the JSON document of a page, and its arrays.
@@ -60,9 +60,9 @@ func texts(v any) string {
 
 // Equal input gives an equal page, also in another folder of the same name.
 func TestEqualPages(t *testing.T) {
-	a := emulated(4, 60, 50, 100)
-	dir := runFolder(t, 60, 2)
-	one, two := pageOf(t, dir, a), pageOf(t, dir, a)
+	a := reporttest.Emulated(4, 60, 50, 100)
+	dir := reporttest.RunFolder(t, 60, 2)
+	one, two := reporttest.PageOf(t, dir, a), reporttest.PageOf(t, dir, a)
 	if !bytes.Equal(one, two) {
 		t.Error("two pages of one run differ")
 	}
@@ -81,7 +81,7 @@ func first[A, B any](a A, _ B) A { return a }
 
 // No text of a run is in the page as HTML.
 func TestHostileTexts(t *testing.T) {
-	page := pageOf(t, hostileFolder(t), hostileTrace())
+	page := reporttest.PageOf(t, reporttest.HostileFolder(t), reporttest.HostileTrace())
 	for _, part := range []string{"<img", "<b>", "</script><", "\u2028", "\u202e", "\x00", "\x1b"} {
 		if at := bytes.Index(page, []byte(part)); at >= 0 {
 			t.Errorf("the page has %q: …%q…", part, page[max(0, at-80):min(len(page), at+80)])
@@ -89,119 +89,20 @@ func TestHostileTexts(t *testing.T) {
 	}
 	d, _ := document(t, page)
 	if text := texts(d); !strings.Contains(text, `\u003cimg src=x onerror=hacked()\u003e`) {
-		t.Error("the document lacks a hostile name")
+		t.Error("the document lacks a reporttest.Hostile name")
 	} else if strings.Contains(text, `\u001b`) || strings.Contains(text, `\u2028`) {
 		t.Error("the document has control characters")
 	}
 }
 
-const hostile = "</script><script>hacked()</script><img src=x onerror=hacked()><b>\u2028\u202e\x1b[31m\x00 \"'&"
-
-func hostileFolder(t testing.TB) string {
-	t.Helper()
-	name, err := json.Marshal(hostile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), `<b>run" onload=hacked() x="`)
-	write(t, dir, "metrics.jsonl", fmt.Sprintf("{\"step\":1,\"time\":1,\"time/step\":1,\"env/return\":3,%s:1}\n"+
-		"{\"step\":2,\"time\":2,\"time/step\":1,\"env/return\":4,\"eval/success_once/%s:2}\n", name, name[1:]))
-	write(t, dir, "config.yaml", fmt.Sprintf("runner: {%s: %s}\n", name, name))
-	write(t, dir, "STATUS", "<img src=x onerror=hacked()>\n")
-	write(t, dir, "answers.txt", "== after step "+hostile+"\n\nquestion 1: "+hostile+"\n"+hostile+"\n> "+hostile+"\n")
-	write(t, dir, "generation.jsonl", fmt.Sprintf("{\"step\":1,\"reward/1\":3,\"reward/%s:4,\"engine/%s:1}\n",
-		name[1:], name[1:]))
-	write(t, dir, "logs/rank-0000.log", hostile)
-	write(t, dir, "moves.jsonl", fmt.Sprintf(`{"step":1,"reason":%[1]s,"before":%[1]s,"after":%[1]s,"seconds":1e308,`+
-		`"predicted":1e308}`+"\n", name))
-	write(t, dir, "provenance.json", fmt.Sprintf(
-		`[{"args":[%[1]s],"hosts":[%[1]s],"build":{"version":%[1]s},"resumed":%[1]s}]`, name))
-	film(t, filepath.Join(dir, "videos", "<img src=x onerror=hacked()>_1.png"), 2, false)
-	return dir
-}
-
-func hostileTrace() trace.Attempt {
-	a := emulated(2, 3, 1, 10)
-	a.Hosts = []string{hostile}
-	for i := range a.Workers {
-		a.Workers[i].Component += hostile
-		for k := range a.Workers[i].Sites {
-			s := &a.Workers[i].Sites[k]
-			s.Name, s.Peer, s.Cause = hostile, hostile, trace.Cause(hostile)
-		}
-	}
-	a.Windows[0].Why = hostile
-	a.Windows[0].Tracks[0].Spans[0] = trace.Span{Site: 99, Start: math.MinInt64 / 4, End: math.MaxInt64 / 4,
-		Arg: math.MaxInt64}
-	a.Windows[1].Tracks[0].Worker = 1000
-	a.Sums[0].Times = a.Sums[0].Times[:1]
-	a.Sums[1].Worker = -1
-	a.Sent = append(a.Sent, trace.Sent{From: -1, To: 7, Messages: math.MaxInt64, Bytes: -1}, trace.Sent{From: 1 << 40})
-	return a
-}
-
-// A damage is something missing or wrong in a run, and a part of the message on its page.
-type damage struct {
-	name string
-	do   func(t testing.TB, dir string)
-	says string
-}
-
-// damages are damages of metrics.jsonl and, from "no status" on, of other files.
-var damages = []damage{
-	{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},
-	{"empty metrics", put("metrics.jsonl", ""), "metrics.jsonl is empty"},
-	{"half a file", func(t testing.TB, dir string) {
-		text := metricsText(40, 2)
-		write(t, dir, "metrics.jsonl", text[:len(text)/2])
-	}, "1 line is damaged, the first is line 2"},
-	{"no JSON", put("metrics.jsonl", "a\nb\n{\"step\":1}\n[]\n"), "3 lines are damaged, the first is line 1"},
-	{"not finite", put("metrics.jsonl", `{"step":1,"time":1,"train/actor/policy_loss":null}`+"\n"),
-		"train/actor/policy_loss is never a finite number"},
-	{"numbers too large", put("metrics.jsonl", `{"step":1,"time":1,"x":1e999}`+"\n"), "1 line is damaged"},
-	{"clock set back", put("metrics.jsonl", "{\"step\":1,\"time\":9}\n{\"step\":2,\"time\":3}\n"), "set back 1 time."},
-	{"steps again", put("metrics.jsonl", "{\"step\":1,\"time\":1}\n{\"step\":5,\"time\":2}\n{\"step\":2,\"time\":3}\n"),
-		"1 older line is replaced"},
-	{"no status", remove("STATUS"), "STATUS is missing"},
-	{"no provenance", remove("provenance.json"), "provenance.json is missing"},
-	{"provenance cut", put("provenance.json", `[{"started":`), "provenance.json is damaged"},
-	{"no configuration", remove("config.yaml"), "config.yaml is missing"},
-	{"configuration damaged", put("config.yaml", "a: [\n"), "config.yaml is damaged"},
-	{"configuration a list", put("config.yaml", "[1, 2]\n"), "config.yaml is damaged"},
-	{"answers empty", put("answers.txt", "nothing\n"), "answers.txt has no evaluation"},
-	{"moves damaged", put("moves.jsonl", "{\n{\"step\":1,\"after\":\"{}\"}\n"), "moves.jsonl: 1 line is damaged"},
-	{"film cut", func(t testing.TB, dir string) {
-		path := filepath.Join(dir, "videos", "global_step_9.png")
-		film(t, path, 3, false)
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, dir, "videos/global_step_9.png", string(text[:len(text)-30]))
-	}, "global_step_9.png: frame 2: cut off"},
-	{"no trace", func(testing.TB, string) {}, "The run has no trace"},
-}
-
-func remove(name string) func(testing.TB, string) {
-	return func(t testing.TB, dir string) {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-func put(name, text string) func(testing.TB, string) {
-	return func(t testing.TB, dir string) { write(t, dir, name, text) }
-}
-
 // A page names what is missing.
 func TestDamaged(t *testing.T) {
-	for _, c := range damages {
-		dir := runFolder(t, 40, 0)
-		c.do(t, dir)
-		d, _ := document(t, pageOf(t, dir))
-		if text := texts(d["problems"]); !strings.Contains(text, c.says) {
-			t.Errorf("%s: the page says %s, want %q", c.name, text, c.says)
+	for _, c := range reporttest.Damages() {
+		dir := reporttest.RunFolder(t, 40, 0)
+		c.Do(t, dir)
+		d, _ := document(t, reporttest.PageOf(t, dir))
+		if text := texts(d["problems"]); !strings.Contains(text, c.Says) {
+			t.Errorf("%s: the page says %s, want %q", c.Name, text, c.Says)
 		}
 	}
 }
@@ -220,8 +121,8 @@ func TestThinning(t *testing.T) {
 		fmt.Fprintf(&b, "{\"step\":%d,\"time\":%d,\"env/return\":%v}\n", i, i, v)
 	}
 	dir := filepath.Join(t.TempDir(), "run")
-	write(t, dir, "metrics.jsonl", b.String())
-	d, arrays := document(t, pageOf(t, dir))
+	reporttest.WriteFile(t, dir, "metrics.jsonl", b.String())
+	d, arrays := document(t, reporttest.PageOf(t, dir))
 	curves := d["curves"].(map[string]any)
 	raw := curves["columns"].(map[string]any)["env/return"].(map[string]any)["raw"].(map[string]any)
 	values := floats(arrays, raw)
@@ -263,7 +164,7 @@ func floats(arrays []byte, a map[string]any) []float32 {
 // Settings that differ from the default are marked. A value that comes from another key is a default.
 func TestSettings(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	write(t, dir, "config.yaml", "runner: {seed: 7, steps: 5}\nactor: {seed: 7, sizes: [64, 64]}\n")
+	reporttest.WriteFile(t, dir, "config.yaml", "runner: {seed: 7, steps: 5}\nactor: {seed: 7, sizes: [64, 64]}\n")
 	r := report.Gather(dir, report.About{Defaults: []byte("runner: {seed: 1, steps: 5}\nactor: {seed: 2}\n"),
 		Key: func(name string) (string, string) {
 			if name == "actor.seed" {
@@ -284,7 +185,7 @@ func TestSettings(t *testing.T) {
 
 func TestAnswers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	write(t, dir, "answers.txt", `== after step 20
+	reporttest.WriteFile(t, dir, "answers.txt", `== after step 20
 
 question 0: right
 1+1=
@@ -318,18 +219,18 @@ question 0: right
 
 // A run that moved has a table of its moves, and marks in its charts. A run that did not has neither.
 func TestMoves(t *testing.T) {
-	dir := runFolder(t, 40, 0)
-	d, _ := document(t, pageOf(t, dir))
+	dir := reporttest.RunFolder(t, 40, 0)
+	d, _ := document(t, reporttest.PageOf(t, dir))
 	if d["moves"] != nil || d["curves"].(map[string]any)["marks"] != nil {
 		t.Errorf("without moves: %v, %v", d["moves"], d["curves"].(map[string]any)["marks"])
 	}
-	write(t, dir, "metrics.jsonl", "{\"step\":1,\"time/step\":3}\n{\"step\":2,\"time/step\":1}\n"+
+	reporttest.WriteFile(t, dir, "metrics.jsonl", "{\"step\":1,\"time/step\":3}\n{\"step\":2,\"time/step\":1}\n"+
 		"{\"step\":3,\"time/step\":0.5}\n")
-	write(t, dir, "moves.jsonl", `{"step":2,"time":"2026-03-04T05:06:07.123Z","reason":"asked for",`+
+	reporttest.WriteFile(t, dir, "moves.jsonl", `{"step":2,"time":"2026-03-04T05:06:07.123Z","reason":"asked for",`+
 		`"before":"{env: 0}","after":"{env: 1}","seconds":0.25,"bytes":2048,"members":1,"predicted":0.4}
 {"step":9,"time":"2026-03-04T05:06:08Z","reason":"again","before":"{env: 1}","after":"{env: 0}"}
 `)
-	d, _ = document(t, pageOf(t, dir))
+	d, _ = document(t, reporttest.PageOf(t, dir))
 	want := `{"rows":[{"after":"500 ms","before":"2 s","change":"env 0 → 1","cost":"250 ms, 1 member, 2 KiB sent",` +
 		`"predicted":"400 ms","reason":"asked for","step":2,"time":"2026-03-04 05:06:07"},{"after":"",` +
 		`"before":"500 ms","change":"env 1 → 0","cost":"0 s, 0 members, 0 B sent","predicted":"","reason":"again",` +
@@ -348,13 +249,13 @@ func TestMoves(t *testing.T) {
 
 // A page has only the newest moves if there are many.
 func TestManyMoves(t *testing.T) {
-	dir := runFolder(t, 300, 0)
+	dir := reporttest.RunFolder(t, 300, 0)
 	for i := range 250 {
 		if err := moves.Append(dir, moves.Move{Step: int64(i + 1), After: "{env: 1}"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d, _ := document(t, pageOf(t, dir))
+	d, _ := document(t, reporttest.PageOf(t, dir))
 	m := d["moves"].(map[string]any)
 	rows, marks := m["rows"].([]any), d["curves"].(map[string]any)["marks"].([]any)
 	if len(rows) != 200 || rows[199].(map[string]any)["step"] != 250.0 || m["left"] != 50.0 || len(marks) != 40 {
@@ -365,8 +266,8 @@ func TestManyMoves(t *testing.T) {
 // A resumed run repeats an iteration, and a line is damaged. The use of the engines is a metric.
 func TestRewards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
-	write(t, dir, "metrics.jsonl", "{\"step\":10}\n{\"step\":20}\n{\"step\":30}\n")
-	write(t, dir, "generation.jsonl", `{"step":10,"time":1,"width":0,"reward/-0.5":2,"reward/1":6,"engine/pages":0.25}
+	reporttest.WriteFile(t, dir, "metrics.jsonl", "{\"step\":10}\n{\"step\":20}\n{\"step\":30}\n")
+	reporttest.WriteFile(t, dir, "generation.jsonl", `{"step":10,"time":1,"width":0,"reward/-0.5":2,"reward/1":6,"engine/pages":0.25}
 {"step":20,"time":2,"width":0,"reward/-0.5":8}
 {"step":30,"width":0,"reward/7":8}
 {"step":20,"width":0,"reward/0":3,"reward/1":1,"engine/pages":0.5,"reward/NaN":1,"reward/x":1,"reward/2":null}
@@ -382,7 +283,7 @@ func TestRewards(t *testing.T) {
 	if text := texts(r.Problems); !strings.Contains(text, "generation.jsonl: 1 line is damaged") {
 		t.Errorf("problems %s", text)
 	}
-	d, _ := document(t, pageOf(t, dir))
+	d, _ := document(t, reporttest.PageOf(t, dir))
 	if rows := texts(d["rewards"].(map[string]any)["rows"]); rows != `["1","0","-0.5"]` {
 		t.Errorf("rows %s", rows)
 	}
@@ -395,8 +296,8 @@ func TestRangesOfRewards(t *testing.T) {
 	for i := range 100 {
 		fmt.Fprintf(&b, "{\"step\":%d,\"width\":0,\"reward/%v\":%d}\n", i+1, float64(i)/100, i+1)
 	}
-	write(t, dir, "generation.jsonl", b.String())
-	d, arrays := document(t, pageOf(t, dir))
+	reporttest.WriteFile(t, dir, "generation.jsonl", b.String())
+	d, arrays := document(t, reporttest.PageOf(t, dir))
 	w := d["rewards"].(map[string]any)
 	rows, counts := w["rows"].([]any), float64s(arrays, w["counts"].(map[string]any))
 	if len(rows) != 24 || rows[0] != "0.9488" || rows[23] != "0" {
@@ -417,11 +318,11 @@ func TestRangesOfRewards(t *testing.T) {
 
 // A page has the first and the newest film, and some between them. A large film loses frames.
 func TestFilms(t *testing.T) {
-	dir := runFolder(t, 1, 0)
+	dir := reporttest.RunFolder(t, 1, 0)
 	for _, step := range []int{5, 100, 20, 30, 40, 60} {
-		film(t, filepath.Join(dir, "videos", fmt.Sprintf("global_step_%d.png", step)), 2, false)
+		reporttest.Film(t, filepath.Join(dir, "videos", fmt.Sprintf("global_step_%d.png", step)), 2, false)
 	}
-	write(t, dir, "videos/other.mp4", "")
+	reporttest.WriteFile(t, dir, "videos/other.mp4", "")
 	r := report.Gather(dir, report.About{}, nil)
 	var names []string
 	for _, f := range r.Films {
@@ -438,8 +339,8 @@ func TestFilms(t *testing.T) {
 
 // A page of 512 ranks shows 64 of them in detail, and all of them by nodes.
 func TestManyRanks(t *testing.T) {
-	dir := runFolder(t, 200, 0)
-	page := pageOf(t, dir, emulated(512, 200, 50, 200))
+	dir := reporttest.RunFolder(t, 200, 0)
+	page := reporttest.PageOf(t, dir, reporttest.Emulated(512, 200, 50, 200))
 	if len(page) > 10<<20 {
 		t.Errorf("%d bytes", len(page))
 	}
@@ -467,7 +368,7 @@ func TestManyRanks(t *testing.T) {
 
 // If a trace has too many spans, the page has the first iterations and every n-th of the others.
 func TestManySpans(t *testing.T) {
-	d, _ := document(t, pageOf(t, runFolder(t, 100, 0), emulated(2, 100, 1, 3000)))
+	d, _ := document(t, reporttest.PageOf(t, reporttest.RunFolder(t, 100, 0), reporttest.Emulated(2, 100, 1, 3000)))
 	line := d["timeline"].(map[string]any)
 	spans, windows := 0.0, line["windows"].([]any)
 	var at []float64
@@ -485,10 +386,10 @@ func TestManySpans(t *testing.T) {
 
 // A page of several runs has the table of rlinf compare.
 func TestSeveralRuns(t *testing.T) {
-	dir := sweep(t)
-	write(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
-	write(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
-	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, anyReturn)
+	dir := reporttest.Sweep(t)
+	reporttest.WriteFile(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
+	reporttest.WriteFile(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
+	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, reporttest.AnyReturn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -510,37 +411,9 @@ func TestSeveralRuns(t *testing.T) {
 		!strings.Contains(runs.Problems[1], "none: no such file") {
 		t.Errorf("problems: %q", runs.Problems)
 	}
-	if _, err := report.GatherRuns([]string{t.TempDir()}, anyReturn); err == nil {
+	if _, err := report.GatherRuns([]string{t.TempDir()}, reporttest.AnyReturn); err == nil {
 		t.Error("an empty folder has runs")
 	}
-}
-
-// anyReturn says that returns have no bounds.
-func anyReturn(string) (least, most float64) { return math.Inf(-1), math.Inf(1) }
-
-// sweep writes two groups of three seeds.
-func sweep(t testing.TB) string {
-	t.Helper()
-	dir := t.TempDir()
-	for lr := range 2 {
-		for seed := range 3 {
-			run := filepath.Join(dir, fmt.Sprintf("lr=%d", lr+1), fmt.Sprintf("seed_%d", seed))
-			var b strings.Builder
-			for i := 1; i <= 50; i++ {
-				fmt.Fprintf(&b, `{"step":%d,"time":%d,"time/step":1,"env/steps":%d,"env/return":%v`, i, i, 10*i,
-					float64(i*(lr+1))+noise(seed, i))
-				if i%10 == 0 {
-					fmt.Fprintf(&b, ",\"eval/return\":%v", float64(i*(lr+1))+noise(seed, lr, i))
-				}
-				b.WriteString("}\n")
-			}
-			write(t, run, "metrics.jsonl", b.String())
-			write(t, run, "config.yaml", fmt.Sprintf("actor: {seed: %d}\nlr: %d\nenv: {train: {env_type: X}}\n", seed,
-				lr))
-			write(t, run, "STATUS", "done\n")
-		}
-	}
-	return dir
 }
 
 // The files of uPlot are those of its package on npm.

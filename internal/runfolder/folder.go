@@ -207,15 +207,15 @@ func ReadStatus(path string) (Status, error) {
 	return s, err
 }
 
-// Finished reports whether the folder at path has a finished run with this resolved configuration. Any process may call
-// it.
-func Finished(path string, resolved []byte) bool {
+// Finished reports whether the folder at path has a finished run whose configuration file passes same. Any process may
+// call it.
+func Finished(path string, same func(config []byte) bool) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {
 		return false
 	}
 	b, err := durable.ReadFile(filepath.Join(path, "config.yaml"))
-	return err == nil && bytes.Equal(b, resolved)
+	return err == nil && same(b)
 }
 
 func readStatus(path string) (Status, error) {

@@ -34,6 +34,9 @@ func TestExact(t *testing.T) {
 		want Grade
 	}{
 		{"the tokens", Response{Question: q, Tokens: []int32{4, 5, 0}, Ended: true, Text: "?"}, Grade{1, verify.Right}},
+		{"the tokens with another end", Response{Question: q, Tokens: []int32{4, 5, 3}, Ended: true, Text: "?"},
+			Grade{1, verify.Right}},
+		{"the tokens, cut off", Response{Question: q, Tokens: []int32{4, 5, 6}, Text: "?"}, Grade{0, verify.Wrong}},
 		{"the text in other tokens", Response{Question: q, Tokens: []int32{7, 0}, Ended: true, Text: "42"},
 			Grade{1, verify.Right}},
 		{"another solution", Response{Question: q, Tokens: []int32{8, 0}, Ended: true, Text: "forty-two"},

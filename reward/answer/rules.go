@@ -18,8 +18,10 @@ func verdict(o verify.Outcome, rightReward, wrongReward float32) Grade {
 // exact gives the reward 1 to an answer with the tokens of the right answer, and to an ended answer with the text of a
 // solution. Other answers get 0.
 func exact(r *Response) Grade {
-	q := r.Question
-	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {
+	q, last := r.Question, len(r.Tokens)-1
+	same := last >= 0 && len(q.Answer) == last+1 && slices.Equal(r.Tokens[:last], q.Answer[:last]) &&
+		(r.Ended || r.Tokens[last] == q.Answer[last]) // any end token ends an answer
+	if same || r.Ended && slices.Contains(q.Solutions, r.Text) {
 		return verdict(verify.Right, 1, 0)
 	}
 	return verdict(verify.Wrong, 1, 0)

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -33,6 +34,9 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 					args.Int(cli.IntFlag{Name: "num-envs",
 						Usage: "have the program play `N` environments, unless it plays a " +
 							"number of its own", Value: 3}, 1, env.MaxEnvs),
+					args.Int(cli.IntFlag{Name: "jobs", DefaultText: "number of cores",
+						Usage: "run `N` programs at the same time; 1 for a program that can run only once, such as " +
+							"a robot's"}, 1, 1<<10),
 					&cli.StringFlag{Name: "rule", Usage: "check only rules with this `TEXT` in their name"},
 				},
 				Action: coded(code, func(c *cli.Context) (int, error) { return runBridgeCheck(c, reg) })},
@@ -42,7 +46,10 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 // runBridgeCheck tests a simulator, writes the result of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
-		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs}
+		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs, Jobs: c.Int("jobs")}
+	if check.Jobs == 0 {
+		check.Jobs = runtime.NumCPU()
+	}
 	switch {
 	case len(check.Command) == 0:
 		return 0, config.Usagef("bridge check: expected a command, as in rlinf bridge check -- python3 tank.py")

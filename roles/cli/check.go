@@ -174,6 +174,9 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
 	}
+	for _, note := range p.Notes() {
+		fmt.Fprintln(out, "warning:", note)
+	}
 	if err := p.CheckReplay(nodes, 0); err != nil {
 		return config.UsageError{Err: err}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -73,29 +72,5 @@ func describeEnv(reg config.Registries, name string) listedEnv {
 }
 
 func describeSpace(s env.Space) listedSpace {
-	l := listedSpace{DType: s.DType.String(), Shape: append([]int{}, s.Shape...)}
-	switch s.Kind {
-	case env.Discrete:
-		l.Space = fmt.Sprintf("Discrete(%d)", s.Nvec[0])
-	case env.MultiDiscrete:
-		l.Space = fmt.Sprintf("MultiDiscrete(%v)", s.Nvec)
-	default:
-		shape := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(s.Shape)), ", "), "[]")
-		if len(s.Shape) == 1 {
-			shape += ","
-		}
-		l.Space = fmt.Sprintf("Box(%s, %s, (%s))", bound(s.Low), bound(s.High), shape)
-	}
-	return l
-}
-
-// bound formats the lower or the upper bounds of a box. It writes one number if all dimensions have the same bound.
-func bound(each []float32) string {
-	if len(each) == 0 {
-		return "none"
-	}
-	if slices.ContainsFunc(each, func(x float32) bool { return x != each[0] }) {
-		return fmt.Sprint(each)
-	}
-	return fmt.Sprint(each[0])
+	return listedSpace{Space: s.String(), DType: s.DType.String(), Shape: append([]int{}, s.Shape...)}
 }

@@ -48,7 +48,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	defer hub.Close()
 	reg.Programs = entry
 	reg = session.WithHub(reg, hub)
-	app := newApp(reg, tasks, own, &code)
+	app := newApp(reg, tasks, own, hub, &code)
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
@@ -86,7 +86,7 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
 
-func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int) *cli.App {
+func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *external.Hub, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",
@@ -125,13 +125,16 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 		CustomAppHelpTemplate: manual.GroupedHelp(),
 	}
 	app.Commands = []*cli.Command{
+		{Name: "init", Usage: "write a first configuration for a simulator, an environment or a language model",
+			UsageText: initUsage, Description: initDescription, Flags: initFlags(),
+			Action: args.Alone(func(c *cli.Context) error { return runInit(c, reg, tasks, hub) })},
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
 			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks) }))},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks, hub) }))},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
@@ -201,7 +204,7 @@ func group(commands []*cli.Command) {
 		category string
 		commands []string
 	}{
-		{"train and evaluate", []string{"check", "plan", "slurm", "scale", "sweep", "eval", "demos", "bridge"}},
+		{"train and evaluate", []string{"init", "check", "plan", "slurm", "scale", "sweep", "eval", "demos", "bridge"}},
 		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},

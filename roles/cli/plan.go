@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/rlinf/rlinf/env/external"
@@ -46,11 +45,12 @@ type plannedJob struct {
 
 // runPlan measures a job, searches for its best placement, and explains it. It returns the exit code of a request to
 // stop that ended the measurement.
-func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) (stop int, _ error) {
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) (stop int, _ error) {
 	asked := loop.Watch()
 	defer asked.Close()
 	asked.Expire(0) // stop before the end of a Slurm job
-	err := plan(c, reg, tasks, asked)
+	defer asked.AtStop(hub.RequestStop)()
+	err := plan(c, reg, tasks, hub, asked)
 	if errors.Is(err, external.ErrStopRequested) {
 		fmt.Fprintln(c.App.ErrWriter, err)
 		stop, _ = asked.Vote()
@@ -59,7 +59,7 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) (stop int,
 	return 0, err
 }
 
-func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, asked *loop.Requests) error {
+func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub, asked *loop.Requests) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -75,6 +75,11 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, asked *loop.R
 	m, p, err := planFiles(c)
 	if err != nil {
 		return config.UsageError{Err: err}
+	}
+	if p == nil {
+		if cfg, err = session.Measurable(hub, cfg); err != nil {
+			return config.UsageError{Err: err}
+		}
 	}
 	ranks, err := args.LocalRanks(c, cfg)
 	if err != nil {
@@ -94,9 +99,7 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, asked *loop.R
 	ctx, end := session.UntilStop(c.Context, asked)
 	defer end()
 	note, m, p, err := measureJob(ctx, c, s, m, p, session.Try(reg, tasks, asked))
-	if errors.Is(err, errors.ErrUnsupported) {
-		return config.UsageError{Err: err}
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	if out := c.String("save-profile"); out != "" {
@@ -158,12 +161,10 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 // the actors' replicas for lack of memory, note says so.
 func measureJob(ctx context.Context, c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
-	say, described := c.App.ErrWriter, m != nil && m.Host == ""
-	if c.Bool("json") {
-		say = io.Discard
-	}
+	described := m != nil && m.Host == ""
+	progress, stop := args.Progress(c, "measuring the machine")
+	defer stop()
 	if m == nil {
-		fmt.Fprintln(say, "measuring the machine …")
 		if m, err = s.Machine(ctx); err != nil {
 			return "", nil, nil, err
 		}
@@ -181,7 +182,7 @@ func measureJob(ctx context.Context, c *cli.Context, s *advice.Subject, m *plann
 		}
 		return note, m, p, nil
 	}
-	fmt.Fprintln(say, "measuring the job's operations …")
+	progress.Phase("measuring the job's operations")
 	p, err = s.Profile(ctx, m, run)
 	return note, m, p, err
 }

@@ -30,7 +30,7 @@ func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.md":          manual.Markdown(reg, config.Reference(reg)),
 		"config.schema.json": string(manual.Schema(reg)),
-		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, &code)),
+		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, nil, &code)),
 	} {
 		if *update {
 			writeFile(t, reference+name, want)
@@ -266,6 +266,9 @@ func TestMistypedWords(t *testing.T) {
 		{"-c ../../configs/cartpole_ppo", 2, []string{
 			"../../configs/cartpole_ppo: no such file, did you mean ../../configs/cartpole_ppo.yaml?",
 		}},
+		{"-c ../../configs/acrobot_pp.yaml", 2, []string{
+			"../../configs/acrobot_pp.yaml: no such file, did you mean ../../configs/acrobot_ppo.yaml?",
+		}},
 		{"help chekc", 2, []string{"did you mean check?"}},
 		{"help evall", 2, []string{"did you mean eval?"}},
 		{"help bench pp", 2, []string{`"pp" is no command, did you mean p2p?`}},
@@ -323,7 +326,7 @@ func TestHelpGroups(t *testing.T) {
 	_, help, _ := run(t, "help")
 	at := 0
 	for _, want := range []string{
-		"\n   train and evaluate:\n     check ", "\n     bridge ",
+		"\n   train and evaluate:\n     init ", "\n     check ", "\n     bridge ",
 		"\n   look at runs:\n     status ", "\n     watch ", "\n     report ", "\n     compare ", "\n     trace ",
 		"\n   look up environments and keys:\n     envs ", "\n     help, h ",
 		"\n   language models:\n     data ", "\n     export ",
@@ -336,7 +339,7 @@ func TestHelpGroups(t *testing.T) {
 		at += next
 	}
 	code := 0
-	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, &code).Commands {
+	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, nil, &code).Commands {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
 		}
@@ -384,9 +387,9 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q, want %q\n%s", c.words, code, got, c.want, stderr)
 		}
 	}
-	if code, _, stderr := run(t, "completion", "fish"); code != loop.ExitConfig ||
-		!strings.Contains(stderr, "expected bash or zsh") {
-		t.Errorf("fish: exit code %d, %s", code, stderr)
+	if code, _, stderr := run(t, "completion", "tcsh"); code != loop.ExitConfig ||
+		!strings.Contains(stderr, "expected bash, fish or zsh") {
+		t.Errorf("tcsh: exit code %d, %s", code, stderr)
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")

@@ -183,16 +183,17 @@ type DataConfig struct {
 	// ValDataPaths are files for validation, in the same format. They are used every runner.val_check_interval steps.
 	ValDataPaths config.Words `yaml:"val_data_paths"`
 	// PromptKey and AnswerKey are the keys of the prompt and of the answer in a sample. The model is trained on the
-	// answer. Defaults prompt and answer.
+	// answer, or in the reasoning task rewarded for it. Defaults prompt and answer.
 	PromptKey string `yaml:"prompt_key"`
 	AnswerKey string `yaml:"answer_key"`
 	// MessagesKey is the key of a conversation in a sample: a list of {role, content}. A sample need not have it. The
-	// model is trained on the assistant's messages. Default messages. (+)
+	// model is trained on the assistant's messages. The reasoning task does not read it. Default messages. (+)
 	MessagesKey string `yaml:"messages_key"`
 	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: a text is
 	// the prompt, the answer, and the token that ends a text.
 	ApplyChatTemplate bool `yaml:"apply_chat_template"`
-	// FilterPromptByLength omits samples of more than runner.seq_length tokens. Default false: such samples are errors.
+	// FilterPromptByLength omits samples of more than runner.seq_length tokens, or in the reasoning task prompts of
+	// more than data.max_prompt_length tokens. Default false: such samples are errors.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
 	// RolloutBatchSize is the number of prompts of an iteration of the reasoning task, over all
 	// actors. No default.

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"gopkg.in/yaml.v3"
 )
 
 // Load reads the configuration file at path and applies overrides ("runner.max_epochs=10"). It looks for presets beside
@@ -95,6 +97,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.Algorithm.useOwnNames(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
 	c.clipLikeRLinf()
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
+	c.batches(p.Learning(c))
 	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
 	c.idleEvaluation()
@@ -104,6 +107,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
+	train.GroupSize, train.UseFixedResetStateIDs = 1, false  // each episode has an initial state of its own
 	trainingAlone(&train)
 	return train
 }
@@ -142,18 +146,63 @@ func (c *Config) derive(evalApart, offline bool) {
 	if c.Algorithm.EntropyType == "" {
 		c.Algorithm.EntropyType = c.Algorithm.LogProbType
 	}
+	c.placeAll()
 	c.widen("actor.model", &c.Actor.Model)
 	c.widen("reward.model", &c.Reward.Model.Config)
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}
 	c.Actor.CriticOptim = c.Actor.Optim
+	if c.found.Has("actor.critic_optim.lr") { // more specific than actor.optim.value_lr
+		c.Actor.CriticOptim.ValueLR = 0
+	}
 	c.found.Decode("actor.critic_optim", &c.Actor.CriticOptim)
 	tuning := &c.Algorithm.OffPolicy.EntropyTuning
 	tuning.Optim = c.Actor.Optim
 	c.found.Decode("algorithm.entropy_tuning.optim", &tuning.Optim)
 	if c.Runner.TaskType == TaskEmbodiedEval {
 		c.Runner.OnlyEval = true
+	}
+}
+
+// placeAll places all components on all ranks if the file has no cluster.component_placement.
+func (c *Config) placeAll() {
+	if c.found.Has(placementKey) || len(c.Cluster.ComponentPlacement) > 0 {
+		return
+	}
+	names := plannedComponents(c.Runner.TaskType)
+	if names[0] == "actor" && !c.Trains() || c.Runner.TaskType == TaskEmbodiedEval {
+		names = names[1:]
+	}
+	c.Cluster.ComponentPlacement = config.Map[PlacementConfig]{{Key: strings.Join(names, ","),
+		Value: PlacementConfig{Placement: "all"}}}
+}
+
+// batches sets the batch sizes that are not given. A job that learns from its rollouts trains on a quarter of an
+// iteration's samples at once, and others on 256 samples. The number of actors that the placement names divides
+// micro-batches, or 8 if the placement leaves it open.
+func (c *Config) batches(learns Learning) {
+	a := &c.Actor
+	if !c.Trains() || c.FineTunes() || c.Reasons() || a.Model.NumActionChunks < 1 {
+		return
+	}
+	samples, _ := c.Samples()
+	if !c.found.Has("actor.global_batch_size") {
+		a.GlobalBatchSize = 256
+		if !learns.OffPolicy && !learns.Offline {
+			if a.GlobalBatchSize = samples; samples%4 == 0 && c.Algorithm.LossType != "a2c" {
+				a.GlobalBatchSize = samples / 4
+			}
+		}
+	}
+	if !c.found.Has("actor.micro_batch_size") && a.GlobalBatchSize > 0 {
+		actors := 8
+		if ranks, open := c.Extent(); !open && ranks > 0 && ranks <= MaxRanks {
+			if place, err := c.Place(make([]int, ranks)); err == nil {
+				actors = len(place.Ranks("actor"))
+			}
+		}
+		a.MicroBatchSize = GCD(a.GlobalBatchSize, max(a.GlobalBatchSize/max(actors, 1), 1))
 	}
 }
 
@@ -244,6 +293,26 @@ func (c *Config) Record() []byte {
 		record.Runner.ResumeDir = ""
 	}
 	return record.Resolved()
+}
+
+// RecordedAs reports whether record, the configuration in a run's folder, is that of a run of c: all keys that a user
+// sets have the values of c. The greetings of simulators do not count, because the start of a run writes them.
+func (c *Config) RecordedAs(record []byte) bool {
+	var keys [2]map[string]any
+	for i, text := range [][]byte{record, c.Record()} {
+		if yaml.Unmarshal(text, &keys[i]) != nil {
+			return false
+		}
+		sections, _ := keys[i]["env"].(map[string]any)
+		for _, section := range sections {
+			if e, ok := section.(map[string]any); ok {
+				if simulator, ok := e["external"].(map[string]any); ok {
+					delete(simulator, "greeting")
+				}
+			}
+		}
+	}
+	return reflect.DeepEqual(keys[0], keys[1])
 }
 
 // Folder returns the path of the run's folder.

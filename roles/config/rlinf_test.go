@@ -85,6 +85,33 @@ func TestCriticOfRLinf(t *testing.T) {
 	}
 }
 
+// TestCriticRate: critics learn at critic_optim.value_lr, else at critic_optim.lr. If both are left out, they learn at
+// the rate that actor.optim has for critics. A recorded configuration gives the same rates.
+func TestCriticRate(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		want      float32
+	}{
+		{nil, 0.5},
+		{[]string{"actor.optim.value_lr=0.125"}, 0.125},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.lr=0.25"}, 0.25},
+		{[]string{"actor.optim.value_lr=0.125", "+critic.optim={lr: 0.25}"}, 0.25},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0.0625"}, 0.0625},
+		{[]string{"actor.critic_optim.lr=0.25", "actor.critic_optim.value_lr=0.0625"}, 0.0625},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0"}, 0.5},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, "actor.optim.lr=0.5")...)
+		again, err := config.Parse(rolestest.Registries(), c.Resolved())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Actor.CriticOptim.CriticLR(); got != tc.want || again.Actor.CriticOptim.CriticLR() != got {
+			t.Errorf("%q: critics learn at %v, then %v, want %v", tc.overrides, got,
+				again.Actor.CriticOptim.CriticLR(), tc.want)
+		}
+	}
+}
+
 // TestEnvironmentOfTheCommandLine: the command line overrules init_params.id of a file. Evaluations follow training if
 // the file has the same environment for both.
 func TestEnvironmentOfTheCommandLine(t *testing.T) {

@@ -119,6 +119,9 @@ func (c *validation) unasked() (train, eval env.Config) {
 	train.InitParams.Own = c.Env.Train.InitParams.Own
 	connect(&train)
 	eval = evaluationLike(train)
+	if c.Env.Eval.GroupSize == train.GroupSize { // as version 0.1.0 recorded it
+		eval.GroupSize = train.GroupSize
+	}
 	eval.InitParams.Own = c.Env.Eval.InitParams.Own
 	return train, eval
 }

@@ -106,12 +106,15 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
 		c.found.Want(path == "", "algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
 	}
-	if learns.Offline {
-		return // algo.Registry.Fits reports the required policy
-	}
-	if !learns.OffPolicy {
+	if !learns.OffPolicy && !learns.Offline {
 		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
 		return
+	}
+	if c.found.Has("actor.critic_optim") { // else the mistakes are those of actor.optim
+		c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
+	}
+	if learns.Offline {
+		return // algo.Registry.Fits reports the required policy
 	}
 	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
 		c.found.Want(false, "actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single "+
@@ -132,7 +135,6 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	}
 	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
 		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
-	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
 }
 
 // checkAsync checks the requirements of asynchronous runs. If the run is not asynchronous, it reports the keys that

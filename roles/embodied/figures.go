@@ -25,6 +25,9 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 		return fmt.Errorf("%s: all %d episodes were lost, because their simulators failed", e.spec.Name, sum.NumLost)
 	}
 	r := &task.Results{From: e.from, Task: e.spec.Name, Unit: "episodes", Count: sum.NumTrajectories, Width: 19}
+	if states := e.env.InitialStates(e.episodes, e.epochs); states < e.episodes*e.epochs {
+		r.States = states
+	}
 	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" {
 		r.Film = e.film
 	}

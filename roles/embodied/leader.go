@@ -2,7 +2,6 @@ package embodied
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -105,9 +104,8 @@ func (r leader) Shares() (all []member.Share, err error) {
 			return nil, err
 		}
 		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // no run will resume from this checkpoint
-		if !whole && !once {
-			r.loop.WarnOnce(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
-				"be bit-identical", r.plan.Spec.Name))
+		if !whole && !once && r.plan.WarnsOfState(w.Member().Index()) {
+			r.loop.WarnOnce(r.plan.NotSaved())
 		}
 		all = append(all, shares...)
 	}

@@ -263,8 +263,12 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// Set adds a value to the mean of a metric.
+// Set adds a value to the mean of a metric. It ignores algo.None, so that a line has the means over the iterations that
+// have measured the metric. If no iteration has, the line does not have the metric.
 func (l *Logbook) Set(name string, value float64) {
+	if algo.IsNone(value) {
+		return
+	}
 	i := slices.Index(l.names, name)
 	if i < 0 {
 		i = len(l.names)

@@ -211,3 +211,24 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 
 // OpenModel opens the file of the model in a checkpoint.
 func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) { return openTensors(c, ModelFile) }
+
+// ConfigAt returns the configuration of the run that wrote a checkpoint. path is the checkpoint's folder, or a file in
+// it. ConfigAt returns nil if there is no valid configuration.
+func ConfigAt(reg config.Registries, path string) *config.Config {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		path = filepath.Dir(path)
+	}
+	c, err := checkpoint.Load(path)
+	if err != nil {
+		return nil
+	}
+	text, err := c.Read("config.yaml")
+	if err != nil {
+		return nil
+	}
+	cfg, err := config.Parse(reg, text)
+	if err != nil {
+		return nil
+	}
+	return cfg
+}

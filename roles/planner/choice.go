@@ -248,7 +248,7 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	switch {
 	case max(sum, gather) <= update:
 		if t.most > m.Cores {
-			f.Bound = fmt.Sprintf("the updates of %d %s on %d cores", t.most, t.who, m.Cores)
+			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, counted(m.Cores, "core"))
 		}
 	case sum > gather:
 		f.Bound = "sums over the " + t.who

@@ -40,6 +40,9 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds && Seconds(f.Best[1].Seconds) != Seconds(w.Seconds) {
+		fmt.Fprintf(out, "Times within %.0f %% count as equal. Of these layouts the simplest is first.\n", 100*Tie)
+	}
 	fmt.Fprintf(out, "\nWhat bounds the first one:\n")
 	for _, ph := range w.Phases {
 		if ph.Seconds > 0.005*w.Seconds {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
@@ -28,8 +29,10 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
 		r.from, err = loop.NamedState(r.plan, r.saver.YAML, resume)
+		err = r.explainSpaces(err, resume)
 	} else if path := cfg.Runner.CkptPath; path != "" {
 		r.from, err = loop.WeightsIn(r.plan, path)
+		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
 		err = cfg.OpenVideos()
@@ -82,7 +85,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Common()
 	store := func() (err error) {
 		r.saver.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
-		if err == nil && r.KeepBest {
+		if err == nil && r.Sweep {
 			r.saver.Store.KeepBest()
 		}
 		return err
@@ -165,6 +168,11 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		r.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
 		return nil
 	}
-	r.from, err = loop.StateIn(r.plan, r.saver.YAML, c)
-	return err
+	from, err := loop.StateIn(r.plan, r.saver.YAML, c)
+	if other := (*checkpoint.ConfigError)(nil); r.Sweep && errors.As(err, &other) {
+		r.warn(strings.ReplaceAll(err.Error(), "\n", "") + ": starting anew")
+		return nil
+	}
+	r.from = from
+	return r.explainSpaces(err, c.Dir)
 }

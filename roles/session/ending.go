@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -145,6 +146,7 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
 		return fmt.Sprintf("srun -n %d ", size)
 	}
+	launcher = launcherHere(launcher)
 	flags := ""
 	if Oversubscribed(getenv) {
 		flags += "--oversubscribe "
@@ -153,6 +155,32 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 		flags += "--bind-to none "
 	}
 	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+}
+
+// launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. Where another MPI
+// has that name, it returns the longer name that Debian gives.
+func launcherHere(launcher string) string {
+	path, err := exec.LookPath(launcher)
+	if err != nil {
+		return launcher
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return launcher
+	}
+	hydra, openMPI := strings.Contains(filepath.Base(path), "hydra"), strings.HasSuffix(filepath.Base(path), "terun")
+	var names []string
+	switch {
+	case launcher == "mpirun" && hydra:
+		names = []string{"mpirun.openmpi"}
+	case launcher == "mpiexec" && openMPI: // orterun, prterun
+		names = []string{"mpiexec.mpich", "mpiexec.hydra"}
+	}
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err == nil {
+			return name
+		}
+	}
+	return launcher
 }
 
 // Oversubscribed reports whether Open MPI allowed a job more ranks on a host than the host has cores.
@@ -231,8 +259,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 		line("evaluate", "%s", evaluate)
 	}
 	label := "inspect"
-	if e.compares() {
-		line(label, "%s compare %s", program, Quote(folder))
+	for _, command := range e.inspections() {
+		line(label, "%s %s %s", program, command, Quote(folder))
 		label = ""
 	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
@@ -240,13 +268,20 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 }
 
-// compares reports whether rlinf compare can show the run: whether it has a headline metric. A run gets this metric
-// when its first episode ends.
-func (e *ending) compares() bool {
+// inspections returns the commands that can show the run. A run gets the metric of rlinf compare when its first episode
+// ends.
+func (e *ending) inspections() []string {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
+	if len(newest) == 0 {
+		return nil
+	}
+	commands := []string{"report", "watch"}
 	_, evaluated := newest[e.cfg.Headline()]
 	_, trained := newest[e.cfg.TrainingHeadline()]
-	return evaluated || trained
+	if evaluated || trained {
+		commands = append(commands, "compare")
+	}
+	return commands
 }
 
 // annealed returns the name of a value whose annealing has ended with the run. A longer run would raise the value

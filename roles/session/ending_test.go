@@ -78,7 +78,9 @@ run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      ./rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8
 evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
-inspect     ./rlinf compare 'my runs/a'
+inspect     ./rlinf report 'my runs/a'
+            ./rlinf watch 'my runs/a'
+            ./rlinf compare 'my runs/a'
             tensorboard --logdir 'my runs/a/tensorboard'
 `},
 		{name: "annealed", status: runfolder.Done, saved: true, end: ending{program: "./rlinf", most: 4},
@@ -88,7 +90,9 @@ checkpoint  my runs/a/checkpoints/global_step_4
 longer      ./rlinf -c 'my runs/a/config.yaml' runner.logger.experiment_name=a-8 runner.max_epochs=8
             a new run: a resume would raise the learning rate, which this one has annealed
 evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
-inspect     ./rlinf compare 'my runs/a'
+inspect     ./rlinf report 'my runs/a'
+            ./rlinf watch 'my runs/a'
+            ./rlinf compare 'my runs/a'
             tensorboard --logdir 'my runs/a/tensorboard'
 `},
 		{name: "fine-tuning that validation ended", status: runfolder.Done, saved: true,
@@ -102,7 +106,9 @@ run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "fine-tuning that max_steps ended", status: runfolder.Done, saved: true,
 			end: ending{program: "rlinf", most: 4},
@@ -114,7 +120,9 @@ inspect     rlinf compare 'my runs/a'
 run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "of a sweep", status: runfolder.Done, saved: true, want: "\n"},
 	})
@@ -132,14 +140,18 @@ run         my runs/a: checkpointed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      mpirun -np 3 rlinf -c 'my runs/a/config.yaml' --resume auto
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "killed before it could save", status: runfolder.Dead, end: ending{program: "rlinf", ranks: " -np 4"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
 run         my runs/a: dead after step 4
 checkpoint  none
 rerun       rlinf -c 'my runs/a/config.yaml' -np 4
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "before the first episode ended", status: runfolder.Failed, mute: true, end: ending{program: "rlinf"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
@@ -162,14 +174,18 @@ run         my runs/a: interrupted after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      the command of this job, with --resume auto
 evaluate    the command of this job, with eval before -c
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "running", status: runfolder.Running, saved: true, end: ending{program: "rlinf"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
 run         my runs/a: running after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 		{name: "in another folder", status: runfolder.Failed, saved: true,
 			end: ending{program: "rlinf", place: " runner.logger.log_path='my runs'"},
@@ -178,7 +194,9 @@ run         my runs/a: failed after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.logger.log_path='my runs'
 evaluate    rlinf eval -c 'my runs/a/config.yaml' runner.logger.log_path='my runs'
-inspect     rlinf compare 'my runs/a'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
 `},
 	})
 }
@@ -198,5 +216,37 @@ func TestLongerThanALongerRun(t *testing.T) {
 	e.cfg, _ = rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_epochs=8", "runner.logger.experiment_name=a-8")
 	if got, want := e.newRun(), " runner.logger.experiment_name=a-16 runner.max_epochs=16"; got != want {
 		t.Errorf("got %q, expected %q", got, want)
+	}
+}
+
+// TestLauncherHere: where mpirun or mpiexec belongs to another MPI, commands name the launcher by its longer name.
+func TestLauncherHere(t *testing.T) {
+	for _, c := range []struct {
+		files map[string]string // from a name to the file that it links to
+		want  [2]string         // for mpirun and for mpiexec
+	}{
+		{nil, [2]string{"mpirun", "mpiexec"}},
+		{map[string]string{"mpirun": "orterun", "mpiexec": "orterun", "mpiexec.hydra": "mpiexec.hydra"},
+			[2]string{"mpirun", "mpiexec.hydra"}},
+		{map[string]string{"mpirun": "orterun", "mpiexec": "prterun", "mpiexec.mpich": "x", "mpiexec.hydra": "x"},
+			[2]string{"mpirun", "mpiexec.mpich"}},
+		{map[string]string{"mpirun": "mpiexec.hydra", "mpiexec": "mpiexec.hydra", "mpirun.openmpi": "orterun"},
+			[2]string{"mpirun.openmpi", "mpiexec"}},
+		{map[string]string{"mpirun": "orterun", "mpiexec": "orterun"}, [2]string{"mpirun", "mpiexec"}},
+	} {
+		dir := t.TempDir()
+		for name, file := range c.files {
+			real := filepath.Join(dir, "real-"+file)
+			if err := os.WriteFile(real, nil, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Symlink(real, filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Setenv("PATH", dir)
+		if got := [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}; got != c.want {
+			t.Errorf("%v: %v, want %v", c.files, got, c.want)
+		}
 	}
 }

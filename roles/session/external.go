@@ -65,6 +65,21 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
+// explainSpaces returns err. If the simulators show other observations or take other actions than those of the run that
+// wrote the checkpoint at path, it returns an error that says so instead.
+func (r *rank) explainSpaces(err error, path string) error {
+	if err == nil {
+		return nil
+	}
+	now := r.plan.Common().Config.Env.Train.External.Greeting
+	if then := loop.ConfigAt(r.reg, path); then != nil {
+		if changed := external.Changed(then.Env.Train.External.Greeting, now); changed != "" {
+			return fmt.Errorf("%s: %s", path, changed)
+		}
+	}
+	return err
+}
+
 // giveUp returns the function to call if the simulators of the run fail too often. This function logs the error, and
 // requests a stop with a checkpoint.
 func (r *rank) giveUp() func(error) {
@@ -73,6 +88,23 @@ func (r *rank) giveUp() func(error) {
 		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", n, err)
 		s.Asked.Fail()
 	}
+}
+
+// Measurable returns cfg with the greetings of its external simulators, which a plan measures. It returns an error for
+// simulators that connect by themselves, because a plan needs several of them, and ends them again.
+func Measurable(hub *external.Hub, cfg *config.Config) (*config.Config, error) {
+	met := *cfg
+	for _, u := range config.ExternalUses(&met, nil) {
+		if listen := u.Env.External.Listen; listen != "" {
+			return nil, fmt.Errorf("%s.listen: %s: simulators that connect by themselves are not measured: expected "+
+				"external.command, a place for each component, or rlinf plan --profile FILE", u.Key, listen)
+		}
+		var err error
+		if u.Env.External.Greeting, err = hub.Ask(*u.Env); err != nil {
+			return nil, fmt.Errorf("%s: %w", u.Key, err)
+		}
+	}
+	return &met, nil
 }
 
 // greet asks the simulators of each use for their greeting, and stores it in greetings.

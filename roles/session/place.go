@@ -30,7 +30,11 @@ func (r *rank) place(ctx context.Context) error {
 	if err := r.cfg.CheckNames(r.reg); err != nil {
 		return err
 	}
-	subject, err := advice.New(r.cfg, r.reg, r.Tasks, r.w.Nodes(), false)
+	cfg, err := Measurable(r.hub, r.cfg)
+	if err != nil {
+		return err
+	}
+	subject, err := advice.New(cfg, r.reg, r.Tasks, r.w.Nodes(), false)
 	if err != nil {
 		return err
 	}

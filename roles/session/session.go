@@ -37,7 +37,7 @@ type Options struct {
 	Own        Own               // a user's program, which replaces the task's program
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
-	KeepBest   bool              // also keep the best checkpoint
+	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
 	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 

@@ -75,6 +75,7 @@ type Results struct {
 	Task      string // the environments, or the files with questions or texts
 	Unit      string // episodes, questions or texts
 	Count     int    // number of these units
+	States    int    // number of different initial states; 0 if each episode has its own
 	Film      string // file of the film; "" if there is none
 	Names     []string
 	Values    []float64
@@ -87,7 +88,11 @@ func (e *Evaluation) Write(r *Results) error {
 	if e.JSON {
 		return r.writeJSON(e.Out)
 	}
-	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, r.Unit, r.Task)
+	unit := r.Unit
+	if r.States > 0 {
+		unit += fmt.Sprintf(" from %d initial states", r.States)
+	}
+	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, unit, r.Task)
 	width := r.Width
 	for _, name := range r.Names {
 		width = max(width, len(name))
@@ -109,6 +114,9 @@ func (r *Results) writeJSON(out io.Writer) error {
 	all := map[string]any{"checkpoint": r.From, "task": r.Task, r.Unit: r.Count}
 	if r.Film != "" {
 		all["film"] = r.Film
+	}
+	if r.States > 0 {
+		all["initial_states"] = r.States
 	}
 	for i, name := range r.Names {
 		all[name] = r.Values[i]

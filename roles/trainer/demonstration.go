@@ -81,7 +81,7 @@ func (d *Demonstration) idle(action tensor.Tensor, i int) bool {
 // proportional to the task's weight.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
-	cfg.AutoReset = true
+	cfg.AutoReset, cfg.GroupSize = true, 1 // in a group the expert would repeat itself
 	s, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
 	if err != nil {
 		return config.UsageError{Err: err}

@@ -125,8 +125,9 @@ func adaptersInFiles(m *lm.Model) []lm.Tensor {
 	return all
 }
 
-// SaveAdapter writes an adapter folder for PEFT, with weights in float32. base is the name of the base model.
-func SaveAdapter(m *lm.Model, dir, base string) (err error) {
+// SaveAdapter writes an adapter folder for PEFT, with weights in float32, and generation_config.json with the tokens.
+// base is the name of the base model.
+func SaveAdapter(m *lm.Model, dir, base string, tokens Tokens) (err error) {
 	defer prefix(&err, "save adapter")
 	o := m.LoRA()
 	if o == nil {
@@ -153,6 +154,9 @@ func SaveAdapter(m *lm.Model, dir, base string) (err error) {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, adapterConfig), append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	if err := tokens.save(dir); err != nil {
 		return err
 	}
 	var d tensor.Dict

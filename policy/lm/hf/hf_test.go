@@ -181,7 +181,7 @@ func TestAbsentKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := hf.ReadConfig(dir)
-		tokens, err2 := hf.ReadTokens(dir)
+		tokens, err2 := hf.ReadTokens(dir, "")
 		x := c.Experts
 		got := fmt.Sprintf("%d %d %d %d %d %d %d %g %g %d %d / %d %d %d %d / %d %v", c.Vocab, c.Hidden, c.Layers,
 			c.Heads, c.KVHeads, c.HeadDim,
@@ -211,7 +211,7 @@ func TestGoldenConfigs(t *testing.T) {
 	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) || !a.Tied || a.Vocab != 512 {
 		t.Errorf("%+v, %v\n%+v, %v", a, errA, b, errB)
 	}
-	tokens, err := hf.ReadTokens("testdata/qwen2")
+	tokens, err := hf.ReadTokens("testdata/qwen2", "")
 	if err != nil || tokens.BOS != 1 || !slices.Equal(tokens.EOS, []int{2}) {
 		t.Errorf("%+v, %v", tokens, err)
 	}
@@ -491,7 +491,7 @@ func TestAdapter(t *testing.T) {
 			}
 		}
 		dir, merged := t.TempDir(), t.TempDir()
-		if err := hf.SaveAdapter(m, dir, "base"); err != nil {
+		if err := hf.SaveAdapter(m, dir, "base", hf.Tokens{BOS: -1, EOS: []int{3, 5}, Pad: -1}); err != nil {
 			t.Fatal(err)
 		}
 		lora, err := hf.ReadAdapter(dir)

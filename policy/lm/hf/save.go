@@ -18,10 +18,11 @@ import (
 type SaveOptions struct {
 	DType      tensor.DType // F32, BF16 or F16; weights are rounded to this type. 0 means F32.
 	ShardBytes int          // maximum bytes of tensors in a file, unless one tensor is larger; 0 means a single file
-	Tokens     Tokens       // for config.json
+	Tokens     Tokens       // for config.json and generation_config.json
 }
 
-// Save writes a checkpoint folder for transformers: config.json and the weights. Adapters are merged into the weights.
+// Save writes a checkpoint folder for transformers: config.json, generation_config.json with the ids of special tokens,
+// and the weights. Adapters are merged into the weights.
 // If the folder exists, Save replaces files of the same names. It removes model.safetensors or the index of an earlier
 // save, so that every reader finds the new weights.
 func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
@@ -40,6 +41,9 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 		return err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "config.json"), append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	if err := o.Tokens.save(dir); err != nil {
 		return err
 	}
 	shards, total := split(m, o)

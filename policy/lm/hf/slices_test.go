@@ -118,7 +118,7 @@ func TestLoadParts(t *testing.T) {
 		if err := hf.Save(whole, dir, hf.SaveOptions{ShardBytes: 9000}); err != nil {
 			t.Fatal(err)
 		}
-		if err := hf.SaveAdapter(tuned, adapters, dir); err != nil {
+		if err := hf.SaveAdapter(tuned, adapters, dir, hf.Tokens{}); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range []int{1, 2, 4} {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,14 +20,21 @@ type Tokens struct {
 	Pad int   // the token that pads sequences; -1 if there is none
 }
 
-// ReadTokens reads the ids from config.json. If generation_config.json exists, its ids take precedence. An id that is
-// missing in config.json gets the family's default.
-func ReadTokens(dir string) (Tokens, error) {
+// generationConfig is the file with the settings of generation. It need not exist.
+const generationConfig = "generation_config.json"
+
+// ReadTokens reads the ids from config.json of a model's folder. If generation_config.json exists, its ids take
+// precedence. The same file in the folder of the model's adapters comes first; adapters is "" if there are none. An id
+// that is missing in config.json gets the family's default.
+func ReadTokens(dir, adapters string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
-	for _, name := range []string{"config.json", "generation_config.json"} {
-		path := filepath.Join(dir, name)
+	paths := []string{filepath.Join(dir, "config.json"), filepath.Join(dir, generationConfig)}
+	if adapters != "" {
+		paths = append(paths, filepath.Join(adapters, generationConfig))
+	}
+	for i, path := range paths {
 		text, err := durable.ReadFile(path)
-		if name != "config.json" && errors.Is(err, fs.ErrNotExist) {
+		if i > 0 && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
@@ -35,7 +44,7 @@ func ReadTokens(dir string) (Tokens, error) {
 		if err := json.Unmarshal(text, &r.keys); err != nil {
 			return t, fmt.Errorf("special tokens: %s: %w", path, err)
 		}
-		if name == "config.json" {
+		if i == 0 {
 			r.addDefaults()
 		}
 		t.BOS, t.Pad = get(r, "bos_token_id", t.BOS), get(r, "pad_token_id", t.Pad)
@@ -51,6 +60,18 @@ func ReadTokens(dir string) (Tokens, error) {
 		}
 	}
 	return t, nil
+}
+
+// save writes the ids to generation_config.json in a folder.
+func (t Tokens) save(dir string) error {
+	keys := map[string]any{}
+	t.addTo(keys)
+	maps.DeleteFunc(keys, func(_ string, id any) bool { return id == nil })
+	text, err := json.MarshalIndent(keys, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, generationConfig), append(text, '\n'), 0o666)
 }
 
 // addTo adds the ids to keys, the content of a config.json. Missing tokens become null, because a

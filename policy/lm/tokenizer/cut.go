@@ -33,9 +33,8 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// cut applies step i and all later steps to a piece, and appends the ids of the results to dst. If first is true, the
-// text begins with this piece.
-func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
+// cut applies step i and all later steps to a piece at a position, and appends the ids of the results to dst.
+func (e *Encoder) cut(dst []int32, i int, piece string, at position) []int32 {
 	if piece == "" {
 		return dst
 	}
@@ -45,18 +44,19 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
 	switch step.kind {
 	case prefixBlank:
-		if piece[0] != ' ' {
+		if piece[0] != ' ' && at != continuing {
 			piece = " " + piece
 		}
-		return e.cut(dst, i+1, piece, first)
+		return e.cut(dst, i+1, piece, at)
 	case blanksTo:
 		piece = strings.ReplaceAll(piece, " ", step.text)
-		if !strings.HasPrefix(piece, step.text) && (step.prepend == "always" || step.prepend == "first" && first) {
+		if !strings.HasPrefix(piece, step.text) &&
+			(step.prepend == "always" && at != continuing || step.prepend == "first" && at == atStart) {
 			piece = step.text + piece
 		}
-		return e.cut(dst, i+1, piece, first)
+		return e.cut(dst, i+1, piece, at)
 	case atText:
-		return e.cutAtText(dst, i, piece, first)
+		return e.cutAtText(dst, i, piece, at)
 	}
 	last := i+1 == len(e.t.cuts)
 	for piece != "" {
@@ -69,38 +69,38 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 		if last {
 			dst = e.piece(dst, piece[:n])
 		} else {
-			dst = e.cut(dst, i+1, piece[:n], first)
+			dst = e.cut(dst, i+1, piece[:n], at)
 		}
-		piece, first = piece[n:], false
+		piece, at = piece[n:], inside
 	}
 	return dst
 }
 
 // cutAtText splits a piece at the separator of step i.
-func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
+func (e *Encoder) cutAtText(dst []int32, i int, piece string, at position) []int32 {
 	step := &e.t.cuts[i]
 	from, match := 0, false // start of the next piece; whether the previous part is the separator
-	for at := 0; at < len(piece); {
-		was, end := match, at
-		if match = strings.HasPrefix(piece[at:], step.text); match {
+	for k := 0; k < len(piece); {
+		was, end := match, k
+		if match = strings.HasPrefix(piece[k:], step.text); match {
 			end += len(step.text)
-		} else if n := strings.Index(piece[at:], step.text); n >= 0 {
+		} else if n := strings.Index(piece[k:], step.text); n >= 0 {
 			end += n
 		} else {
 			end = len(piece)
 		}
-		if at > 0 && step.behavior.cuts(was, match) {
+		if k > 0 && step.behavior.cuts(was, match) {
 			if !was || step.behavior != removed {
-				dst = e.cut(dst, i+1, piece[from:at], first && from == 0)
+				dst = e.cut(dst, i+1, piece[from:k], at)
 			}
-			from = at
+			from, at = k, inside
 		}
-		at = end
+		k = end
 	}
 	if match && step.behavior == removed {
 		return dst
 	}
-	return e.cut(dst, i+1, piece[from:], first && from == 0)
+	return e.cut(dst, i+1, piece[from:], at)
 }
 
 // cuts reports whether to split between two adjacent parts. left and right are true if the part on that side is a

@@ -26,35 +26,54 @@ func (t *Tokenizer) Encode(text string) []int32 {
 // EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around a sequence. Often
 // this is only one token, at the beginning.
 func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
-	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
+	return append(e.EncodePrompt(dst, text), e.t.suffix...)
+}
+
+// EncodePrompt is EncodeSequence for a text that an answer will follow: without the ids after a sequence.
+func (e *Encoder) EncodePrompt(dst []int32, text string) []int32 {
+	return e.Encode(append(dst, e.t.prefix...), text)
 }
 
 // Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
-func (e *Encoder) Encode(dst []int32, text string) []int32 {
-	return encodeParts(dst, &e.t.raw, text, func(dst []int32, part string, first bool) []int32 {
-		part = normalize(e.t.normalizer, part)
-		return encodeParts(dst, &e.t.normalized, part, func(dst []int32, part string, begins bool) []int32 {
-			return e.cut(dst, 0, part, first && begins)
+func (e *Encoder) Encode(dst []int32, text string) []int32 { return e.encode(dst, text, atStart) }
+
+// Continue is Encode for a text that follows another text. It adds no blank before the text.
+func (e *Encoder) Continue(dst []int32, text string) []int32 { return e.encode(dst, text, continuing) }
+
+func (e *Encoder) encode(dst []int32, text string, at position) []int32 {
+	return encodeParts(dst, &e.t.raw, text, at, func(dst []int32, part string, at position) []int32 {
+		part = normalize(e.t.normalizer, part, at)
+		return encodeParts(dst, &e.t.normalized, part, at, func(dst []int32, part string, at position) []int32 {
+			return e.cut(dst, 0, part, at)
 		})
 	})
 }
 
+// A position tells what is before a part of a text. It decides whether a tokenizer puts a blank before the part.
+type position uint8
+
+const (
+	inside     position = iota // a part of the same text
+	atStart                    // nothing
+	continuing                 // a text that was encoded separately
+)
+
 // encodeParts appends the ids of the added tokens that m finds in text. It calls encode for each part between added
-// tokens. first is true if text begins with the part.
-func encodeParts(dst []int32, m *matcher, text string,
-	encode func(dst []int32, part string, first bool) []int32) []int32 {
+// tokens. at is the position of the text, and of a part at its beginning.
+func encodeParts(dst []int32, m *matcher, text string, at position,
+	encode func(dst []int32, part string, at position) []int32) []int32 {
 	if m.empty() {
-		return encode(dst, text, true)
+		return encode(dst, text, at)
 	}
 	offset := 0
 	for {
 		token, start, end := m.find(text, offset)
 		if token == nil {
-			return encode(dst, text[offset:], offset == 0)
+			return encode(dst, text[offset:], at)
 		}
-		dst = append(encode(dst, text[offset:start], offset == 0), token.ID)
-		offset = end
+		dst = append(encode(dst, text[offset:start], at), token.ID)
+		offset, at = end, inside
 	}
 }
 

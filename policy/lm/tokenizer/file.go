@@ -246,7 +246,7 @@ func (t *Tokenizer) index() {
 	slices.SortFunc(t.added, func(a, b AddedToken) int { return int(a.ID) - int(b.ID) })
 	for i := range t.added {
 		if a := &t.added[i]; a.Normalized {
-			t.normalized.add(normalize(t.normalizer, a.Content), a)
+			t.normalized.add(normalize(t.normalizer, a.Content, inside), a)
 		} else {
 			t.raw.add(a.Content, a)
 		}

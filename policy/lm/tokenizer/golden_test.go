@@ -235,6 +235,13 @@ func TestConfig(t *testing.T) {
 		if len(got) < 2 || got[len(got)-1] != c.want[len(c.want)-1] || got[0] == 1 != (c.want[0] == 1) {
 			t.Errorf("%s: got %v", c.config, got)
 		}
+		prompt := got
+		if last := got[len(got)-1]; last == k.EOS() {
+			prompt = got[:len(got)-1]
+		}
+		if got := k.NewEncoder().EncodePrompt(nil, "\x06"); !slices.Equal(got, prompt) {
+			t.Errorf("%s: the prompt is %v, expected %v", c.config, got, prompt)
+		}
 	}
 	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
 		`{"content": "</s>"}, "pad_token": null}`),

@@ -15,13 +15,13 @@ type normalizer struct {
 	old, new string     // old is replaced by new everywhere
 }
 
-func normalize(steps []normalizer, text string) string {
+func normalize(steps []normalizer, text string, at position) string {
 	for _, s := range steps {
 		switch {
 		case s.form != nil:
 			text = normalForm(*s.form, text)
 		case s.prepend != "":
-			if text != "" {
+			if text != "" && at != continuing {
 				text = s.prepend + text
 			}
 		default:

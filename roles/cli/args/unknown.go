@@ -72,13 +72,22 @@ func checkOverride(c *cli.Context, word string) error {
 }
 
 // nearFile guesses which configuration file the user meant by a path that does not exist. It tries the ending .yaml,
-// and the folder configs. It returns "" if it finds no file.
+// the folder configs, and files beside it with a similar name. It returns "" if it finds no file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
 		if info, err := os.Stat(near); err == nil && info.Mode().IsRegular() {
 			return near
 		}
+	}
+	folder := filepath.Dir(path)
+	files, _ := filepath.Glob(filepath.Join(folder, "*.yaml")) // the pattern is valid, or there is no such folder
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Base(f)
+	}
+	if near := keys.Nearest(filepath.Base(path), names); near != "" {
+		return filepath.Join(folder, near)
 	}
 	return ""
 }

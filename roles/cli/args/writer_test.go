@@ -39,7 +39,7 @@ func TestProgressOfACommand(t *testing.T) {
 		time.Sleep(30 * time.Second)
 		stop()
 		stop()
-		if want := "loading the model 30s\nwriting the model 29s\n"; errs.String() != want {
+		if want := "loading the model 5s\nwriting the model 5s\n"; errs.String() != want {
 			t.Errorf("got %q, expected %q", errs.String(), want)
 		}
 	})

@@ -50,11 +50,13 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return config.Usagef("export: %w", err)
 	}
 	progress.Phase("writing the model")
+	what, count := l.Model.Family, l.Count
 	if c.Bool("adapter") {
+		what, count = "adapters for "+what, m.Params.Len()
 		if l.LoRA == nil {
 			return config.Usagef("export: --adapter: the model has no adapters (is_lora false)")
 		}
-		err = hf.SaveAdapter(m, out, cmp.Or(l.BaseWeights.Path, l.Base))
+		err = hf.SaveAdapter(m, out, cmp.Or(l.BaseWeights.Path, l.Base), l.Tokens)
 	} else {
 		err = hf.Save(m, out, hf.SaveOptions{DType: dtype, ShardBytes: c.Int("shard-mb") << 20, Tokens: l.Tokens})
 	}
@@ -65,7 +67,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return err
 	}
 	stop()
-	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, l.Model.Family, l.Count)
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %s with %d weights\n", out, what, count)
 	return err
 }
 
@@ -98,8 +100,8 @@ func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language,
 	if err := l.UseBase(cfg.Runner.CkptPath); err != nil {
 		return nil, l, nil, err
 	}
-	if l.Base == "" && k.EOS() >= 0 {
-		l.Tokens.EOS = []int{int(k.EOS())}
+	if _, _, err = l.UseTokenizer(cfg, k); err != nil {
+		return nil, l, nil, err
 	}
 	if m, err = l.Load(tensor.Heap); err != nil {
 		return nil, l, nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 	"slices"
@@ -19,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/urfave/cli/v2"
 )
 
@@ -51,18 +53,23 @@ func generateFlags() []cli.Flag {
 
 // generate continues prompts.
 func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
-	sampling, err := samplingOf(c)
-	if err != nil {
-		return err
-	}
 	if c.IsSet("ids") {
 		ids, err := parseIDs(c, m.whole.Config.Vocab)
 		if err != nil {
 			return err
 		}
+		k, err := loadTokenizer(c)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			fmt.Fprintf(c.App.ErrWriter, "warning: %v: its end token ends no answer\n", err)
+		}
+		sampling, err := samplingOf(c, k, nil)
+		if err != nil {
+			return err
+		}
 		return continueIDs(ctx, c, m, ids, sampling)
 	}
-	w := &writer{c: c, model: m, sampling: sampling}
+	w := &writer{c: c, model: m}
+	var err error
 	if w.tokens, err = loadTokenizer(c); err != nil {
 		return err
 	}
@@ -71,6 +78,9 @@ func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
 			return config.UsageError{Err: err}
 		}
 	}
+	if w.sampling, err = samplingOf(c, w.tokens, w.chat); err != nil {
+		return err
+	}
 	w.encoder = w.tokens.NewEncoder()
 	if file := c.String("prompts"); file != "" {
 		return w.answerFile(ctx, file)
@@ -78,7 +88,8 @@ func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
 	return w.answerPerson(ctx)
 }
 
-func samplingOf(c *cli.Context) (engine.Sampling, error) {
+// samplingOf returns the settings of answers. The tokenizer k is nil if there is none, and chat is nil without --chat.
+func samplingOf(c *cli.Context, k *tokenizer.Tokenizer, chat *tokenizer.ChatTemplate) (engine.Sampling, error) {
 	s := engine.Sampling{
 		MaxTokens: c.Int("max-new-tokens"), Temperature: c.Float64("temperature"), TopK: c.Int("top-k"),
 		TopP: c.Float64("top-p"), RepetitionPenalty: c.Float64("repetition-penalty"), Seed: c.Uint64("seed"),
@@ -86,12 +97,16 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	if c.Bool("ignore-eos") {
 		return s, nil
 	}
-	tokens, err := hf.ReadTokens(c.String("model"))
+	tokens, err := hf.ReadTokens(c.String("model"), c.String("adapter"))
 	if err != nil {
 		return s, config.UsageError{Err: err}
 	}
-	for _, id := range tokens.EOS {
+	ends, warnings := plan.Ends(tokens.EOS, k, chat)
+	for _, id := range ends {
 		s.Stop = append(s.Stop, int32(id))
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", w)
 	}
 	return s, nil
 }
@@ -205,7 +220,7 @@ func (w *writer) request(prompt string) (engine.Request, error) {
 	r := engine.Request{Sampling: w.sampling, Key: w.prompts}
 	w.prompts++
 	if w.chat == nil {
-		r.Prompt = w.encoder.EncodeSequence(nil, prompt)
+		r.Prompt = w.encoder.EncodePrompt(nil, prompt)
 		return r, nil
 	}
 	messages := tokenizer.Messages(tokenizer.Message{Role: "user", Content: prompt})
@@ -304,7 +319,11 @@ func (w *writer) stream(ctx context.Context, prompt string) error {
 		return err
 	}
 	out := w.tokens.NewStream(true)
-	show := engine.Watch{Token: func(_ int, id int32) { fmt.Fprint(w.c.App.Writer, out.Next(id)) }}
+	show := engine.Watch{Token: func(_ int, id int32) {
+		if !slices.Contains(w.sampling.Stop, id) {
+			fmt.Fprint(w.c.App.Writer, out.Next(id))
+		}
+	}}
 	a, err := w.model.answer(ctx, w.c, w.tokens.Size(), []engine.Request{r}, show)
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 )
 
 const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
-eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
+eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit
+rlinf completion fish | source      # in ~/.config/fish/config.fish`
 
 // The completion scripts of shells. They call the program for candidates, because it knows its commands, flags and
 // keys.
@@ -49,23 +50,33 @@ complete -o default -F _rlinf rlinf
 }
 compdef _rlinf rlinf
 `
+	fishScript = `function _rlinf
+    set -l words (commandline -opc)
+    set -l all ($words[1] completion words -- $words[2..-1] (commandline -ct | string collect --allow-empty) 2>/dev/null)
+    if test (count $all) -eq 0
+        __fish_complete_path (commandline -ct)
+    else
+        printf '%s\n' $all
+    end
+end
+complete -c rlinf -f -a '(_rlinf)'
+`
 )
 
 // runCompletion prints the script of a shell. When this script calls rlinf completion with the words of a command line,
 // runCompletion prints the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
+	scripts := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}
 	switch {
-	case len(words) == 1 && words[0] == "bash":
-		fmt.Fprint(c.App.Writer, bashScript)
-	case len(words) == 1 && words[0] == "zsh":
-		fmt.Fprint(c.App.Writer, zshScript)
+	case len(words) == 1 && scripts[words[0]] != "":
+		fmt.Fprint(c.App.Writer, scripts[words[0]])
 	case len(words) > 1 && words[0] == "words":
 		for _, candidate := range complete(c.App, reg, words[1:]) {
 			fmt.Fprintln(c.App.Writer, candidate)
 		}
 	default:
-		return settings.Usagef("completion: expected bash or zsh")
+		return settings.Usagef("completion: expected bash, fish or zsh")
 	}
 	return nil
 }
@@ -115,7 +126,7 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
 	explains := strings.HasPrefix(path, "help") || path == "config"
 	if path == "completion" {
-		return []string{"bash", "zsh"}
+		return []string{"bash", "fish", "zsh"}
 	}
 	if !explains && !args.TakesValue(flags, "config") {
 		return nil

@@ -25,7 +25,7 @@ func Commands(reg settings.Registries) []*cli.Command {
 			Flags: []cli.Flag{&cli.StringFlag{Name: "format", Value: "text",
 				Usage: "format (`FORM`) of the list: text, markdown, or schema for a JSON Schema"}},
 			Action: args.Alone(func(c *cli.Context) error { return runConfig(c, reg) })},
-		{Name: "completion", Usage: "print a script that completes commands, flags and keys: bash or zsh",
+		{Name: "completion", Usage: "print a script that completes commands, flags and keys: bash, fish or zsh",
 			UsageText: completionUsage, ArgsUsage: "bash|zsh",
 			Action: args.Alone(func(c *cli.Context) error { return runCompletion(c, reg) })},
 		{Name: "man", Usage: "print the manual page: rlinf man | man -l -",

@@ -38,7 +38,7 @@ func (r *sweepRun) finished() bool {
 		}
 		cfg = r.open.Resolve(&p.Layout)
 	}
-	return runfolder.Finished(cfg.Folder(), cfg.Resolved())
+	return runfolder.Finished(cfg.Folder(), cfg.RecordedAs)
 }
 
 // An axis is one key of a grid, with its values.
@@ -201,7 +201,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
-		overrides = append(overrides, "runner.keep_checkpoints=1") // the newest; KeepBest also keeps the best
+		overrides = append(overrides, "runner.keep_checkpoints=1") // the newest; a sweep also keeps the best
 	}
 	runs := make([]*sweepRun, seeds)
 	for i := range runs {

@@ -34,3 +34,10 @@ func TestSplitGrid(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestCause: a failed run is reported without its warnings.
+func TestCause(t *testing.T) {
+	if got := cause("warning: a\nrank 0: wrong\n  key: value\nwarning: b\n"); got != "rank 0: wrong\n  key: value" {
+		t.Errorf("%q", got)
+	}
+}

@@ -151,11 +151,12 @@ func (s *sweep) acknowledge(atOnce bool) {
 
 // showBoard updates the progress of the sweep regularly, until stop is called.
 func (s *sweep) showBoard() (stop func()) {
-	every := 30 * time.Second
-	if s.board.live {
-		every = time.Second
-	}
-	ended := metrics.Every(every, s.board.tick)
+	ticks := 0
+	ended := metrics.Every(time.Second, func() {
+		if ticks++; s.board.live || ticks == 5 || ticks%30 == 0 { // in a log soon, and then from time to time
+			s.board.tick()
+		}
+	})
 	return func() {
 		ended()
 		s.board.close()
@@ -176,9 +177,9 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
 	o := session.Options{Registries: s.reg, Tasks: s.tasks, Own: s.own, Asked: s.asked.ForRun(),
-		Out: io.Discard, Log: &said, KeepBest: true}
+		Out: io.Discard, Log: &said, Sweep: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
-		o.Resume = "auto"
+		o.Resume = config.ResumeAuto
 	}
 	one := session.New(o)
 	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)
@@ -198,16 +199,31 @@ func (s *sweep) note(o outcome) {
 	case loop.ExitOK:
 		value := s.value(run)
 		done := s.board.finished(run, value, time.Duration(o.Seconds*float64(time.Second)))
-		s.board.print("%d/%d · %s · %s %.4g · %.0fs\n", done, len(s.runs), run.name(), s.metric, value, o.Seconds)
+		score := fmt.Sprintf("%s %.4g", s.metric, value)
+		if math.IsNaN(value) {
+			score = "no " + s.metric
+		}
+		s.board.print("%d/%d · %s · %s · %.0fs\n", done, len(s.runs), run.name(), score, o.Seconds)
 	case loop.ExitRequeue, loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		s.requeue = true
 		s.board.ended(run)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
 	default:
-		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), strings.TrimSpace(o.Said)))
+		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), cause(o.Said)))
 		s.board.ended(run)
 		s.board.print("%s · failed · %.0fs\n", run.name(), o.Seconds)
 	}
+}
+
+// cause returns the log of a failed run without its warnings.
+func cause(said string) string {
+	var errs []string
+	for line := range strings.Lines(said) {
+		if !strings.HasPrefix(line, "warning: ") {
+			errs = append(errs, line)
+		}
+	}
+	return strings.TrimSpace(strings.Join(errs, ""))
 }
 
 // finish writes the table of finished runs to standard output and to table.md, draws curves.svg, reports failed

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -43,6 +45,9 @@ type Plan struct {
 // EnvSpec returns the spec of a training environment.
 func (p *Plan) EnvSpec() env.Spec { return p.Spec }
 
+// Spaces returns the observations and the actions of a training environment.
+func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
+
 // NumParams returns the number of parameters of the policy.
 func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 
@@ -59,10 +64,51 @@ func (p *Plan) Notes() (notes []string) {
 		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
 			" draws no pictures")
 	}
+	if repeated := p.repeatedStates(); repeated != "" {
+		key := "group_size"
+		if p.Config.Env.Eval.GroupSize <= 1 {
+			key = "use_fixed_reset_state_ids"
+		}
+		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
+	}
 	if p.alone && p.Config.Cluster.AutoScheduler {
 		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
 	}
+	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
+		notes = append(notes, p.NotSaved())
+	}
 	return notes
+}
+
+// EnvsPerSimulator returns the number of training environments that cannot be divided among workers: those that one
+// external simulator plays, or 1.
+func (p *Plan) EnvsPerSimulator() int {
+	if e := &p.Config.Env.Train; e.ID() == env.ExternalID {
+		if n, err := external.EnvsPerChild(e.External); err == nil {
+			return max(n, 1)
+		}
+	}
+	return 1
+}
+
+// forgetful reports whether training has external simulators that never save their state.
+func (p *Plan) forgetful() bool {
+	e := &p.Config.Env.Train
+	return p.Config.Trains() && e.ID() == env.ExternalID && !external.Saves(e.External)
+}
+
+// NotSaved returns the warning for training environments whose state is not in a checkpoint.
+func (p *Plan) NotSaved() string {
+	return p.Spec.Name + " cannot save its state: a resumed run will begin new episodes, and not be bit-identical"
+}
+
+// WarnsOfState reports whether an env worker should warn if a checkpoint lacks the state of its environments. One
+// worker warns for all, unless Notes has warned. But each worker warns of an external simulator that has crashed.
+func (p *Plan) WarnsOfState(worker int) bool {
+	if p.forgetful() {
+		return worker == 0 && p.Config.Runner.SaveInterval <= 0
+	}
+	return worker == 0 || p.Config.Env.Train.ID() == env.ExternalID
 }
 
 // EvaluatesApart reports whether evaluations use newer weights than rollouts do.

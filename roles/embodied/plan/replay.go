@@ -18,7 +18,10 @@ func (d *Draft) readDemos() {
 		return
 	}
 	var err error
-	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err != nil {
+	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err == nil {
+		err = algo.FitDemos(d.demos, d)
+	}
+	if err != nil {
 		d.found.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v%s",
 			d.Spec.Name, err, demosBy(path, err)))
 	}

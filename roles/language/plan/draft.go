@@ -142,12 +142,16 @@ func (d *Draft) readModel() bool {
 		d.found.Problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}
 	d.Tokenizer = k
-	for _, id := range append(slices.Clone(d.Tokens.EOS), int(k.EOS())) {
-		if id >= 0 && !slices.Contains(d.Sampling.Stop, int32(id)) {
-			d.Sampling.Stop = append(d.Sampling.Stop, int32(id))
-		}
+	var warnings []string
+	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
+		d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
 	}
-	return true
+	d.notes = append(d.notes, warnings...)
+	d.Sampling.Stop = nil
+	for _, id := range d.Tokens.EOS {
+		d.Sampling.Stop = append(d.Sampling.Stop, int32(id))
+	}
+	return err == nil
 }
 
 // readTexts reads the training samples, and the validation samples if the job evaluates.
@@ -172,17 +176,10 @@ func (d *Draft) readTexts() {
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
-		EOS: k.EOS(), Vocab: d.Model.Vocab, Length: c.Runner.SeqLength, Drop: c.Data.FilterPromptByLength,
-		Sources: c.Reasons()}
+		Chat: d.chat, EOS: k.EOS(), Vocab: d.Model.Vocab, Length: c.Runner.SeqLength,
+		Drop: c.Data.FilterPromptByLength, Prompts: c.Reasons()}
 	if len(d.Tokens.EOS) > 0 && f.EOS < 0 {
 		f.EOS = int32(d.Tokens.EOS[0])
-	}
-	if c.Data.ApplyChatTemplate {
-		var err error
-		if f.Chat, err = k.ChatTemplate(""); err != nil {
-			d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
-			return nil
-		}
 	}
 	set, err := text.Read(paths, f)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 type Language struct {
 	Model       lm.Config
 	LoRA        *lm.LoRA    // nil if all weights are trained
-	Tokens      hf.Tokens   // tokens with a special meaning
+	Tokens      hf.Tokens   // tokens with a special meaning; UseTokenizer completes them
 	Base        string      // folder of the initial weights; "" if they are random
 	From        string      // folder of the initial adapters; "" if they are random
 	BaseWeights BaseWeights // used instead of the weights in Base
@@ -36,7 +36,7 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 		if family := cfg.Actor.Model.ModelType; string(l.Model.Family) != family {
 			return l, fmt.Errorf("%s has a model of the family %s", l.Base, l.Model.Family)
 		}
-		if l.Tokens, err = hf.ReadTokens(l.Base); err != nil {
+		if l.Tokens, err = hf.ReadTokens(l.Base, l.From); err != nil {
 			return l, err
 		}
 	} else if l.Model, err = newModel(cfg, keys, tokens); err != nil {

@@ -36,8 +36,9 @@ type Plan struct {
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // the maximum size of an actor's micro-batch
 	Tokenizer                   *tokenizer.Tokenizer
-	notes                       []string // warnings for the user
-	batch                       int      // number of texts (in reasoning: prompts) in a batch, over all actors
+	chat                        *tokenizer.ChatTemplate // nil without data.apply_chat_template
+	notes                       []string                // warnings for the user
+	batch                       int                     // texts of a batch (in reasoning: prompts), over all actors
 
 	// In the reasoning task:
 	Sampling engine.Sampling // the settings of sampled answers
@@ -209,17 +210,25 @@ func (p *Plan) Describe() []string {
 		fmt.Sprintf("model: %d parameters, %d of them trained", p.Count, p.Trained),
 		p.sizes(),
 		fmt.Sprintf("step: %d %s (%d on each %s), in %s", p.batch, texts, p.batch/p.Actors, actor, micro),
-		fmt.Sprintf("epoch: %d texts = %d steps; the longest has %d tokens", len(p.Train.Samples), p.StepsPerEpoch,
+		fmt.Sprintf("epoch: %d %s = %d steps; the longest has %d tokens", len(p.Train.Samples), texts, p.StepsPerEpoch,
 			p.Train.Longest()),
+	}
+	if a := &p.Config.Actor; p.HasCritic() {
+		lines = append(lines, fmt.Sprintf("learning rates: %g, critic %g", a.Optim.LR, a.CriticOptim.CriticLR()))
 	}
 	lines = append(lines, p.meshLines()...)
 	lines = append(lines, p.Pipeline.lines(p.group)...)
+	lines = append(lines, p.endLine())
 	if p.Train.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", p.Train.Dropped, texts))
 	}
 	lines = append(lines, p.notes...)
 	if p.Valid != nil {
-		lines = append(lines, fmt.Sprintf("evaluation: %d texts", len(p.Valid.Samples)))
+		line := fmt.Sprintf("evaluation: %d %s", len(p.Valid.Samples), texts)
+		if n := p.Valid.Dropped; n > 0 {
+			line += fmt.Sprintf("; left out: %d that are too long", n)
+		}
+		lines = append(lines, line)
 	}
 	return lines
 }

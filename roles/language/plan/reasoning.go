@@ -75,12 +75,13 @@ func (d *Draft) keepPrompts(set *text.Dataset) {
 	}
 	c, longest := d.Config, 0
 	set.Samples = slices.DeleteFunc(set.Samples, func(s text.Sample) bool {
-		n := slices.Index(s.Learn, true)
-		if n <= c.Data.MaxPromptLength {
+		if len(s.IDs) <= c.Data.MaxPromptLength {
 			return false
 		}
-		longest = max(longest, n)
-		set.Dropped++
+		longest = max(longest, len(s.IDs))
+		if c.Data.FilterPromptByLength {
+			set.Dropped++
+		}
 		return c.Data.FilterPromptByLength
 	})
 	if longest > 0 && (!c.Data.FilterPromptByLength || len(set.Samples) == 0) {
@@ -229,8 +230,7 @@ func (p *Plan) ValidationQuestions(worker, workers int) (mine []Question) {
 }
 
 func question(s text.Sample, number int64) Question {
-	n := slices.Index(s.Learn, true)
-	return Question{Number: number, Prompt: s.IDs[:n], Answer: s.IDs[n:], Text: s.Source.Prompt,
+	return Question{Number: number, Prompt: s.IDs, Answer: s.Source.Tokens, Text: s.Source.Prompt,
 		Solutions: s.Source.Answers}
 }
 

@@ -15,7 +15,7 @@ func TestQuestions(t *testing.T) {
 	set := func(prompt string, solutions ...[]string) *text.Dataset {
 		var d text.Dataset
 		for i, s := range solutions {
-			d.Samples = append(d.Samples, text.Sample{IDs: []int32{1, 2}, Learn: []bool{false, true},
+			d.Samples = append(d.Samples, text.Sample{IDs: []int32{1},
 				Source: &text.Source{Prompt: prompt, Answers: s, File: "t.jsonl", Line: i + 1}})
 		}
 		return &d

@@ -1,4 +1,4 @@
-package report_test
+package browser
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/rlinf/rlinf/internal/report"
+	"github.com/rlinf/rlinf/internal/report/reporttest"
 )
 
 // openAll unfolds all that can be unfolded on a page.
@@ -18,7 +19,7 @@ const openAll = `document.querySelectorAll('details').forEach((d) => { d.open = 
 
 // large is a run of 1000 iterations on 8 ranks, with the spans of 23 iterations and two films.
 func large(t testing.TB) []byte {
-	return pageOf(t, runFolder(t, 1000, 2), emulated(8, 1000, 50, 300))
+	return reporttest.PageOf(t, reporttest.RunFolder(t, 1000, 2), reporttest.Emulated(8, 1000, 50, 300))
 }
 
 // A page shows every section, without a message and without a request.
@@ -58,9 +59,9 @@ func TestPage(t *testing.T) {
 
 // The page of a run that moved shows the moves after the phases.
 func TestMovesInBrowser(t *testing.T) {
-	dir := runFolder(t, 30, 0)
-	write(t, dir, "moves.jsonl", `{"step":20,"reason":"asked for","before":"{env: 0}","after":"{env: 1}"}`+"\n")
-	b := open(t, pageOf(t, dir))
+	dir := reporttest.RunFolder(t, 30, 0)
+	reporttest.WriteFile(t, dir, "moves.jsonl", `{"step":20,"reason":"asked for","before":"{env: 0}","after":"{env: 1}"}`+"\n")
+	b := open(t, reporttest.PageOf(t, dir))
 	b.expect(t, `[...document.querySelectorAll('section')].map((s) => s.id).slice(0, 4).join(' ')`,
 		"summary curves phases moves")
 	b.expect(t, `[...document.querySelectorAll('#moves td')].slice(0, 4).map((c) => c.textContent).join('|')`,
@@ -86,9 +87,9 @@ func TestTimelineFrames(t *testing.T) {
 
 // timelinePage has 200,000 spans on 64 ranks in one iteration.
 func timelinePage(t testing.TB) []byte {
-	a := emulated(64, 4, 50, 1600)
+	a := reporttest.Emulated(64, 4, 50, 1600)
 	a.Windows = a.Windows[2:3]
-	return pageOf(t, runFolder(t, 4, 0), a)
+	return reporttest.PageOf(t, reporttest.RunFolder(t, 4, 0), a)
 }
 
 // frames draws 60 frames, each with another zoom and position. It returns their number, and the mean, the 95 % quantile
@@ -110,7 +111,7 @@ const frames = `(async () => {
 
 // Texts of a run are shown as text, and never run.
 func TestHostileTextsInBrowser(t *testing.T) {
-	b := open(t, pageOf(t, hostileFolder(t), hostileTrace()))
+	b := open(t, reporttest.PageOf(t, reporttest.HostileFolder(t), reporttest.HostileTrace()))
 	b.expect(t, `typeof hacked`, "undefined")
 	b.expect(t, `document.querySelectorAll('#page img, #page b, [onload], [onerror]').length`, "0")
 	b.expect(t, `document.getElementById('title').textContent`, `<b>run" onload=hacked() x="`)
@@ -123,7 +124,7 @@ func TestHostileTextsInBrowser(t *testing.T) {
 
 // A player stops, steps and seeks. Each frame is equal to the frame of the film.
 func TestPlayer(t *testing.T) {
-	b := open(t, pageOf(t, runFolder(t, 2, 2)))
+	b := open(t, reporttest.PageOf(t, reporttest.RunFolder(t, 2, 2)))
 	const red = `(() => {
 		const copy = new OffscreenCanvas(64, 64).getContext('2d', { willReadFrequently: true });
 		copy.drawImage(document.querySelector('.player canvas'), 0, 0);
@@ -157,20 +158,21 @@ func TestPlayer(t *testing.T) {
 
 // Pages of damaged runs are drawn. Each run has one damage of metrics, and some of other files.
 func TestDamagedInBrowser(t *testing.T) {
-	metrics := slices.IndexFunc(damages, func(d damage) bool { return d.name == "no status" })
+	damages := reporttest.Damages()
+	metrics := slices.IndexFunc(damages, func(d reporttest.Damage) bool { return d.Name == "no status" })
 	for i := range metrics {
-		dir, wrong := runFolder(t, 30, 0), damages[i:i+1:i+1]
+		dir, wrong := reporttest.RunFolder(t, 30, 0), damages[i:i+1:i+1]
 		for k := metrics + i; k < len(damages); k += metrics {
 			wrong = append(wrong, damages[k])
 		}
 		for _, c := range wrong {
-			c.do(t, dir)
+			c.Do(t, dir)
 		}
-		b := open(t, pageOf(t, dir))
+		b := open(t, reporttest.PageOf(t, dir))
 		said := b.text(t, `document.getElementById('problems').textContent`)
 		for _, c := range wrong {
-			if !strings.Contains(said, c.says) {
-				t.Errorf("%s: the page says %q, want %q", c.name, said, c.says)
+			if !strings.Contains(said, c.Says) {
+				t.Errorf("%s: the page says %q, want %q", c.Name, said, c.Says)
 			}
 		}
 		b.quiet(t)
@@ -179,7 +181,7 @@ func TestDamagedInBrowser(t *testing.T) {
 
 // A page of several runs has a curve with a band for each group, and the table.
 func TestSeveralRunsInBrowser(t *testing.T) {
-	runs, err := report.GatherRuns([]string{sweep(t)}, anyReturn)
+	runs, err := report.GatherRuns([]string{reporttest.Sweep(t)}, reporttest.AnyReturn)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,10 +199,10 @@ func TestSeveralRunsInBrowser(t *testing.T) {
 
 // BenchmarkWrite writes the page of 1000 iterations on 8 ranks with two films.
 func BenchmarkWrite(b *testing.B) {
-	dir, a := runFolder(b, 1000, 2), emulated(8, 1000, 50, 300)
+	dir, a := reporttest.RunFolder(b, 1000, 2), reporttest.Emulated(8, 1000, 50, 300)
 	b.ReportAllocs()
 	for b.Loop() {
-		b.ReportMetric(float64(len(pageOf(b, dir, a))), "bytes")
+		b.ReportMetric(float64(len(reporttest.PageOf(b, dir, a))), "bytes")
 	}
 }
 

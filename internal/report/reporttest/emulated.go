@@ -1,4 +1,5 @@
-package report_test
+// Package reporttest makes folders and pages of runs, for the tests of package report: large, hostile and damaged ones.
+package reporttest
 
 import (
 	"fmt"
@@ -14,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/internal/video"
 )
 
-// noise returns a number from 0 to 1 that depends on its arguments alone.
-func noise(at ...int) float64 {
+// Noise returns a number from 0 to 1 that depends on its arguments alone.
+func Noise(at ...int) float64 {
 	x := uint64(0x9e3779b97f4a7c15)
 	for _, v := range at {
 		x = (x ^ uint64(v)) * 0xbf58476d1ce4e5b9
@@ -24,9 +25,9 @@ func noise(at ...int) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// emulated returns an attempt of so many ranks and iterations. Each rank has an actor, an env and a runner. An
+// Emulated returns an attempt of so many ranks and iterations. Each rank has an actor, an env and a runner. An
 // iteration takes 20 ms; of every every-th one a track has so many spans.
-func emulated(ranks, iterations, every, spans int) trace.Attempt {
+func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 	a := trace.Attempt{ID: 1, Ranks: ranks, Hosts: []string{"node0"}}
 	for r := range ranks {
 		add := func(component string, sites ...trace.Site) {
@@ -50,7 +51,7 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 	for i := 1; i <= iterations; i++ {
 		ph := trace.Phases{Iteration: int64(i)}
 		for r := range ranks {
-			step := float32(0.02 + 0.002*noise(i, r))
+			step := float32(0.02 + 0.002*Noise(i, r))
 			ph.Ranks = append(ph.Ranks, [trace.NumPhases]float32{step, 0.001, step / 4, 0.0002, step / 2})
 		}
 		if ranks > 64 {
@@ -60,7 +61,7 @@ func emulated(ranks, iterations, every, spans int) trace.Attempt {
 		}
 		a.Phases = append(a.Phases, ph)
 		for w := range a.Workers {
-			busy := int64(long * (0.4 + 0.2*noise(i, w)))
+			busy := int64(long * (0.4 + 0.2*Noise(i, w)))
 			a.Sums = append(a.Sums, trace.Sum{Iteration: int64(i), Worker: w,
 				Times: []int64{long / 10, busy, long - long/10 - busy}})
 		}
@@ -89,7 +90,7 @@ func emulatedWindow(workers []trace.Worker, i, spans int) trace.Window {
 			n = 4 // runners
 		}
 		for k := range n {
-			part := (float64(k+1) + noise(i, w, k)/2) / float64(n)
+			part := (float64(k+1) + Noise(i, w, k)/2) / float64(n)
 			end := int64(i)*long + int64(0.98*part*long)
 			t.Spans = append(t.Spans, trace.Span{Site: 1 + k%2, Start: at, End: end, Arg: int64(k % 5),
 				N: int64(k)})
@@ -100,32 +101,32 @@ func emulatedWindow(workers []trace.Worker, i, spans int) trace.Window {
 	return win
 }
 
-// metricsText returns the lines of a run that learns.
-func metricsText(iterations, ranks int) string {
+// MetricsText returns the lines of a run that learns.
+func MetricsText(iterations, ranks int) string {
 	var b strings.Builder
 	for i := 1; i <= iterations; i++ {
 		x := float64(i) / float64(iterations)
 		fmt.Fprintf(&b, `{"step":%d,"time":%.3f`, i, 1.7e9+0.02*float64(i))
 		put := func(name string, v float64) { fmt.Fprintf(&b, `,%q:%v`, name, v) }
 		put("env/steps", float64(2048*i))
-		put("env/return", 500*(1-math.Exp(-5*x))+40*(noise(i)-0.5))
+		put("env/return", 500*(1-math.Exp(-5*x))+40*(Noise(i)-0.5))
 		put("env/episode_len", 500*(1-math.Exp(-5*x)))
-		put("train/actor/policy_loss", -0.01*noise(i, 1))
-		put("train/critic/value_loss", 20*math.Exp(-4*x)*(0.5+noise(i, 2)))
-		put("train/actor/approx_kl", 0.01*noise(i, 3))
-		put("train/actor/clip_fraction", 0.1*noise(i, 4))
+		put("train/actor/policy_loss", -0.01*Noise(i, 1))
+		put("train/critic/value_loss", 20*math.Exp(-4*x)*(0.5+Noise(i, 2)))
+		put("train/actor/approx_kl", 0.01*Noise(i, 3))
+		put("train/actor/clip_fraction", 0.1*Noise(i, 4))
 		put("train/actor/entropy_loss", 0.7-0.4*x)
 		put("train/critic/explained_variance", 1-math.Exp(-3*x))
-		put("train/actor/grad_norm", 5+noise(i, 5))
+		put("train/actor/grad_norm", 5+Noise(i, 5))
 		put("train/actor/lr", 1e-3*(1-x))
 		for k := range 40 { // as many metrics as a run has
-			put(fmt.Sprintf("env/info/figure_%02d", k), noise(i, k, 6))
+			put(fmt.Sprintf("env/info/figure_%02d", k), Noise(i, k, 6))
 		}
-		put("time/step", 0.021+0.001*noise(i, 7))
+		put("time/step", 0.021+0.001*Noise(i, 7))
 		put("time/step_mean", 0.0205)
 		put("time/generate_rollouts", 0.005)
 		put("time/actor_training", 0.01)
-		put("time/env_steps_per_second", 1e5*(1+0.1*noise(i, 8)))
+		put("time/env_steps_per_second", 1e5*(1+0.1*Noise(i, 8)))
 		if i%50 == 0 {
 			put("eval/return", 500*(1-math.Exp(-5*x)))
 		}
@@ -134,7 +135,8 @@ func metricsText(iterations, ranks int) string {
 	return b.String()
 }
 
-const configText = `runner:
+// ConfigText is the configuration in the folders of RunFolder.
+const ConfigText = `runner:
     seed: 7
     max_steps: 1000
 env:
@@ -142,29 +144,29 @@ env:
         env_type: CartPole-v1
 `
 
-// runFolder writes the folder of a run that is done. Films have 20 frames, and in a long run 240 large ones.
-func runFolder(t testing.TB, iterations, films int) string {
+// RunFolder writes the folder of a run that is done. Films have 20 frames, and in a long run 240 large ones.
+func RunFolder(t testing.TB, iterations, films int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
-	write(t, dir, "metrics.jsonl", metricsText(iterations, 8))
-	write(t, dir, "config.yaml", configText)
-	write(t, dir, "STATUS", "done\n")
-	write(t, dir, "provenance.json", `[{"started":"2026-01-02T03:04:05Z","args":["rlinf","-c","job.yaml"],`+
+	WriteFile(t, dir, "metrics.jsonl", MetricsText(iterations, 8))
+	WriteFile(t, dir, "config.yaml", ConfigText)
+	WriteFile(t, dir, "STATUS", "done\n")
+	WriteFile(t, dir, "provenance.json", `[{"started":"2026-01-02T03:04:05Z","args":["rlinf","-c","job.yaml"],`+
 		`"build":{"version":"v1","go":"go1","platform":"linux/amd64"},"env":{"RLINF_X":"secret"},"transport":"local",`+
 		`"hosts":["a","a"],"binding":["0","1"],"iterations":1000}]`)
-	write(t, dir, "logs/rank-0000.log", "warning: a line\n")
+	WriteFile(t, dir, "logs/rank-0000.log", "warning: a line\n")
 	frames := 20
 	if iterations >= 1000 {
 		frames = 240
 	}
 	for i := range films {
 		name := fmt.Sprintf("global_step_%d.png", 500*(i+1))
-		film(t, filepath.Join(dir, "videos", name), frames, frames > 20)
+		Film(t, filepath.Join(dir, "videos", name), frames, frames > 20)
 	}
 	return dir
 }
 
-func write(t testing.TB, dir, name, text string) {
+func WriteFile(t testing.TB, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
@@ -175,9 +177,9 @@ func write(t testing.TB, dir, name, text string) {
 	}
 }
 
-// film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. With grain the right half is noise,
+// Film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. With grain the right half is noise,
 // and a frame is large.
-func film(t testing.TB, path string, frames int, grain bool) {
+func Film(t testing.TB, path string, frames int, grain bool) {
 	t.Helper()
 	s := video.NewSheet(2, 64, 64, 1)
 	f, err := video.Create(path, s, 25, programs.Entry{})
@@ -192,7 +194,7 @@ func film(t testing.TB, path string, frames int, grain bool) {
 		s.Put(0, pixels)
 		for k := range pixels {
 			if grain {
-				pixels[k] = byte(256 * noise(i, k))
+				pixels[k] = byte(256 * Noise(i, k))
 			}
 		}
 		s.Put(1, pixels)
@@ -205,8 +207,8 @@ func film(t testing.TB, path string, frames int, grain bool) {
 	}
 }
 
-// pageOf returns the page of a run.
-func pageOf(t testing.TB, dir string, attempts ...trace.Attempt) []byte {
+// PageOf returns the page of a run.
+func PageOf(t testing.TB, dir string, attempts ...trace.Attempt) []byte {
 	t.Helper()
 	about := report.About{Defaults: []byte("runner: {seed: 1, max_steps: 1000}\n"),
 		Next: "run         " + dir + ": done\nevaluate    rlinf eval -c config.yaml\n"}
