@@ -122,8 +122,8 @@ var unseen = map[string]string{
 	"algorithm.reward_type":        "without chunks of actions its values mean the same",
 }
 
-// shown has keys that metrics show though nothing learns with them.
-var shown = map[string]bool{"actor.optim.value_lr": true}
+// shownKeys has keys that metrics show though nothing learns with them.
+var shownKeys = map[string]bool{"actor.optim.value_lr": true}
 
 // TestAlgorithmKeys changes each key of the sections algorithm and actor.optim, in a job of each algorithm. Either the
 // metrics change, or the key is reported as one without effect, or it is a mistake. RLINF_TEST_FULL=1 changes all keys.
@@ -200,7 +200,7 @@ func changeKeys(t *testing.T, sim standIn, file string, base []string) {
 		case code == loop.ExitConfig && strings.Contains(warnings, f.Key[strings.LastIndexByte(f.Key, '.')+1:]):
 		case code != loop.ExitOK:
 			t.Errorf("%s=%s: exit code %d\n%s", f.Key, value, code, warnings)
-		case reported && changed && !shown[f.Key]:
+		case reported && changed && !shownKeys[f.Key]:
 			t.Errorf("%s=%s is reported, and the metrics change\n%s", f.Key, value, warnings)
 		case !reported && !changed && unseen[f.Key] == "":
 			t.Errorf("%s=%s changes nothing, and it is not reported", f.Key, value)

@@ -93,7 +93,8 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
+		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv,
+		Grouped: placementKey}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
@@ -371,7 +372,7 @@ func (r *RunnerConfig) Iterations() int {
 // Places reports whether component has a placement. It does not check whether the placement fits the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
-		return slices.Contains(componentsIn(e.Key), component)
+		return slices.Contains(config.Names(e.Key), component)
 	})
 }
 
