@@ -184,3 +184,6 @@ func (f *Film) Close() error {
 	}
 	return nil
 }
+
+// Abandon ends the film without a file at its final name.
+func (f *Film) Abandon() error { return errors.Join(f.file.Close(), os.Remove(f.temp)) }

@@ -254,13 +254,27 @@ func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err
 	}
+	rep := r.loop.Report()
+	training := len(rep.Names)
 	err := callAndReport(ctx, r.runner, r.Rollout, "evaluate",
 		func(ctx context.Context, w *worker.RolloutWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
-	rep := r.loop.Report()
+	if err != nil {
+		return err
+	}
+	failures := 0
 	for _, w := range r.Rollout.Here() {
+		if w.EvaluationError() != nil {
+			failures++
+		}
 		for _, s := range w.Shown() {
 			rep.Answers = append(rep.Answers, s.Line(), s.Block())
 		}
 	}
-	return err
+	drop := func() { rep.Names, rep.Values, rep.Answers = rep.Names[:training], rep.Values[:training], nil }
+	return r.loop.EndFailedEvaluation(ctx, failures, drop, func() error {
+		return loop.WaitAll(ctx, loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context,
+			w *worker.RolloutWorker) error {
+			return w.EvaluationError()
+		}))
+	})
 }

@@ -28,6 +28,7 @@ func (s *session) showProgress() (stop func()) {
 	end := s.progress.Watch()
 	return func() {
 		end()
+		s.logbook.Load().Stop()
 		s.progress.Done()
 	}
 }

@@ -48,6 +48,8 @@ type Host interface {
 	// Ask queries the specification of the external simulators of cfg, on the first rank of ranks. It returns cfg with
 	// the specification. If the simulators do not answer, Ask returns nil, and rank 0 writes the reason.
 	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
+	// Warn shows a warning.
+	Warn(text string)
 	// Leave ends the simulators that run in this MPI job.
 	Leave(ctx context.Context) error
 }

@@ -399,6 +399,24 @@ class Kinds(unittest.TestCase):
             pictures = parent.ask(RENDER, payload=np.array([4, 2], "<u4").tobytes() + b"\0\1")
             self.assertEqual(np.frombuffer(pictures, np.uint8).reshape(2, 4, 3)[:, :, 0].tolist(), [[0, 0, 200, 200]] * 2)
 
+    def test_render_fails(self):
+        """The simulator says why it cannot draw, and its episode goes on."""
+        class Blind(Everything):
+            def render(self):
+                raise RuntimeError("no display")
+
+        class Flat(Everything):
+            def render(self):
+                return np.zeros((4, 2))
+
+        for kind, why in [(Blind, "no display"), (Flat, "shape \\(4, 2\\)")]:
+            with self.subTest(why), quiet(), Parent(lambda address: rlb.serve(kind, address=address), 2) as parent:
+                parent.reset()
+                with self.assertRaisesRegex(AssertionError, why):
+                    parent.ask(RENDER, payload=np.array([4, 2], "<u4").tobytes() + b"\1\1")
+                parent.step(np.arange(8))
+                np.testing.assert_array_equal(parent.out["reward"], [6, 22])
+
     def test_actions(self):
         for space, greeting, action, want in [
             (gymlike.Discrete(3, start=5), {"kind": "discrete", "n": 3}, [2], 7),

@@ -40,7 +40,8 @@ func (p *Plan) CheckFiles(rank int) error {
 
 // NewRule makes the rule of a reward worker. rows is the maximum number of transitions in a call of the rule.
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
-	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
+	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma,
+		BootstrapAlways: p.BootstrapAll, Rows: rows}
 	if s.Config.UseRewardModel {
 		net, err := p.newRewardNetwork()
 		if err != nil {
