@@ -131,7 +131,7 @@ func TestSplitChunkedDemonstrations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for share := 1; share < m; share++ {
-		learnt, aside := splitDemos(d, float32(share)/m)
+		learnt, aside := SplitDemos(d, float32(share)/m)
 		n := learnt.Must(FieldReward).Len()
 		if ends := []int{5, 6, 8, m}; !slices.Contains(ends, n) || aside.Len() > 0 && m-n < share {
 			t.Errorf("%d of %d transitions: %d are learnt, want one of %v, at most %d or all", share, m, n, ends,
