@@ -159,6 +159,9 @@ type evidence struct {
 	lengths    []float64      // lengths of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
 	views      []*view        // the windows whose length is > 0
+	extra      map[int64]bool // iterations that are not usual, because they have an evaluation or a checkpoint
+	first      int64          // the first iteration of the attempt
+	allExtra   bool           // all iterations have an evaluation or a checkpoint, and extra is empty
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
@@ -197,6 +200,8 @@ func newEvidence(a *trace.Attempt) *evidence {
 			e.views = append(e.views, v)
 		}
 	}
+	e.first = e.firstIteration()
+	e.findExtras()
 	return e
 }
 

@@ -19,6 +19,7 @@ const (
 	stalenessKey = "algorithm.staleness_threshold"
 	drainKey     = "actor.recv_drain_max_trajectories"
 	saveKey      = "runner.save_interval"
+	evaluateKey  = "runner.val_check_interval"
 	reduceKey    = "comm.reduce"
 )
 
@@ -466,13 +467,12 @@ var stallWorks = [...]string{"simulate", "play"}
 // stalls finds iterations in which a single span of an environment's work was very long. Share is the fraction of the
 // iteration spent on this span. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
-	first := e.firstIteration()
 	worst := map[int]*stall{} // by view
 	for worker := range e.Workers {
 		for site := range e.Workers[worker].Sites {
 			s := &e.Workers[worker].Sites[site]
 			if s.Op == trace.Work && slices.Contains(stallWorks[:], s.Name) {
-				for _, of := range e.stallsAt(worker, site, first) {
+				for _, of := range e.stallsAt(worker, site) {
 					if worst[of.view] == nil || of.length > worst[of.view].length {
 						worst[of.view] = &of
 					}
@@ -503,9 +503,12 @@ type stall struct {
 }
 
 // stallsAt returns the stalls of a worker at a site.
-func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
+func (e *evidence) stallsAt(worker, site int) (found []stall) {
 	windows := 0
 	for i, v := range e.views {
+		if e.extra[v.window.Iteration] { // evaluations step other environments
+			continue
+		}
 		longest := 0.0
 		for _, k := range v.spansOf(worker, site) {
 			s := &v.tracks[worker].Spans[k]
@@ -514,7 +517,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 		if longest > 0 {
 			windows++
 		}
-		if longest < stallShare*v.length() || v.window.Iteration == first {
+		if longest < stallShare*v.length() || v.window.Iteration == e.first {
 			continue
 		}
 		if usual := e.usualLength(worker, site, i); usual > 0 && longest >= stallFactor*usual {
@@ -532,7 +535,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 func (e *evidence) usualLength(worker, site, except int) float64 {
 	var lengths []float64
 	for i, v := range e.views {
-		if i == except {
+		if i == except || e.extra[v.window.Iteration] {
 			continue
 		}
 		for _, k := range v.spansOf(worker, site) {
