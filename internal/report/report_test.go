@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/report/reporttest"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // document returns the JSON document of a page, and its arrays.
@@ -92,6 +93,37 @@ func TestHostileTexts(t *testing.T) {
 		t.Error("the document lacks a reporttest.Hostile name")
 	} else if strings.Contains(text, `\u001b`) || strings.Contains(text, `\u2028`) {
 		t.Error("the document has control characters")
+	}
+}
+
+// If ranks share cores, the page says so first, with and without a trace. It blames no rank then. A run that failed says
+// that before.
+func TestCrowdedRanks(t *testing.T) {
+	dir := reporttest.RunFolder(t, 60, 0)
+	says := func(attempts ...trace.Attempt) (all []string) {
+		d, _ := document(t, reporttest.PageOf(t, dir, attempts...))
+		for _, x := range d["sentences"].([]any) {
+			all = append(all, x.(map[string]any)["text"].(string))
+		}
+		return all
+	}
+	if got := says(reporttest.Emulated(4, 60, 50, 100)); strings.Contains(strings.Join(got, " "), "share") {
+		t.Errorf("ranks with a core each: %q", got)
+	}
+	reporttest.WriteFile(t, dir, "provenance.json", `[{"started":"1960-01-02T03:04:05Z","transport":"mpi",`+
+		`"hosts":["a","a","a","a"],"binding":["0-1","0-1","0-1","0-1"]}]`)
+	for _, got := range [][]string{says(), says(reporttest.Emulated(4, 60, 50, 100))} {
+		all := strings.Join(got, " ")
+		if !strings.HasPrefix(all, "4 ranks share 2 cores: ") || strings.Contains(all, "more ranks") ||
+			strings.Contains(all, "No fault") {
+			t.Errorf("%q", got)
+		}
+	}
+	for status, first := range map[string]string{"failed": "The run failed", "checkpointed": "4 ranks share"} {
+		reporttest.WriteFile(t, dir, "STATUS", status+"\n")
+		if got := says(); len(got) != 2 || !strings.HasPrefix(got[0], first) {
+			t.Errorf("%s: %q", status, got)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/timeline"
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // state returns the state of the run in words.
@@ -94,19 +95,47 @@ type sentence struct {
 	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences returns the findings of the trace. If the run did not end as planned, a sentence about its end comes first.
+// sentences returns the findings of the trace. Before them come a sentence about the end of the run, if it did not end as
+// planned, and a sentence about ranks that share cores. If the run did not fail, the latter is the first.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
 		all = append(all, sentence{Text: exits[r.Status], Fault: bad})
 	}
-	if r.Trace == nil {
-		return nil
+	if i := r.lastCrowded(); i >= 0 {
+		crowd := sentence{plain(r.Starts[i].Crowd()) + ": " + runfolder.CrowdAdvice + ".", true,
+			"cluster.component_placement"}
+		if all = append(all, crowd); len(all) > 1 && !all[0].Fault {
+			slices.Reverse(all)
+		}
 	}
-	for _, f := range timeline.Conclude(r.Trace.Attempts) {
+	if r.Trace == nil {
+		return all
+	}
+	for _, f := range timeline.Conclude(r.Trace.Attempts, r.wasCrowded) {
 		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
 	}
-	return all
+	return all[:min(len(all), timeline.MostFindings)]
+}
+
+// lastCrowded returns the newest start whose ranks shared fewer cores than there were ranks, or -1.
+func (r *Run) lastCrowded() int {
+	for i := len(r.Starts) - 1; i >= 0; i-- {
+		if r.Starts[i].Crowd() != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// wasCrowded reports whether the ranks of an attempt shared fewer cores than there were ranks.
+func (r *Run) wasCrowded(a *trace.Attempt) bool {
+	for i := len(r.Starts) - 1; i >= 0; i-- {
+		if s := &r.Starts[i]; i == 0 || s.Started.UnixNano() <= a.ID {
+			return s.Crowd() != ""
+		}
+	}
+	return false
 }
 
 // origin returns the facts about the starts of the run. It leaves out environment variables, which may hold secrets.

@@ -40,7 +40,9 @@ func (e *evidence) bound() *Finding {
 		if rest := f.Share - s.Cost.Busy/total; rest >= 0.005 {
 			f.Text += fmt.Sprintf(", and %s is other work of theirs", percent(rest))
 		}
-		advice, f.Key = e.busyAdvice(r, s)
+		if advice, f.Key = e.busyAdvice(r, s); e.crowded && s.Cause != trace.Saving {
+			advice, f.Key = crowdAdvice, placementKey
+		}
 		f.Text += "; " + advice + e.extrasClause(&all) + "."
 	case r.Total.Transfer:
 		f.Share = most / total
@@ -49,7 +51,9 @@ func (e *evidence) bound() *Finding {
 		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to %s are "+
 			"%s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
 			percent(s.Cost.Transfer/total))
-		advice, f.Key = transferAdvice(s)
+		if advice, f.Key = transferAdvice(s); e.crowded {
+			advice, f.Key = crowdAdvice, placementKey
+		}
 		f.Text += "; " + advice + e.extrasClause(&all) + "."
 	default:
 		f.Share = most / total
@@ -116,6 +120,10 @@ func (e *evidence) extrasClause(all *phaseTimes) (text string) {
 	}
 	return text
 }
+
+// crowdAdvice is the advice for ranks that share fewer cores than there are ranks. More ranks, or more work at a time,
+// cannot help them.
+const crowdAdvice = "more cores help, or fewer ranks (" + placementKey + ")"
 
 // siteName returns the name of a site for the text of a finding.
 func siteName(s SiteCost) string {

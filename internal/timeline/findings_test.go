@@ -109,7 +109,9 @@ func (j *job) iterate(it int, runners, rollouts, actors, envs []*worker) {
 }
 
 // conclude returns the findings of a run.
-func conclude(s *script) []timeline.Finding { return timeline.Conclude([]trace.Attempt{s.Attempt}) }
+func conclude(s *script) []timeline.Finding {
+	return timeline.Conclude([]trace.Attempt{s.Attempt}, nil)
+}
 
 // faults returns the findings that are faults.
 func faults(all []timeline.Finding) []timeline.Finding {
@@ -162,10 +164,10 @@ func TestHealthyRunHasNoFault(t *testing.T) {
 }
 
 func TestNothingIsConcludedFromNothing(t *testing.T) {
-	if got := timeline.Conclude(nil); got != nil {
+	if got := timeline.Conclude(nil, nil); got != nil {
 		t.Errorf("of no attempt: %+v", got)
 	}
-	if got := timeline.Conclude(make([]trace.Attempt, 2)); got != nil {
+	if got := timeline.Conclude(make([]trace.Attempt, 2), nil); got != nil {
 		t.Errorf("of empty attempts: %+v", got)
 	}
 }
@@ -439,14 +441,44 @@ func TestFindingsAreFew(t *testing.T) {
 	}
 	// An attempt with the same findings adds nothing. The description is that of the longer attempt.
 	s := j.run()
-	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt})
-	if !slices.Equal(again, timeline.Conclude([]trace.Attempt{s.Attempt})) {
+	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt}, nil)
+	if !slices.Equal(again, timeline.Conclude([]trace.Attempt{s.Attempt}, nil)) {
 		t.Errorf("of three attempts: %+v", again)
 	}
 	j = healthy()
 	j.train = func(_, actor int) int64 { return 4000 + 1000*int64(actor/3) }
 	s = j.run()
-	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}), timeline.SlowRank)
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}, nil), timeline.SlowRank)
+}
+
+// If ranks share cores, no rank, link or short step is blamed, and no sentence wants more ranks for a component.
+func TestCrowdedRanksAreNotBlamed(t *testing.T) {
+	j := healthy()
+	simulate, train := j.simulate, j.train
+	j.train = func(it, actor int) int64 { return train(it, actor) * int64(5+actor/3*4) / 5 }
+	j.delay = func(_ string, pair int) int64 { return 4 + 700*int64(pair/3) }
+	stalled := int64(30_000)
+	j.simulate = func(it, env, step int) int64 {
+		if it == 11 && env == 0 && step == 1 {
+			return stalled
+		}
+		return simulate(it, env, step)
+	}
+	s := j.run()
+	crowded := func(a *trace.Attempt) bool { return a.ID == 7 }
+	if all := timeline.Conclude([]trace.Attempt{s.Attempt}, crowded); len(faults(all)) < 3 {
+		t.Fatalf("the ranks of another attempt share cores: %+v", all)
+	}
+	s.ID = 7
+	all := timeline.Conclude([]trace.Attempt{s.Attempt}, crowded)
+	if len(all) != 1 || all[0].Rule != timeline.Bound || strings.Contains(all[0].Text, "more ranks") {
+		t.Fatalf("got %+v, want the bound alone", all)
+	}
+	says(t, all[0], "more cores help, or fewer ranks (cluster.component_placement)")
+	stalled = 3_000_000
+	s = j.run()
+	s.ID = 7
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt}, crowded), timeline.Stall)
 }
 
 func TestBound(t *testing.T) {

@@ -27,7 +27,7 @@ const (
 // is the mean excess as a fraction of an iteration. slowRanks reports only the slowest member for each kind of work,
 // and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
-	if len(e.iterations) < fewestIterations {
+	if len(e.iterations) < fewestIterations || e.crowded {
 		return nil
 	}
 	length := stat.Mean(e.lengths, nil)
@@ -176,6 +176,9 @@ func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
 		from, to int
+	}
+	if e.crowded {
+		return nil
 	}
 	var total float64
 	var links []link
@@ -358,13 +361,18 @@ func (e *evidence) shortRoom() (found []Finding) {
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
 			percent(share), p.channel)
 		if lacking < roomShare {
-			f.Key = placementKey
-			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help, but more ranks for %s can (%s).",
-				workers(p.consumer), p.consumer, f.Key)
+			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help", workers(p.consumer))
+			if !e.crowded {
+				f.Key = placementKey
+				f.Text += fmt.Sprintf(", but more ranks for %s can (%s)", p.consumer, f.Key)
+			}
+			f.Text += "."
 		} else {
 			f.Kind = Fault
 			advice := ""
-			advice, f.Key = roomAdvice(p.channel, p.consumer)
+			if advice, f.Key = roomAdvice(p.channel, p.consumer); e.crowded && f.Key == placementKey {
+				advice, f.Key = crowdAdvice, placementKey
+			}
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
 				workers(p.consumer), percent(lacking), advice)
 		}
@@ -517,7 +525,7 @@ func (e *evidence) stallsAt(worker, site int) (found []stall) {
 		if longest > 0 {
 			windows++
 		}
-		if longest < stallShare*v.length() || v.window.Iteration == e.first {
+		if longest < stallShare*v.length() || v.window.Iteration == e.first || e.crowded && longest < crowdedStall {
 			continue
 		}
 		if usual := e.usualLength(worker, site, i); usual > 0 && longest >= stallFactor*usual {

@@ -60,7 +60,7 @@ func (r *Reader) Read(t time.Time) (State, error) {
 			s.Standing, r.looked = standing, t
 			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
 			if start, ok := runfolder.LastStart(r.dir); ok {
-				s.Started = start.Started
+				s.Started, s.Crowd = start.Started, start.Crowd()
 			}
 		}
 	}
