@@ -96,8 +96,8 @@ func TestHostileTexts(t *testing.T) {
 	}
 }
 
-// If ranks share cores, the page says so first, with and without a trace. It blames no rank then. A run that failed says
-// that before.
+// If ranks share cores, the page says so first, with and without a trace. It blames no rank then. A run that failed
+// says that before.
 func TestCrowdedRanks(t *testing.T) {
 	dir := reporttest.RunFolder(t, 60, 0)
 	says := func(attempts ...trace.Attempt) (all []string) {

@@ -66,8 +66,8 @@ func CrowdText(ranks, cores int) string {
 }
 
 // crowded returns the numbers of ranks and cores of the most crowded set of cores on a host. It returns 0 if no set has
-// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. most limits the number of
-// cores, unless it is 0.
+// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. most limits the number
+// of cores, unless it is 0.
 func crowded(bindings []string, most int) (ranks, cores int) {
 	sets, all := make([]map[int]bool, len(bindings)), map[int]bool{}
 	for i, b := range bindings {

@@ -48,8 +48,8 @@ func (e *evidence) bound() *Finding {
 		f.Share = most / total
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to %s are "+
-			"%s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
+		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to %s "+
+			"are %s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
 			percent(s.Cost.Transfer/total))
 		if advice, f.Key = transferAdvice(s); e.crowded {
 			advice, f.Key = crowdAdvice, placementKey
@@ -79,8 +79,8 @@ func (e *evidence) boundByExtras(evaluations, saves float64) *Finding {
 		return nil
 	case evaluations >= saves:
 		f.Key = evaluateKey
-		f.Text = fmt.Sprintf("Evaluations bounded this run: they are %s of the time; evaluate less often (%s), or fewer "+
-			"episodes.", percent(evaluations), f.Key)
+		f.Text = fmt.Sprintf("Evaluations bounded this run: they are %s of the time; evaluate less often (%s), or "+
+			"fewer episodes.", percent(evaluations), f.Key)
 	default:
 		f.Key = saveKey
 		f.Text = fmt.Sprintf("Checkpoints bounded this run: they are %s of the time; save less often (%s).",

@@ -97,12 +97,12 @@ const (
 	crowdedStall = 1.0
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. crowded reports whether the ranks of an attempt
-// shared fewer cores than there were ranks. A nil crowded means no. In such an attempt the scheduler makes ranks, links
-// and steps slow, so Conclude does not blame them, and gives no advice to use more ranks. Faults come first, in descending order of
-// Share. The next finding is the Description of the critical path in the attempt with the most iterations. Other
-// Descriptions follow. If there is no fault and no crowd, the last finding is NoFault. A trace without sums and windows gives no
-// finding.
+// Conclude returns what bounded a run, in at most MostFindings sentences. crowded reports whether the ranks of an
+// attempt shared fewer cores than there were ranks. A nil crowded means no. In such an attempt the scheduler makes
+// ranks, links and steps slow, so Conclude does not blame them, and gives no advice to use more ranks. Faults come
+// first, in descending order of Share. The next finding is the Description of the critical path in the attempt with the
+// most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is NoFault. A trace
+// without sums and windows gives no finding.
 func Conclude(attempts []trace.Attempt, crowded func(*trace.Attempt) bool) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged, crowds := 0, false, false

@@ -554,8 +554,8 @@ func evaluating(iterations int, every int) *script {
 func TestBoundIsThatOfUsualIterations(t *testing.T) {
 	all := conclude(evaluating(50, 5)) // every kept iteration evaluates: 28 % of the time, and 67 % in these iterations
 	healthyRun(t, all)
-	says(t, all[0], "The actors bounded this run: training is 90 % of the time of usual iterations (without evaluation "+
-		"and checkpoint), and 89 % of the critical path is train", "evaluations are 29 % of all time")
+	says(t, all[0], "The actors bounded this run: training is 90 % of the time of usual iterations (without "+
+		"evaluation and checkpoint), and 89 % of the critical path is train", "evaluations are 29 % of all time")
 	shares, iterations, windows := timeline.UsualShares(&evaluating(50, 5).Attempt)
 	if iterations != 39 || windows != 2 || !near(shares.Total.Total(), 3.9) {
 		t.Errorf("%d iterations by %d windows in %v s, want 39 by 2 in 3.9 s", iterations, windows, shares.Total)

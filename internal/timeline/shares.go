@@ -81,7 +81,8 @@ type costs struct {
 }
 
 func newCosts(a *trace.Attempt) *costs {
-	return &costs{workers: a.Workers, components: map[string]int{}, links: map[LinkCost]int{}, sites: map[SiteCost]int{}}
+	return &costs{workers: a.Workers, components: map[string]int{}, sites: map[SiteCost]int{},
+		links: map[LinkCost]int{}}
 }
 
 // add adds weight times the length of a segment.

@@ -113,8 +113,8 @@ func (v *view) eachRunnerSpan(runner int, f func(site int, start, end int64)) {
 }
 
 // UsualShares returns the Shares of the critical paths of all usual iterations: those without an evaluation and without
-// a checkpoint, after the first. The paths of some windows are known; the time of all iterations is. iterations is the number of
-// iterations whose time is in the Shares.
+// a checkpoint, after the first. The paths of some windows are known; the time of all iterations is. iterations is the
+// number of iterations whose time is in the Shares.
 func UsualShares(a *trace.Attempt) (shares *Shares, iterations, windows int) {
 	return newEvidence(a).usualShares()
 }

@@ -285,8 +285,8 @@ func (l *Log) Shift(o Offset) {
 func (l *Log) Now() int64 { return l.o.Clock() }
 
 // Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. A
-// worker that is idle while another one of the rank is not has its turn later: only time in which all are idle counts. It
-// reuses the memory of buf.
+// worker that is idle while another one of the rank is not has its turn later: only time in which all are idle counts.
+// It reuses the memory of buf.
 func (l *Log) Shares(buf []float64) []float64 {
 	buf = append(buf[:0], make([]float64, len(Causes))...)
 	if l == nil {
@@ -311,7 +311,7 @@ func (l *Log) Shares(buf []float64) []float64 {
 		r.mu.Unlock()
 		whole = max(whole, all)
 	}
-	idle := max(whole-active, 0) // exact if workers take turns; if they work at the same time, the least that is possible
+	idle := max(whole-active, 0) // exact if workers take turns, and otherwise the minimum
 	buf[slices.Index(Causes, Idling)] = idle
 	for i := range buf {
 		buf[i] /= max(active+idle, 1)
