@@ -67,14 +67,15 @@ func (r *Run) facts() (facts []fact) {
 		seconds = s[len(s)-1]
 		add("time of iterations", duration(seconds), fmt.Sprintf("%s each", duration(seconds/m.Steps[len(m.Steps)-1])))
 	}
+	pace := m.pace()
 	if steps, ok := m.last("env/steps"); ok {
 		note := ""
-		if seconds > 0 {
-			note = figure(steps/seconds) + " per second"
+		if pace.Seconds > 0 {
+			note = figure(pace.Rate()) + " per second"
 		}
 		add("environment steps", figure(steps), note)
-	} else if rate, ok := m.last("time/tokens_per_second"); ok {
-		add("tokens", figure(rate), "per second, at the end")
+	} else if pace.Done > 0 {
+		add("tokens", figure(pace.Rate()), "per second")
 	}
 	if ranks, hosts := r.ranks(); ranks > 0 {
 		add("ranks", fmt.Sprint(ranks), "on "+count(hosts, "host", "hosts"))

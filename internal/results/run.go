@@ -11,10 +11,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"gopkg.in/yaml.v3"
 )
 
@@ -27,6 +27,7 @@ type Run struct {
 	// EnvSteps are then iterations.
 	Iterations bool
 	Rows       []Row
+	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }
 
 // A Row is one line of the metrics.
@@ -92,14 +93,15 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 		} else if err != nil {
 			return steps, err
 		}
-		step := number(line, `"step":`)
+		step := metrics.Number(line, "step")
 		if math.IsNaN(step) {
 			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
-		if took := number(line, `"time/step":`); step > last && took > 0 {
+		if took := metrics.Number(line, "time/step"); step > last && took > 0 {
 			seconds += (step - last) * took // took is the mean since the last line
 		}
-		last, steps = step, max(steps, number(line, `"env/steps":`))
+		r.Pace.AddJSON(line)
+		last, steps = step, max(steps, metrics.Number(line, "env/steps"))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
@@ -139,24 +141,10 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		} else if err != nil {
 			return nil, nil, err
 		}
-		if step, took := number(line, `"step":`), number(line, `"time/step":`); step >= 0 && took >= 0 {
+		if step, took := metrics.Number(line, "step"), metrics.Number(line, "time/step"); step >= 0 && took >= 0 {
 			steps, seconds = append(steps, step), append(seconds, took)
 		}
 	}
-}
-
-// number returns the numeric value of a key in a JSON line, or NaN.
-func number(line []byte, key string) float64 {
-	_, rest, found := bytes.Cut(line, []byte(key))
-	end := bytes.IndexAny(rest, ",}")
-	if !found || end < 0 {
-		return math.NaN()
-	}
-	x, err := strconv.ParseFloat(string(rest[:end]), 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
 }
 
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it

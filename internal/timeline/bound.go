@@ -48,8 +48,8 @@ func (e *evidence) bound() *Finding {
 		f.Share = most / total
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to %s "+
-			"are %s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
+		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to "+
+			"%s are %s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
 			percent(s.Cost.Transfer/total))
 		if advice, f.Key = transferAdvice(s); e.crowded {
 			advice, f.Key = crowdAdvice, placementKey

@@ -55,6 +55,7 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
+	b.state.Earlier = metrics.ReadPace(f.Metrics())
 	b.recorder.Begin(&b.state)
 	var err error
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
@@ -200,6 +201,7 @@ func (l *Logbook) add(reports [][]byte) error {
 			l.Set(name, r.ownValues[i])
 		}
 	}
+	l.state.Seconds += metrics.IterationSeconds(1, longest[WholeStep], longest[Evaluating])
 	l.live.setTimes(longest)
 	if l.watch != nil {
 		l.watch(longest, l.spent)
@@ -224,7 +226,7 @@ func (l *Logbook) write() error {
 	for i, sum := range l.sums {
 		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
-	took := l.sums[slices.Index(l.names, "time/"+Phases[WholeStep])]
+	took := metrics.IterationSeconds(1, l.Sum("time/"+Phases[WholeStep]), l.Sum("time/"+Phases[Evaluating]))
 	l.names, l.values = append(l.names, rate), append(l.values, done/took)
 	now := time.Now()
 	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {
