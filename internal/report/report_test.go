@@ -121,9 +121,49 @@ func TestCrowdedRanks(t *testing.T) {
 	}
 	for status, first := range map[string]string{"failed": "The run failed", "checkpointed": "4 ranks share"} {
 		reporttest.WriteFile(t, dir, "STATUS", status+"\n")
-		if got := says(); len(got) != 2 || !strings.HasPrefix(got[0], first) {
+		if got := says(); len(got) != 3 || !strings.HasPrefix(got[0], first) {
 			t.Errorf("%s: %q", status, got)
 		}
+	}
+}
+
+// The page has a verdict on learning: of evaluations, or of training if there are too few of them.
+func TestLearning(t *testing.T) {
+	for name, c := range map[string]struct {
+		evals []float64
+		want  string
+	}{
+		"collapsed": {[]float64{20, 180, 400, 480, 490, 480, 120, 20, 25}, "Learning: eval/return reached the task's " +
+			"threshold (475) in iteration 40, was best in iteration 50 (490), and has collapsed, to 22.5 at the end: "},
+		"rises": {[]float64{20, 60, 100, 140, 180, 220, 260, 300}, "Learning: eval/return has not reached the task's " +
+			"threshold (475), was best in iteration 80 (300), and still rises."},
+		"too few": {[]float64{20, 180}, "Learning: too few evaluations: eval/return has 2 values, and a verdict "+
+			"needs 6."},
+	} {
+		dir, lines := filepath.Join(t.TempDir(), "run"), ""
+		for i, v := range c.evals {
+			lines += fmt.Sprintf("{\"step\":%d,\"time\":%d,\"eval/return\":%v}\n", 10*(i+1), i+1, v)
+		}
+		reporttest.WriteFile(t, dir, "metrics.jsonl", lines)
+		reporttest.WriteFile(t, dir, "config.yaml", reporttest.ConfigText)
+		about := report.About{Threshold: func(task string) (float64, bool) { return 475, task == "CartPole-v1" }}
+		var page bytes.Buffer
+		if err := report.WriteRun(&page, report.Gather(dir, about, nil)); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := document(t, page.Bytes())
+		if text := d["sentences"].([]any)[0].(map[string]any)["text"].(string); !strings.HasPrefix(text, c.want) {
+			t.Errorf("%s: got %q, want %q", name, text, c.want)
+		}
+	}
+	d, _ := document(t, reporttest.PageOf(t, reporttest.RunFolder(t, 300, 0), reporttest.Emulated(2, 300, 50, 20)))
+	text := texts(d["sentences"])
+	if !strings.Contains(text, "Learning: eval/return was best") {
+		t.Errorf("six evaluations: %s", text)
+	}
+	d, _ = document(t, reporttest.PageOf(t, reporttest.RunFolder(t, 100, 0)))
+	if text := texts(d["sentences"]); !strings.Contains(text, "Learning: env/return") {
+		t.Errorf("two evaluations: %s", text)
 	}
 }
 

@@ -96,8 +96,9 @@ type sentence struct {
 	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences returns the findings of the trace. Before them come a sentence about the end of the run, if it did not end
-// as planned, and a sentence about ranks that share cores. If the run did not fail, the latter is the first.
+// sentences returns the findings of the trace, with the verdict on learning after the first of them. Before them come a
+// sentence about the end of the run, if it did not end as planned, and a sentence about ranks that share cores. If the
+// run did not fail, the latter is the first.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
@@ -110,11 +111,16 @@ func (r *Run) sentences() (all []sentence) {
 			slices.Reverse(all)
 		}
 	}
-	if r.Trace == nil {
-		return all
+	next := len(all) + 1
+	var attempts []trace.Attempt
+	if r.Trace != nil {
+		attempts = r.Trace.Attempts
 	}
-	for _, f := range timeline.Conclude(r.Trace.Attempts, r.wasCrowded) {
+	for _, f := range timeline.Conclude(attempts, r.wasCrowded) {
 		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
+	}
+	if learning := r.learning(); learning != nil {
+		all = slices.Insert(all, min(next, len(all)), *learning)
 	}
 	return all[:min(len(all), timeline.MostFindings)]
 }
