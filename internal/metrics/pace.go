@@ -55,6 +55,8 @@ func (p *Pace) Add(l PaceLine) {
 		p.Done += l.Rate * seconds
 	case l.EnvSteps > 0 && p.lines == 0:
 		p.Done = l.EnvSteps
+	default: // the work of these iterations is not known
+		seconds = 0
 	}
 	p.Seconds, p.step, p.lines = p.Seconds+seconds, l.Step, p.lines+1
 	if p.envSteps = l.EnvSteps; math.IsNaN(p.envSteps) {

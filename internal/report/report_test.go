@@ -137,7 +137,7 @@ func TestLearning(t *testing.T) {
 			"threshold (475) in iteration 40, was best in iteration 50 (490), and has collapsed, to 22.5 at the end: "},
 		"rises": {[]float64{20, 60, 100, 140, 180, 220, 260, 300}, "Learning: eval/return has not reached the task's " +
 			"threshold (475), was best in iteration 80 (300), and still rises."},
-		"too few": {[]float64{20, 180}, "Learning: too few evaluations: eval/return has 2 values, and a verdict "+
+		"too few": {[]float64{20, 180}, "Learning: too few evaluations: eval/return has 2 values, and a verdict " +
 			"needs 6."},
 	} {
 		dir, lines := filepath.Join(t.TempDir(), "run"), ""

@@ -194,7 +194,11 @@ func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 		return "let env and rollout overlap by more stages (" + stagesKey + "), or give " + s.Component +
 			" more ranks (" + placementKey + ")", stagesKey
 	}
-	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
+	who := s.Component
+	if who == "rollout" && s.Name == "simulate" { // rollout workers step the environments of their ranks
+		who = "env and rollout"
+	}
+	return "give " + who + " more ranks (" + placementKey + ")", placementKey
 }
 
 // transferAdvice returns advice for a critical path whose largest part is transfers at site s, and the key to change.

@@ -75,18 +75,35 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 type costs struct {
 	Shares
 	workers    []trace.Worker
+	parts      map[int][]part // by worker
 	components map[string]int
 	sites      map[SiteCost]int
 	links      map[LinkCost]int
 }
 
 func newCosts(a *trace.Attempt) *costs {
-	return &costs{workers: a.Workers, components: map[string]int{}, sites: map[SiteCost]int{},
+	return &costs{workers: a.Workers, parts: partsOf(a), components: map[string]int{}, sites: map[SiteCost]int{},
 		links: map[LinkCost]int{}}
 }
 
 // add adds weight times the length of a segment.
 func (c *costs) add(s *Segment, weight float64) {
+	rest := *s
+	if s.Kind == Busy && s.Op == trace.Work {
+		for _, p := range c.parts[s.Worker] {
+			if p.of == s.Name {
+				one := *s
+				one.Name, rest.Name = p.name, bookkeeping
+				c.addTo(&one, weight*p.share)
+				weight *= 1 - p.share
+			}
+		}
+	}
+	c.addTo(&rest, weight)
+}
+
+// addTo adds weight times the length of a segment to its site.
+func (c *costs) addTo(s *Segment, weight float64) {
 	component := c.workers[s.Worker].Component
 	site := SiteCost{Component: component, Op: s.Op, Name: s.Name, Cause: s.Cause}
 	c.Total.add(s, weight)

@@ -169,6 +169,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 // add adds the reports of one iteration to the sums.
 func (l *Logbook) add(reports [][]byte) error {
 	var longest, total [len(Phases)]float64
+	simulated := 0.0 // of the slowest rank
 	l.spent = l.spent[:0]
 	l.times = append(l.times[:0], make([][trace.NumPhases]float32, len(reports))...)
 	for rank, b := range reports {
@@ -180,6 +181,9 @@ func (l *Logbook) add(reports [][]byte) error {
 			longest[i] = max(longest[i], t)
 			total[i] += t
 			l.times[rank][i] = float32(t)
+		}
+		for _, t := range r.Simulated {
+			simulated = max(simulated, t)
 		}
 		for i, t := range r.Spent {
 			if i == len(l.spent) {
@@ -202,7 +206,10 @@ func (l *Logbook) add(reports [][]byte) error {
 		}
 	}
 	l.state.Seconds += metrics.IterationSeconds(1, longest[WholeStep], longest[Evaluating])
-	l.live.setTimes(longest)
+	l.live.setTimes(longest, simulated)
+	if simulated > 0 {
+		l.Set("time/"+Simulate, simulated)
+	}
 	if l.watch != nil {
 		l.watch(longest, l.spent)
 	}

@@ -165,6 +165,9 @@ func phases(s *State, width int) []Line {
 	for i, p := range phases {
 		row(i, p.Name, p.Seconds)
 		rest -= p.Seconds
+		if took, ok := s.Simulated(); ok && p.Name == loop.Phases[loop.GenerateRollouts] {
+			lines = append(lines, Line{"    of it simulate    " + alignRight(seconds(took), 8), Plain})
+		}
 	}
 	if n := len(phases); percents != nil && percents[n] > 0 {
 		row(n, "rest", rest)

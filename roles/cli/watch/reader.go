@@ -173,7 +173,7 @@ func (r *record) add(line []byte) {
 	}
 	if values["time/"+loop.Phases[loop.WholeStep]] != nil {
 		r.Timed, r.Times = r.Step, map[string]float64{}
-		for _, phase := range loop.Phases {
+		for _, phase := range append(loop.Phases[:], loop.Simulate) {
 			if x := values["time/"+phase]; x != nil {
 				r.Times[phase] = *x
 			}

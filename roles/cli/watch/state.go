@@ -82,6 +82,20 @@ type Phase struct {
 	At      time.Time
 }
 
+// Simulated returns the time of the simulators in the newest known iteration, in seconds. ok is false if it is unknown.
+func (s *State) Simulated() (seconds float64, ok bool) {
+	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+		for _, t := range s.Live.Phases {
+			if t.Phase == loop.Simulate {
+				return t.Seconds, true
+			}
+		}
+		return 0, false
+	}
+	seconds, ok = s.Record.Times[loop.Simulate]
+	return seconds, ok
+}
+
 // shares returns the shares of the phases after the first, which is the whole step, in whole percents that add to 100.
 // If the phases take longer than the step, because the slowest rank is another one in each, they are shares of their
 // sum. Otherwise the last share is that of the rest of the step. shares returns nil if a time is not known.
