@@ -53,8 +53,9 @@ func TestPlayIsDivided(t *testing.T) {
 		e.idle(100 * (it + 1))
 		s.keep(it+1, trace.All)
 	}
-	s.Workers[1].Sites = append(s.Workers[1].Sites, trace.Site{Op: trace.Work, Name: "simulate", Key: "play", Peer: "env",
-		Cause: trace.Working}, trace.Site{Op: trace.Work, Name: "infer", Key: "play", Cause: trace.Working})
+	s.Workers[1].Sites = append(s.Workers[1].Sites,
+		trace.Site{Op: trace.Work, Name: "simulate", Key: "play", Peer: "env",
+			Cause: trace.Working}, trace.Site{Op: trace.Work, Name: "infer", Key: "play", Cause: trace.Working})
 	for i := range s.Sums {
 		if sum := &s.Sums[i]; sum.Worker == 1 {
 			sum.Times[2] -= 80 * ms // of play
