@@ -49,12 +49,8 @@ func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, horizon int, al
 
 // LR returns the learning rates of the policy and of the critic in iteration i.
 func (a *Adam) LR(i int) (lr, valueLR float64) {
-	valueLR = float64(a.cfg.ValueLR)
-	if valueLR == 0 {
-		valueLR = float64(a.cfg.LR)
-	}
 	end := float64(a.cfg.MinLR)
-	return a.sched.At(i, float64(a.cfg.LR), end), a.sched.At(i, valueLR, end)
+	return a.sched.At(i, float64(a.cfg.LR), end), a.sched.At(i, float64(a.cfg.CriticLR()), end)
 }
 
 // Steps returns the number of steps taken since the moments were 0.

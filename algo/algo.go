@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -22,11 +23,47 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
+// An Interruptible is an Algorithm whose state includes running episodes.
+type Interruptible interface {
+	// Interrupt ends the running episodes of all environments: the next rollout begins with new episodes. Call it after
+	// Load, if the environments could not save their states.
+	Interrupt()
+}
+
+var (
+	_ Interruptible = (*PPO)(nil)
+	_ Interruptible = (*offPolicy)(nil)
+)
+
+// A Follower is an Algorithm with networks that follow the policy, such as target networks.
+type Follower interface {
+	// Follow makes these networks equal to the policy. It is called when a run begins with given weights.
+	Follow()
+}
+
 // Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
 	Values []float64
+}
+
+// None returns the value of a metric that an update has not measured, such as the loss of an actor that did not learn.
+// The update has the metric's name all the same. None is a NaN, but not the NaN of a computation; see IsNone.
+func None() float64 { return math.Float64frombits(noneBits) }
+
+// IsNone reports whether x is None.
+func IsNone(x float64) bool { return math.Float64bits(x) == noneBits }
+
+// noneBits are the bits of a quiet NaN. No computation has its payload, the text "None".
+const noneBits = 0x7ff8_0000_4e6f_6e65
+
+// quotient returns sum/count, or None if count is 0.
+func quotient(sum, count float64) float64 {
+	if count == 0 {
+		return None()
+	}
+	return sum / count
 }
 
 func (m *Metrics) add(name string, value float64) {
@@ -44,14 +81,15 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 
 // Loss returns the mean loss of algorithm a in the update with the metrics m. If a has a method Loss(Metrics) float64,
 // this method computes the loss. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without
-// NAME/val_loss; ok is false if there is nothing to sum.
+// NAME/val_loss and without None; ok is false if there is nothing to sum.
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true
 	}
 	for i, name := range m.Names {
 		_, last, _ := strings.Cut(name, "/")
-		if last == "loss" || strings.HasSuffix(last, "_loss") && last != "val_loss" {
+		isLoss := last == "loss" || strings.HasSuffix(last, "_loss") && last != "val_loss"
+		if isLoss && !IsNone(m.Values[i]) {
 			loss, ok = loss+m.Values[i], true
 		}
 	}

@@ -3,7 +3,6 @@ package algo
 import (
 	"errors"
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
@@ -22,8 +21,8 @@ import (
 // The policy's critic does not learn. An algorithm that explores can begin with the weights of BC (runner.ckpt_path).
 // With actor.model.learn_std false, that algorithm keeps the standard deviations of the policy.
 //
-// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,
-// actor/grad_norm; demo_buffer/size = transitions learnt from.
+// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, None if nothing was set aside;
+// actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
 	*offPolicy
 	policy    policy.Policy
@@ -62,6 +61,12 @@ func fitsBC(pol policy.Policy) error {
 // demonstrations.
 func NewBC(s Setup) (*BC, error) { return newChecked("bc", s, fitsBC, newBC) }
 
+// bcKeys declares the keys of NewBC.
+func bcKeys(s *Setup, k *Keys) {
+	clonerKeys(s, k, true)
+	k.Read("demo_buffer.validation_share")
+}
+
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
 		return nil, errors.New("no demonstrations: expected some")
@@ -73,7 +78,7 @@ func newBC(s *Setup) (*BC, error) {
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
-	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
+	learnt, aside := SplitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	s.Demos = learnt
 	b, err := newCloner(s, "bc", true)
 	if err != nil {
@@ -123,6 +128,13 @@ func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	}
 	b.train.save(&b.state, "actor", false)
 	return b, nil
+}
+
+// clonerKeys declares the keys of newCloner.
+func clonerKeys(s *Setup, k *Keys, offline bool) {
+	replayKeys(k, offline)
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("logprob_type", "actor.model.init_log_std")
 }
 
 // Update makes the updates of an iteration; see Algorithm.
@@ -182,11 +194,11 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of the demonstrations in b.aside, or NaN if b.aside is nil. Every replica evaluates
+// validate returns the mean loss of the demonstrations in b.aside, or None if b.aside is nil. Every replica evaluates
 // all of these demonstrations.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
-		return math.NaN(), nil
+		return None(), nil
 	}
 	var sum float64
 	n := b.aside.Size()

@@ -360,6 +360,14 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
+// CriticLR returns the learning rate of critics.
+func (c *OptimConfig) CriticLR() float32 {
+	if c.ValueLR == 0 {
+		return c.LR
+	}
+	return c.ValueLR
+}
+
 // Share returns the range [lo, hi) of a language model's n parameters that this replica updates. The replica keeps the
 // optimiser's moments of these parameters. Without UseDistributedOptimizer the range is [0, n).
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {

@@ -41,7 +41,7 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 // states that are visited: in rollouts its actions replace the actions that were taken (see Labelled). The policy
 // learns the expert's actions with the loss of BC, from the replay buffer.
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dagger/loss; dagger/beta, β of
+// Metrics, over all replicas and updates of an iteration, None if there were no updates: dagger/loss; dagger/beta, β of
 // the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
 // added.
 type DAgger struct {
@@ -54,6 +54,12 @@ var _ Algorithm = (*DAgger)(nil)
 
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) { return newChecked("dagger", s, fitsBC, newDAgger) }
+
+// daggerKeys declares the keys of NewDAgger.
+func daggerKeys(s *Setup, k *Keys) {
+	clonerKeys(s, k, false)
+	k.Read("dagger.init_beta", "dagger.beta_schedule", "dagger.beta_decay", "dagger.beta_min")
+}
 
 func newDAgger(s *Setup) (*DAgger, error) {
 	b, err := newCloner(s, "dagger", false)

@@ -43,7 +43,7 @@ func (c *DemoConfig) Check(want Want) {
 // chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
-	b, err := durable.ReadFile(path)
+	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return demos, err
 	}
@@ -58,7 +58,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
 	}
 	m := reward.Dim(0)
-	if all, err = inChunks(all, fields); err != nil {
+	all, stride, err := inChunks(all, fields)
+	if err != nil {
 		return demos, fmt.Errorf("%s: %w", path, err)
 	}
 	for _, f := range fields {
@@ -84,19 +85,27 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		}
 		demos.Set(f.Name, t)
 	}
+	if stride > 1 {
+		demos.Set(strideName, tensor.FromI32(slices.Repeat([]int32{int32(stride)}, m), m))
+	}
 	return demos, nil
 }
+
+// strideName is the name of the tensor that chunks cut from single actions have, I32 [M]: the number of transitions
+// from a chunk to the chunk that begins where it ends. It is 1 without this tensor.
+const strideName = "stride"
 
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
 // fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
 // follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
 // sum over these transitions. The chunk takes the next observations, terminated and truncated from the last of these
-// transitions.
-func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
+// transitions. Such chunks overlap: the chunk that begins where a chunk ends is stride = C transitions later. In other
+// demonstrations stride is 1.
+func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, stride int, err error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
 	if i < 0 || !ok || action.Rank() != 3 || action.Dim(1) != 1 || fields[i].Shape[2] == 1 {
-		return demos, nil
+		return demos, 1, nil
 	}
 	m, c := action.Dim(0), fields[i].Shape[2]
 	terminated, ok1 := demos.Get(FieldTerminated)
@@ -104,13 +113,12 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	reward := demos.Must(FieldReward)
 	if !ok1 || !ok2 || terminated.Len() != m || truncated.Len() != m || reward.Len() != m ||
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
-		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
+		return demos, 1, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
 	last := lastOfEpisodes(demos) // the loop below changes it to the last transition of each chunk
 	for t, end := range last {
 		last[t] = min(t+c-1, end)
 	}
-	var d tensor.Dict
 	for i := range demos.Len() {
 		name, t := demos.Entry(i)
 		if t.Rank() == 0 || t.Dim(0) != m {
@@ -119,11 +127,11 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		size := len(t.Bytes()) / m
 		switch {
 		case name == FieldAction:
-			chunks := tensor.New(t.DType(), m, c, t.Dim(2))
+			actions := tensor.New(t.DType(), m, c, t.Dim(2))
 			for i := range m * c {
-				copy(chunks.Bytes()[i*size:][:size], t.Bytes()[min(i/c+i%c, last[i/c])*size:])
+				copy(actions.Bytes()[i*size:][:size], t.Bytes()[min(i/c+i%c, last[i/c])*size:])
 			}
-			t = chunks
+			t = actions
 		case name == FieldReward:
 			sums := tensor.New(tensor.F32, m)
 			for i := range m {
@@ -139,9 +147,9 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 			}
 			t = ends
 		}
-		d.Set(name, t)
+		chunks.Set(name, t)
 	}
-	return d, nil
+	return chunks, c, nil
 }
 
 // lastOfEpisodes returns, for each transition, the last transition of its episode.
@@ -156,6 +164,67 @@ func lastOfEpisodes(demos tensor.Dict) []int {
 		last[t] = end
 	}
 	return last
+}
+
+// FitDemos checks demonstrations for a policy or an environment: each choice in observations and actions must be an
+// option of its space, and the action mask of a transition must allow the transition's actions. The error names the
+// first transition that does not fit. After the last step of an episode no action follows. If the mask of the next
+// observation forbids all options of a choice there, FitDemos allows all options, as environments do.
+func FitDemos(demos tensor.Dict, to policy.Spaced) error {
+	obs, space := to.Spaces()
+	for _, prefix := range []string{Observations, NextObservations} {
+		for _, f := range obs {
+			name := prefix + "." + f.Name
+			if t, ok := demos.Get(name); !ok {
+				continue
+			} else if f.Name == policy.ActionMask {
+				if k := fitMasks(demos, t, space, prefix == NextObservations); k >= 0 {
+					return fmt.Errorf("%s of transition %d allows no option of a choice: expected at least one", name,
+						k)
+				}
+			} else if t.DType() == tensor.I32 {
+				if i := f.Outside(t.I32()); i >= 0 {
+					low, high := f.Range(i % f.Dim())
+					return fmt.Errorf("%s is %d in transition %d: expected %.0f to %.0f", name, t.I32()[i], i/f.Dim(),
+						low, high)
+				}
+			}
+		}
+	}
+	action, ok := demos.Get(FieldAction)
+	if !ok || len(space.Nvec) == 0 {
+		return nil
+	}
+	mask, _ := demos.Get(Observations + "." + policy.ActionMask)
+	i, err := policy.CheckChoices(space, action, mask.U8())
+	if err == nil {
+		return nil
+	}
+	k, after := i/(action.Len()/action.Dim(0)), i/len(space.Nvec)%action.Dim(1)
+	if _, cut := demos.Get(strideName); cut && after > 0 { // the file has single actions
+		return fmt.Errorf("action is %d in transition %d, in the chunk that begins in transition %d: %w",
+			action.I32()[i], k+after, k, err)
+	}
+	return fmt.Errorf("action is %d in transition %d: %w", action.I32()[i], k, err)
+}
+
+// fitMasks returns the first transition whose mask forbids all options of a choice, or -1. If next is set, masks are
+// those of next observations, and masks at the end of an episode change to allow all options.
+func fitMasks(demos tensor.Dict, masks tensor.Tensor, space interface{ Blocked([]uint8) int }, next bool) int {
+	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
+	for k := range masks.Dim(0) {
+		row := masks.At(k).U8()
+		if space.Blocked(row) < 0 {
+			continue
+		}
+		if !next || terminated[k]|truncated[k] == 0 {
+			return k
+		}
+		for i := range row {
+			row[i] = 1
+		}
+	}
+	return -1
 }
 
 // LooksAhead reports whether the algorithm reads the next observations of demonstrations.
@@ -220,12 +289,15 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	if err := r.Add(rollout); err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
 	}
+	if stride, ok := demos.Get(strideName); ok {
+		r.stride = int(stride.I32()[0])
+	}
 	return r, nil
 }
 
-// splitDemos splits demos at the beginning of an episode, so that the second part has about the given share of the
+// SplitDemos splits demos at the beginning of an episode, so that the second part has about the given share of the
 // transitions. If one part would be empty, the first part is demos, and the second is the zero Dict.
-func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
+func SplitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
 	m := len(last)
 	at := m - int(share*float32(m))

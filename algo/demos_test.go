@@ -1,11 +1,15 @@
 package algo
 
 import (
+	"bytes"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -44,21 +48,12 @@ func TestChunkedDemonstrations(t *testing.T) {
 	file.Set("truncated", tensor.Of([]byte{0, 0, 0, 0, 0, 1}, tensor.U8, m))
 	file.Set("observation.x", tensor.FromF32([]float32{0, 1, 2, 3, 4, 5}, m, 1))
 	file.Set("next_observation.x", tensor.FromF32([]float32{1, 2, 3, 9, 5, 6}, m, 1))
-	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	b, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if err := tensor.WriteSafetensors(b, file, nil); err != nil {
-		t.Fatal(err)
-	}
 	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
 		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
 	}
-	d, err := ReadDemos(path, []tensor.Field{field("action", tensor.F32, 3, 1), field("reward", tensor.F32),
-		field("terminated", tensor.U8),
-		field("truncated", tensor.U8), field("observation.x", tensor.F32, 1),
+	d, err := ReadDemos(writeDemos(t, file), []tensor.Field{field("action", tensor.F32, 3, 1),
+		field("reward", tensor.F32), field("terminated", tensor.U8), field("truncated", tensor.U8),
+		field("observation.x", tensor.F32, 1),
 		field("next_observation.x", tensor.F32, 1)})
 	if err != nil {
 		t.Fatal(err)
@@ -74,4 +69,142 @@ func TestChunkedDemonstrations(t *testing.T) {
 	if got := d.Must("terminated").U8(); !slices.Equal(got, []byte{0, 1, 1, 1, 0, 0}) {
 		t.Errorf("terminated %v", got)
 	}
+}
+
+// TestReturnsOfChunkedDemonstrations: in a return of several steps no action's reward counts twice. The step after a
+// chunk is the chunk that begins where it ends. By hand: the rewards are 1, 2, 4, …, an episode ends after the fifth
+// action, and the file ends within the second episode.
+func TestReturnsOfChunkedDemonstrations(t *testing.T) {
+	const m, half = 8, 0.5
+	fields := transitions(1, 1, 1)
+	fields[2].Shape = []int{1, 1, 2, 1} // chunks of two actions
+	var file tensor.Dict
+	file.Set("action", tensor.New(tensor.F32, m, 1, 1))
+	file.Set("reward", tensor.FromF32([]float32{1, 2, 4, 8, 16, 32, 64, 128}, m))
+	file.Set("terminated", tensor.Of([]byte{0, 0, 0, 0, 1, 0, 0, 0}, tensor.U8, m))
+	file.Set("truncated", tensor.New(tensor.U8, m))
+	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
+	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
+	d, err := ReadDemos(writeDemos(t, file), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := newDemos(fields, d.Slice(0, m), tensor.Heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+	b := r.NewBatch(m)
+	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{
+		1: {[]float32{3, 6, 12, 24, 16, 96, 192, 128}, []float32{half, half, half, 0, 0, half, half, half},
+			[]float32{2, 3, 4, 5, 5, 7, 8, 8}},
+		2: {[]float32{3 + 12*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192, 128},
+			[]float32{half * half, 0, 0, 0, 0, half * half, half, half}, []float32{4, 5, 5, 5, 5, 8, 8, 8}},
+		math.MaxInt: {[]float32{3 + 12*half + 16*half*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192,
+			128},
+			[]float32{0, 0, 0, 0, 0, half * half, half, half}, []float32{5, 5, 5, 5, 5, 8, 8, 8}},
+	} {
+		r.Gather(b, rows, nStep, half, false)
+		if !slices.Equal(b.Reward, want.reward) || !slices.Equal(b.Discount, want.discount) ||
+			!slices.Equal(b.Next.Must("state").F32(), want.next) {
+			t.Errorf("n_step %d: rewards %v, discounts %v, next %v, want %v", nStep, b.Reward, b.Discount,
+				b.Next.Must("state").F32(), want)
+		}
+	}
+}
+
+// spaced has the spaces of an environment.
+type spaced struct {
+	obs    []env.Field
+	action env.Space
+}
+
+func (s spaced) Spaces() ([]env.Field, env.Space) { return s.obs, s.action }
+
+// TestFitDemos: demonstrations with a choice that the spaces do not have, or that the action mask forbids, are refused.
+// The error names the transition and the value.
+func TestFitDemos(t *testing.T) {
+	choices := func(nvec ...int) env.Space {
+		kind := env.MultiDiscrete
+		if len(nvec) == 1 {
+			kind = env.Discrete
+		}
+		return env.Space{Kind: kind, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}
+	}
+	bits := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{5}, Low: make([]float32, 5),
+		High: []float32{1, 1, 1, 1, 1}}
+	steps := env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{2}, Low: []float32{-3, 0}, High: []float32{3, 9}}
+	to := spaced{[]env.Field{{Name: policy.ActionMask, Space: bits}, {Name: "place", Space: choices(4)},
+		{Name: "steps", Space: steps}}, choices(2, 3)}
+	number := func(name string, i int, x int32) func(tensor.Dict) {
+		return func(d tensor.Dict) { d.Must(name).I32()[i] = x }
+	}
+	forbid := func(prefix string, lo, hi int) func(tensor.Dict) {
+		return func(d tensor.Dict) { clear(d.Must(prefix + ".action_mask").U8()[lo:hi]) }
+	}
+	const m = 4
+	for name, c := range map[string]struct {
+		change func(d tensor.Dict)
+		want   string // "" if the demonstrations fit
+	}{
+		"fits":      {func(tensor.Dict) {}, ""},
+		"too large": {number("action", 5, 3), "action is 3 in transition 2: expected 0 to 2"},
+		"another's": {number("action", 6, 2), "action is 2 in transition 3: expected 0 to 1"},
+		"negative":  {number("action", 0, -1), "action is -1 in transition 0: expected 0 to 1"},
+		"huge":      {number("action", 1, math.MaxInt32), "action is 2147483647 in transition 0: expected 0 to 2"},
+		"a place":   {number("observation.place", 2, 4), "observation.place is 4 in transition 2: expected 0 to 3"},
+		"the next steps": {number("next_observation.steps", 7, -1),
+			"next_observation.steps is -1 in transition 3: expected 0 to 9"},
+		"forbidden":    {forbid("observation", 7, 8), "action is 0 in transition 1: action_mask does not allow it"},
+		"nothing left": {forbid("observation", 5, 7), "observation.action_mask of transition 1 allows no option"},
+		"nothing left in the middle": {forbid("next_observation", 0, 5),
+			"next_observation.action_mask of transition 0 allows no option"},
+		"nothing left at the end": {forbid("next_observation", 15, 20), ""},
+	} {
+		var d tensor.Dict
+		for _, prefix := range []string{"observation.", "next_observation."} {
+			d.Set(prefix+"action_mask", tensor.Of(bytes.Repeat([]byte{1}, 5*m), tensor.U8, m, 5))
+			d.Set(prefix+"place", tensor.New(tensor.I32, m, 1))
+			d.Set(prefix+"steps", tensor.New(tensor.I32, m, 2))
+		}
+		d.Set("action", tensor.New(tensor.I32, m, 1, 2))
+		d.Set("terminated", tensor.New(tensor.U8, m))
+		d.Set("truncated", tensor.Of([]byte{0, 0, 0, 1}, tensor.U8, m))
+		c.change(d)
+		err := FitDemos(d, to)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		if err == nil && bytes.IndexByte(d.Must("next_observation.action_mask").U8(), 0) >= 0 {
+			t.Errorf("%s: a mask at the end of an episode forbids all options", name)
+		}
+	}
+}
+
+// TestFitChunkedDemos: for chunks of single actions, the error names the transition of the action in the file.
+func TestFitChunkedDemos(t *testing.T) {
+	var d tensor.Dict
+	d.Set("action", tensor.FromI32([]int32{0, 1, 1, 0, 0, 2, 2, 2}, 4, 2, 1))
+	to := spaced{action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
+	for _, want := range []string{"action is 2 in transition 2: ",
+		"action is 2 in transition 3, in the chunk that begins in transition 2: "} {
+		if err := FitDemos(d, to); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+		d.Set(strideName, tensor.FromI32([]int32{2, 2, 2, 2}, 4)) // cut from single actions
+	}
+}
+
+// writeDemos writes demonstrations to a file, and returns its path.
+func writeDemos(t *testing.T, d tensor.Dict) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "demos.safetensors")
+	var b bytes.Buffer
+	if err := tensor.WriteSafetensors(&b, d, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -16,7 +16,7 @@ import (
 //  2. loss of Q against y: squared error, or Huber's loss with huber_delta                ChosenQLoss
 //  3. Q' ← Q' + τ (Q - Q') every target_update_freq updates; τ = 1 copies Q               follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dqn/loss;
+// Metrics, over all replicas and updates of an iteration, None if there were no updates: dqn/loss;
 // critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
 // replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
@@ -28,7 +28,10 @@ type DQN struct {
 	dQ               tensor.Tensor // [micro,A]
 }
 
-var _ Algorithm = (*DQN)(nil)
+var (
+	_ Algorithm = (*DQN)(nil)
+	_ Follower  = (*DQN)(nil)
+)
 
 // Indices of DQN's means over an iteration.
 const (
@@ -47,6 +50,16 @@ func fitsDQN(pol policy.Policy) error {
 
 // NewDQN makes DQN.
 func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN) }
+
+// dqnKeys declares the keys of NewDQN.
+func dqnKeys(s *Setup, k *Keys) {
+	replayKeys(k, false)
+	returnKeys(k)
+	k.Read("tau", "target_update_freq", "double_q", "huber_delta", "actor.model.epsilon_start",
+		"actor.model.epsilon_end", "actor.model.epsilon_steps")
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("actor.optim.value_lr")
+}
 
 func newDQN(s *Setup) (*DQN, error) {
 	e, err := newOffPolicy(s, "dqn", false, numDQNMeans)
@@ -67,6 +80,9 @@ func newDQN(s *Setup) (*DQN, error) {
 	saveParams(&d.state, "target", d.target.Params())
 	return d, nil
 }
+
+// Follow makes the target network equal to the network; see Follower.
+func (d *DQN) Follow() { copy(d.target.Params().State(), d.policy.Params().State()) }
 
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {

@@ -122,5 +122,10 @@ func TestDQNResumes(t *testing.T) { checkResumes(t, dqnSetup, algo.NewDQN) }
 
 func TestDQNRefuses(t *testing.T) {
 	checkRefuses(t, trackSetup, algo.NewDQN, map[string]change{"continuous actions": asIs})
+	checkRefuses(t, dqnSetup, algo.NewDQN, map[string]change{
+		"a demonstrated action that there is not": func(s *algo.Setup, _ *policy.Config) {
+			s.Demos = trackDemos(8)
+			s.Demos.Set("action", tensor.FromI32([]int32{0, 1, 2, 3, 0, 1, 2, 0}, 8, 1, 1))
+		}})
 	checkRefuses(t, dqnSetup, algo.NewSAC, map[string]change{"SAC with discrete actions": asIs})
 }

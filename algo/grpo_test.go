@@ -120,6 +120,35 @@ func TestScoredRollouts(t *testing.T) {
 	}
 }
 
+// TestNoGroupKept: an update without samples measures nothing. Its metrics are None, not the NaN of a computation.
+func TestNoGroupKept(t *testing.T) {
+	a, err := Builtin().New(groupSetup("grpo", func(s *Setup) {
+		s.Config.FilterRewards, s.Config.RewardsLowerBound, s.Config.RewardsUpperBound = true, 1e6, 1e7
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := episodic(3)
+	if err := a.Prepare(&r); err != nil {
+		t.Fatal(err)
+	}
+	m, err := a.Update(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range m.Values {
+		if x != x && !IsNone(x) {
+			t.Errorf("%s is %v", m.Names[i], x)
+		}
+	}
+	if x, _ := m.Get("actor/policy_loss"); !IsNone(x) {
+		t.Errorf("a loss of %v without samples", x)
+	}
+	if loss, ok := Loss(a, m); !ok || !IsNone(loss) {
+		t.Errorf("a loss of %v without samples", loss)
+	}
+}
+
 // familyOf returns the part of an algorithm that trains as PPO does.
 func familyOf(a Algorithm) *PPO {
 	if g, ok := a.(*GRPO); ok {

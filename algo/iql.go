@@ -20,7 +20,7 @@ import (
 //  4. Q' ← Q' + τ (Q - Q') every target_update_freq updates                           follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss, iql/critic_loss;
-// critic/q_data = mean estimate of the actions taken, critic/value = mean value of the next states; actor/weight = mean
+// critic/q_data = mean estimate of the actions taken, critic/value = mean value of the states; actor/weight = mean
 // weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm; demo_buffer/size.
 type IQL struct {
 	*offPolicy
@@ -53,6 +53,14 @@ func fitsIQL(pol policy.Policy) error {
 
 // NewIQL makes IQL.
 func NewIQL(s Setup) (*IQL, error) { return newChecked("iql", s, fitsIQL, newIQL) }
+
+// iqlKeys declares the keys of NewIQL.
+func iqlKeys(s *Setup, k *Keys) {
+	replayKeys(k, true)
+	returnKeys(k)
+	criticKeys(s, k)
+	k.Read("tau", "target_update_freq", "expectile", "temperature")
+}
 
 func newIQL(s *Setup) (*IQL, error) {
 	e, err := newOffPolicy(s, "iql", true, numIQLMeans)
@@ -148,6 +156,9 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	if err != nil {
 		return err
 	}
+	for _, x := range v {
+		a.sums.add(iqlValue, float64(x), 1)
+	}
 	a.sums.add(iqlWeight, AdvantageWeights(a.weight, a.least, v, a.off.Temperature), float64(a.micro))
 	act, err := a.actor.policy.Forward(a.actor.work, b.Obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
@@ -166,9 +177,6 @@ func (a *IQL) addCritic(b *Transitions, ready func(lo, hi int)) error {
 		return err
 	}
 	SoftTargets(a.critics.y, b.Reward, b.Discount, next, next, 0)
-	for _, v := range next {
-		a.sums.add(iqlValue, float64(v), 1)
-	}
 	squares, estimates, err := a.critics.learn(b, a.perSample, ready)
 	a.sums.add(iqlCriticLoss, squares, float64(a.micro))
 	a.sums.add(iqlQData, estimates, float64(a.micro))

@@ -41,7 +41,7 @@ func TestIQLLearns(t *testing.T) {
 			m := update(t, made(t, s, algo.NewIQL), 100)
 			checkGoal(t, s.Policy, 0.1)
 			// episodes end by a time limit after a step, so values include what would follow
-			if v := metric(t, m, "critic/value"); v > 0.05 || v < -0.5 {
+			if v := metric(t, m, "critic/value"); v > 0.05 || v < -0.7 {
 				t.Errorf("mean value %v, want a little below 0", v)
 			}
 		})
@@ -111,7 +111,7 @@ type iqlUpdate struct {
 	least, y   []float32 // the least of Q' of each action, and the targets of the critics
 	weight     []float64
 	meanWeight float64
-	meanValue  float64 // of what follows
+	meanValue  float64 // of the states
 }
 
 func newIQLUpdate(t *testing.T, s algo.Setup) *iqlUpdate {
@@ -152,7 +152,7 @@ func (u *iqlUpdate) judge(before, after tensor.Dict) {
 			u.y[i] += iqlGamma * follows[i]
 		}
 		u.meanWeight += u.weight[i] / float64(n)
-		u.meanValue += float64(follows[i]) / float64(n)
+		u.meanValue += float64(values[i]) / float64(n)
 	}
 }
 

@@ -15,8 +15,8 @@ func (m means) add(i int, sum, count float64) {
 func (m means) sum(i int) float64   { return m[2*i] }
 func (m means) count(i int) float64 { return m[2*i+1] }
 
-// mean returns mean i. It is NaN if nothing was added to it.
-func (m means) mean(i int) float64 { return m[2*i] / m[2*i+1] }
+// mean returns mean i, or None if nothing was added to it.
+func (m means) mean(i int) float64 { return quotient(m[2*i], m[2*i+1]) }
 
 // metricSums collects the sums behind an update's metrics in one slice, so that one reduction sums
 // them over all replicas.
@@ -74,7 +74,7 @@ func (t *metricSums) reset() { clear(t.sums) }
 // setMax sets maximum i of one replica to x.
 func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
-// max returns maximum i over all replicas, or NaN if no replica set it.
+// max returns maximum i over all replicas, or None if no replica set it.
 func (t *metricSums) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)
@@ -82,9 +82,18 @@ func (t *metricSums) max(i int) float64 {
 		most = max(most, x)
 	}
 	if math.IsInf(most, -1) {
-		return math.NaN()
+		return None()
 	}
 	return most
+}
+
+// min returns the minimum whose negative is maximum i, or None if no replica set it.
+func (t *metricSums) min(i int) float64 {
+	most := t.max(i)
+	if IsNone(most) {
+		return most
+	}
+	return -most
 }
 
 // addFit adds the return of one sample, and the critic's error for this sample.
@@ -97,13 +106,13 @@ func (t *metricSums) addFit(ret, err float64) {
 }
 
 // explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for a critic no better than a constant. It
-// returns NaN if all returns are equal.
+// returns None if all returns are equal.
 func (t *metricSums) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }
 	all := variance(t.fit[1], t.fit[2])
 	if n < 2 || all == 0 {
-		return math.NaN()
+		return None()
 	}
 	return 1 - variance(t.fit[3], t.fit[4])/all
 }

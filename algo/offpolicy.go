@@ -66,11 +66,16 @@ func (s *Setup) seeds() philox.Stream {
 }
 
 // newChecked calls check, then build to make an algorithm. check returns an error that describes the required policy,
-// unless the algorithm can train s.Policy. Errors of newChecked begin with name.
+// unless the algorithm can train s.Policy. newChecked also checks the demonstrations. Its errors begin with name.
 func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	build func(*Setup) (*A, error)) (*A, error) {
 	if err := check(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
+	}
+	if s.Demos.Len() > 0 {
+		if err := FitDemos(s.Demos, s.Policy); err != nil {
+			return nil, fmt.Errorf("%s: demonstrations: %w", name, err)
+		}
 	}
 	a, err := build(&s)
 	if err != nil {
@@ -124,6 +129,20 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 	}
 	return e, err
 }
+
+// replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
+func replayKeys(k *Keys, offline bool) {
+	k.Read("update_epoch", "demo_buffer.load_path")
+	if !offline {
+		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
+	}
+}
+
+// returnKeys declares the keys of the returns that transitions have; see Transitions.
+func returnKeys(k *Keys) { k.Read("n_step", "gamma", "bootstrap_type") }
+
+// actorKeys declares the keys that decide in which updates the actor learns.
+func actorKeys(k *Keys) { k.Read("critic_actor_ratio", "train_actor_steps") }
 
 // Prepare adds a rollout to the replay buffer; see Algorithm.
 func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
@@ -254,6 +273,13 @@ func (e *offPolicy) Save() (tensor.Dict, error) {
 		e.replay.save(&d)
 	}
 	return d, nil
+}
+
+// Interrupt ends the last episodes of the replay buffer; see Interruptible.
+func (e *offPolicy) Interrupt() {
+	if !e.offline {
+		e.replay.interrupt()
+	}
 }
 
 // Load restores the state that Save returned. The model and configuration must be the same.

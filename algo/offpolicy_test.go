@@ -451,7 +451,7 @@ var offPolicy = map[string]struct {
 }
 
 // TestOffPolicyPages: the page of an algorithm explains each of its metrics. Their names are the same in every
-// iteration, and each occurs once.
+// iteration, and each occurs once. A metric that was not measured is None.
 func TestOffPolicyPages(t *testing.T) {
 	for page, c := range offPolicy {
 		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
@@ -468,6 +468,11 @@ func TestOffPolicyPages(t *testing.T) {
 			}
 		}
 		m := update(t, a, 1)
+		for i, x := range m.Values {
+			if x != x && !algo.IsNone(x) {
+				t.Errorf("%s: %s is %v, though nothing was measured", page, m.Names[i], x)
+			}
+		}
 		if !slices.Equal(m.Names, names) || len(m.Values) != len(names) {
 			t.Errorf("%s: metrics %v with %d values, in the first iteration %v", page, m.Names, len(m.Values), names)
 		}
@@ -491,6 +496,21 @@ func TestTargetsBeginAsTheirNetworks(t *testing.T) {
 		state, p := stateOf(t, made(t, s, offPolicy[name].make)), criticLike(t, s.Policy).Params()
 		if !slices.Equal(paramsIn(state, "target", p), paramsIn(state, "critic", p)) {
 			t.Errorf("%s: the target critics are not the critics", name)
+		}
+	}
+}
+
+// TestFollow: when a run begins with given weights, a target policy equals the policy with these weights.
+func TestFollow(t *testing.T) {
+	for _, name := range []string{"td3", "dqn"} {
+		s := offPolicy[name].setup(t)
+		a, p := made(t, s, offPolicy[name].make), s.Policy.Params()
+		for i := range p.Data {
+			p.Data[i] *= 2
+		}
+		a.(algo.Follower).Follow()
+		if !slices.Equal(paramsIn(stateOf(t, a), "target", p), p.Data) {
+			t.Errorf("%s: the target policy is not the policy", name)
 		}
 	}
 }

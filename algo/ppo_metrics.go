@@ -40,9 +40,9 @@ func (p *PPO) metrics(iteration int) Metrics {
 	m.add("rollout/advantages_mean", s.mean(advantageMean))
 	m.add("rollout/returns_mean", s.mean(returnMean))
 	m.add("rollout/advantages_max", s.max(advantageMax))
-	m.add("rollout/advantages_min", -s.max(advantageMin))
+	m.add("rollout/advantages_min", s.min(advantageMin))
 	m.add("rollout/returns_max", s.max(returnMax))
-	m.add("rollout/returns_min", -s.max(returnMin))
+	m.add("rollout/returns_min", s.min(returnMin))
 	if p.critic {
 		m.add("critic/explained_variance", s.explainedVariance())
 	}
@@ -62,7 +62,12 @@ func (p *PPO) metrics(iteration int) Metrics {
 // Loss returns the loss of the update that returned m, with the weights of the configuration:
 //
 //	L = policy_loss + kl_beta·kl_loss + value_loss_coef·value_loss - entropy_bonus·entropy_loss
+//
+// It is None if the update had no samples.
 func (p *PPO) Loss(m Metrics) float64 {
+	if x, _ := m.Get("actor/policy_loss"); IsNone(x) {
+		return x
+	}
 	term := func(weight float32, name string) float64 {
 		x, _ := m.Get(name)
 		return float64(weight) * x

@@ -12,6 +12,7 @@ import (
 // Rollouts fill the rings, and batches are drawn at random.
 type Replay struct {
 	envs, capacity int
+	stride         int // number of steps from a transition to the transition that begins where it ends
 	columns        []ring
 	reward         tensor.Tensor // F32 [envs, capacity]
 	terminated     tensor.Tensor // U8
@@ -60,7 +61,7 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 		return nil, fmt.Errorf("memory of the replay buffer: %w", err)
 	}
 	all := layout.Bind(mem)
-	r := &Replay{envs: envs, capacity: capacity, cursor: tensor.New(tensor.I64, 3)}
+	r := &Replay{envs: envs, capacity: capacity, stride: 1, cursor: tensor.New(tensor.I64, 3)}
 	for name, t := range map[string]*tensor.Tensor{FieldReward: &r.reward, FieldTerminated: &r.terminated,
 		FieldTruncated: &r.truncated} {
 		var ok bool
@@ -134,6 +135,15 @@ func (r *Replay) abort(start, steps, numOlder int) {
 			for s := t - 1; s >= -numOlder && terminated[place(s)]|truncated[place(s)] == 0; s-- {
 				status[place(s)], truncated[place(s)] = aborted, 1
 			}
+		}
+	}
+}
+
+// interrupt truncates the episodes that have not ended with the newest step.
+func (r *Replay) interrupt() {
+	for n := range r.envs * min(r.Size(), 1) {
+		if at := r.place((n+1)*r.Size() - 1); r.terminated.U8()[at] == 0 {
+			r.truncated.U8()[at] = 1
 		}
 	}
 }
@@ -219,7 +229,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	for i, k := range rows {
 		age := int(k) % size
 		last, sum, discount := r.place(int(k)), float32(0), float32(1)
-		for j := age; j < min(age+nStep, size); j++ {
+		for n, j := 0, age; n < nStep && j < size; n, j = n+1, j+r.stride {
 			last = r.place(int(k) + j - age)
 			sum += discount * reward[last]
 			discount *= gamma

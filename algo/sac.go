@@ -23,7 +23,7 @@ import (
 // use a random subset of the critics (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the
 // experience of its own environments.
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
+// Metrics, over all replicas and updates of an iteration, None if there were no updates:
 //
 //   - sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha
 //   - critic/q_data: mean estimate of the actions that were taken
@@ -67,6 +67,12 @@ func fitsSAC(pol policy.Policy) error {
 // NewSAC makes SAC.
 func NewSAC(s Setup) (*SAC, error) {
 	return newChecked("sac", s, fitsSAC, func(s *Setup) (*SAC, error) { return newSAC(s, "sac", true) })
+}
+
+// sacKeys declares the keys of NewSAC.
+func sacKeys(s *Setup, k *Keys) {
+	crossQKeys(s, k)
+	k.Read("tau", "target_update_freq")
 }
 
 // newSAC makes a SAC with the given name. If target is set, its critics have a target network.
@@ -116,15 +122,18 @@ func (a *SAC) train(update func() error) (Metrics, error) {
 	if err := a.iterate(update); err != nil {
 		return Metrics{}, err
 	}
-	alpha, logProb := a.temperature.alpha(), a.sums.mean(sacLogProb)
+	alpha, alphaLoss, entropy := a.temperature.alpha(), None(), None()
+	if logProb := a.sums.mean(sacLogProb); !IsNone(logProb) {
+		alphaLoss, entropy = -alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)), -logProb
+	}
 	a.reportMean("sac/critic_loss", sacCriticLoss)
 	a.reportMean("sac/actor_loss", sacActorLoss)
-	a.metrics.add("sac/alpha_loss", -alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)))
+	a.metrics.add("sac/alpha_loss", alphaLoss)
 	a.metrics.add("sac/alpha", alpha)
 	a.reportMean("critic/q_data", sacQData)
 	a.reportCritic(a.critics.train)
 	a.reportMean("actor/q_pi", sacQPi)
-	a.metrics.add("actor/entropy", -logProb)
+	a.metrics.add("actor/entropy", entropy)
 	a.reportActor(a.actor.train)
 	a.metrics.add("alpha/grad_norm", a.temperature.train.meanNorm())
 	a.reportReplay()

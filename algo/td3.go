@@ -16,9 +16,11 @@ import (
 //     the action clipped to its box                                                     smooth
 //  2. the critics by their squared error against y, for each head                       QLoss
 //  3. the actor by -Q₀(s, π(s)), every critic_actor_ratio updates (2 in the paper)
-//  4. after the actor Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                     follow
+//  4. in these updates Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                    follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
+// Until the actor begins to learn (train_actor_steps), π' does not move, because it equals π.
+//
+// Metrics, over all replicas and updates of an iteration, None if there were no updates:
 // td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of the actions that were taken;
 // critic/lr, critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
@@ -33,7 +35,10 @@ type TD3 struct {
 	smoothed        tensor.Tensor // [micro,C,A]
 }
 
-var _ Algorithm = (*TD3)(nil)
+var (
+	_ Algorithm = (*TD3)(nil)
+	_ Follower  = (*TD3)(nil)
+)
 
 // Indices of TD3's means over an iteration.
 const (
@@ -53,6 +58,17 @@ func fitsTD3(pol policy.Policy) error {
 
 // NewTD3 makes TD3.
 func NewTD3(s Setup) (*TD3, error) { return newChecked("td3", s, fitsTD3, newTD3) }
+
+// td3Keys declares the keys of NewTD3. The target networks follow every critic_actor_ratio updates, so TD3 does not
+// read target_update_freq.
+func td3Keys(s *Setup, k *Keys) {
+	replayKeys(k, false)
+	returnKeys(k)
+	actorKeys(k)
+	criticKeys(s, k)
+	k.Read("tau", "agg_q", "target_noise")
+	k.ReadIf(s.Config.OffPolicy.TargetNoise > 0, "target_noise > 0", "target_noise_clip")
+}
 
 func newTD3(s *Setup) (*TD3, error) {
 	e, err := newOffPolicy(s, "td3", false, numTD3Means)
@@ -83,6 +99,9 @@ func newTD3(s *Setup) (*TD3, error) {
 	return a, nil
 }
 
+// Follow makes the target policy equal to the policy; see Follower.
+func (a *TD3) Follow() { copy(a.target.Params().State(), a.actor.policy.Params().State()) }
+
 // Update makes the updates of an iteration; see Algorithm.
 func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	if err := a.iterate(a.update); err != nil {
@@ -103,14 +122,15 @@ func (a *TD3) update() error {
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
 		return err
 	}
-	if !a.actorDue() {
-		return nil
+	if a.actorDue() {
+		if err := a.descend(a.actor.train, a.addActor); err != nil {
+			return err
+		}
+		follow(a.target.Params().Data, a.actor.policy.Params().Data, a.off.Tau)
 	}
-	if err := a.descend(a.actor.train, a.addActor); err != nil {
-		return err
+	if a.due(a.off.CriticActorRatio) {
+		a.critics.follow(a.off.Tau)
 	}
-	a.critics.follow(a.off.Tau)
-	follow(a.target.Params().Data, a.actor.policy.Params().Data, a.off.Tau)
 	return nil
 }
 

@@ -97,6 +97,32 @@ func TestTD3Loss(t *testing.T) {
 	}
 }
 
+// TestTD3TargetsMoveBeforeTheActor: while the critics learn alone, their targets move in every second update. The actor
+// and its target stay.
+func TestTD3TargetsMoveBeforeTheActor(t *testing.T) {
+	s := td3Setup(t, func(s *algo.Setup, _ *policy.Config) {
+		s.Config.UpdateEpoch, s.Config.OffPolicy.TrainActorSteps = 1, 100
+	})
+	critic, on := criticLike(t, s.Policy), newTrack(s.Envs)
+	a := made(t, s, algo.NewTD3)
+	runTrack(t, a, s, on, 0, 3) // nothing is learnt yet
+	before := td3StateOf(t, a, s.Policy, critic)
+	for i := range 4 {
+		runTrack(t, a, s, on, 3+i, 1)
+		after := td3StateOf(t, a, s.Policy, critic)
+		if i%2 == 0 {
+			checkFollows(t, "target critics", before.targets, after.targets, after.critic)
+		}
+		if slices.Equal(after.targets, before.targets) != (i%2 != 0) || slices.Equal(after.critic, before.critic) {
+			t.Errorf("update %d: the critics or their targets are wrong", i)
+		}
+		if !slices.Equal(after.actor, before.actor) || !slices.Equal(after.targetActor, before.actor) {
+			t.Errorf("update %d: the actor or its target moved", i)
+		}
+		before = after
+	}
+}
+
 // TestTD3Noise: target noise changes the critics' loss.
 func TestTD3Noise(t *testing.T) {
 	var losses []float64

@@ -168,7 +168,7 @@ func (c *TextCriticPPO) step(iteration int) error {
 
 // addMetrics adds the critic's metrics, from the reduced sums of an update.
 func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
-	lr, _ := c.train.adam.LR(iteration)
+	_, lr := c.train.adam.LR(iteration)
 	m.add("critic/value_loss", c.sums.mean(valueLoss))
 	m.add("critic/value_clip_ratio", c.sums.mean(valueClipRatio))
 	m.add("critic/explained_variance", c.sums.explainedVariance())

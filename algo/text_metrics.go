@@ -49,7 +49,7 @@ func (p *TextPPO) metrics(iteration int) Metrics {
 	m := Metrics{Names: make([]string, 0, 32), Values: make([]float64, 0, 32)} // room for all metrics
 	s, answers := p.sums, means(p.sums.extra[:scaledLoss])
 	lr, _ := p.train.adam.LR(iteration)
-	m.add("actor/policy_loss", s.extra[scaledLoss]/float64(p.tried))
+	m.add("actor/policy_loss", quotient(s.extra[scaledLoss], float64(p.tried)))
 	m.add("actor/entropy_loss", s.mean(entropy))
 	m.add("actor/max_log_ratio", s.max(logRatioMax))
 	m.add("actor/lr", lr)
@@ -58,7 +58,7 @@ func (p *TextPPO) metrics(iteration int) Metrics {
 	m.add("rollout/rewards", answers.mean(answerReward))
 	m.add("rollout/advantages_mean", s.mean(advantageMean))
 	m.add("rollout/advantages_max", s.max(advantageMax))
-	m.add("rollout/advantages_min", -s.max(advantageMin))
+	m.add("rollout/advantages_min", s.min(advantageMin))
 	m.add("rollout/prompt_length", answers.mean(answerPrompt))
 	m.add("rollout/response_length", answers.mean(answerLength))
 	m.add("rollout/truncated", answers.mean(answerTruncated))

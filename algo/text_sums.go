@@ -35,9 +35,9 @@ func (s *TextSums) reduce(r Replicas) error {
 //   - exact_match: the share of texts in which all of these tokens have the largest probability, so
 //     that greedy generation gives the answer token for token
 func (s *TextSums) Metrics() (m Metrics) {
-	m.add("loss", s.Loss/s.Targets)
-	m.add("token_accuracy", s.Likeliest/s.Targets)
-	m.add("exact_match", s.Exact/s.Texts)
+	m.add("loss", quotient(s.Loss, s.Targets))
+	m.add("token_accuracy", quotient(s.Likeliest, s.Targets))
+	m.add("exact_match", quotient(s.Exact, s.Texts))
 	return m
 }
 

@@ -117,9 +117,9 @@ func (t *trainState) step(iteration int) error {
 	return nil
 }
 
-// meanNorm returns the mean norm of the gradients since the last call, or NaN if there were none.
+// meanNorm returns the mean norm of the gradients since the last call, or None if there were none.
 func (t *trainState) meanNorm() float64 {
-	mean := t.norms / t.steps
+	mean := quotient(t.norms, t.steps)
 	t.norms, t.steps = 0, 0
 	return mean
 }

@@ -66,7 +66,7 @@ type Config struct {
 	// default, means the task's own limit.
 	MaxEpisodeSteps int `yaml:"max_episode_steps"`
 	// GroupSize is the number of consecutive environments that share their initial states. GRPO
-	// needs such groups. Default 1.
+	// needs such groups. Default 1. Evaluations do not inherit GroupSize and UseFixedResetStateIDs.
 	GroupSize int `yaml:"group_size"`
 	// UseFixedResetStateIDs gives each group the same initial state in every episode. Default
 	// false.

@@ -77,6 +77,7 @@ type Spec struct {
 	Obs      []Field  // named observations; an ActionMask limits the actions and is no input of the policy
 	Action   Space    // the actions of Step
 	MaxSteps int      // steps after which an episode is truncated; 0 if there is no limit
+	OwnLimit int      // a lower limit at which a simulator may end episodes by itself; 0 if there is none
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps steps; nil if unknown.
 	Returns *[2]float64
@@ -137,6 +138,28 @@ func (s Space) Dim() int {
 		n *= d
 	}
 	return n
+}
+
+// Range returns the smallest and the largest number that element k of a value may have.
+func (s Space) Range(k int) (low, high float64) {
+	if s.Kind == Box {
+		return float64(s.Low[k]), float64(s.High[k])
+	}
+	return 0, float64(s.Nvec[k%len(s.Nvec)] - 1)
+}
+
+// Outside returns the index of the first number of x that is outside its Range, or -1 if there is none. x has values of
+// s, side by side.
+func (s Space) Outside(x []int32) int {
+	if s.Kind != Box {
+		return badChoice(x, s.Nvec)
+	}
+	for i, v := range x {
+		if low, high := s.Range(i % len(s.Low)); float64(v) < low || float64(v) > high {
+			return i
+		}
+	}
+	return -1
 }
 
 // String returns the space as Gymnasium writes it: "Box(-2, 2, (1,))", "Discrete(2)".

@@ -40,6 +40,17 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	return s
 }
 
+// InitialStates returns the number of different initial states in n environments that play the given number of episodes
+// each. The environments have the global indices from 0.
+func (c Config) InitialStates(n, episodes int) int {
+	group := max(c.GroupSize, 1)
+	groups := (n + group - 1) / group
+	if c.UseFixedResetStateIDs {
+		return groups
+	}
+	return groups * episodes
+}
+
 // Next returns the seed of each environment's next episode. The Seeder owns the slice, and changes
 // it when an episode begins.
 func (s *Seeder) Next() []uint64 { return s.next }

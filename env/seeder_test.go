@@ -36,6 +36,29 @@ func TestSeederPlacement(t *testing.T) {
 	}
 }
 
+// TestInitialStates compares the number of initial states with the seeds of a Seeder.
+func TestInitialStates(t *testing.T) {
+	for _, c := range []struct {
+		group  int
+		fixed  bool
+		n, per int
+		want   int
+	}{{1, false, 6, 2, 12}, {4, false, 16, 1, 4}, {4, false, 6, 3, 6}, {1, true, 5, 3, 5}, {2, true, 5, 3, 3}} {
+		cfg := env.DefaultConfig()
+		cfg.GroupSize, cfg.UseFixedResetStateIDs = c.group, c.fixed
+		seeder, seen := env.NewSeeder(cfg, env.Eval, 0, c.n), map[uint64]bool{}
+		for range c.per {
+			for _, seed := range seeder.Next() {
+				seen[seed] = true
+			}
+			seeder.Started(nil)
+		}
+		if got := cfg.InitialStates(c.n, c.per); got != len(seen) || got != c.want {
+			t.Errorf("%+v: %d initial states, the Seeder has %d", c, got, len(seen))
+		}
+	}
+}
+
 func TestSeederGroups(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.GroupSize = 3

@@ -25,23 +25,40 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	return nil
 }
 
-// allows returns an error if an element of action, [n,C,A], is not a valid option, or if the mask in w forbids it.
-func (o *observations) allows(w *obsWork, action tensor.Tensor) error {
-	nvec := o.action.Nvec
-	perRow := action.Dim(1) * len(nvec)
+// ActionMask is the name of the observation that marks the allowed actions.
+const ActionMask = env.ActionMask
+
+// A Spaced has observations and actions, as a Policy has.
+type Spaced interface {
+	Spaces() (obs []env.Field, action env.Space)
+}
+
+// CheckChoices returns the index of the first element of action, [n,C,A], that is not an option of s, or that the mask
+// forbids. The error describes the valid choices. mask has n rows of an ActionMask; nil allows every option. If all
+// elements are valid, CheckChoices returns -1 and nil.
+func CheckChoices(s env.Space, action tensor.Tensor, mask []uint8) (int, error) {
+	perRow := action.Dim(1) * len(s.Nvec)
 	at, options := 0, 0 // first column of the choice in the mask; number of columns of the mask
-	for _, k := range nvec {
+	for _, k := range s.Nvec {
 		options += k
 	}
 	for i, choice := range action.I32() {
-		k := nvec[i%len(nvec)]
+		k := s.Nvec[i%len(s.Nvec)]
 		if choice < 0 || int(choice) >= k {
-			return fmt.Errorf("row %d: choice %d: expected 0 to %d", i/perRow, choice, k-1)
+			return i, fmt.Errorf("expected 0 to %d", k-1)
 		}
-		if w.mask != nil && w.mask[i/perRow*options+at+int(choice)] == 0 {
-			return fmt.Errorf("row %d: choice %d: %s does not allow it", i/perRow, choice, env.ActionMask)
+		if mask != nil && mask[i/perRow*options+at+int(choice)] == 0 {
+			return i, fmt.Errorf("%s does not allow it", ActionMask)
 		}
 		at = (at + k) % options
+	}
+	return -1, nil
+}
+
+// allows returns an error if an element of action, [n,C,A], is not a valid option, or if the mask in w forbids it.
+func (o *observations) allows(w *obsWork, action tensor.Tensor) error {
+	if i, err := CheckChoices(o.action, action, w.mask); err != nil {
+		return fmt.Errorf("row %d: choice %d: %w", i/(action.Len()/action.Dim(0)), action.I32()[i], err)
 	}
 	return nil
 }

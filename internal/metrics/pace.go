@@ -90,16 +90,24 @@ func ReadPace(path string) (p Pace) {
 	}
 }
 
-// Number returns the value of a metric in a line of metrics.jsonl, or NaN. It is faster than a JSON decoder.
+// Number returns the value of a metric in a line of metrics.jsonl, or NaN. There may be blanks around the value. Number
+// is faster than a JSON decoder.
 func Number(line []byte, name string) float64 {
-	_, rest, found := bytes.Cut(line, []byte(`"`+name+`":`))
-	end := bytes.IndexAny(rest, ",}")
-	if !found || end < 0 {
-		return math.NaN()
+	for rest, found := line, true; found; {
+		if _, rest, found = bytes.Cut(rest, []byte(`"`+name+`"`)); !found {
+			break
+		}
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
+		if end := bytes.IndexAny(value, ",}"); ok && end >= 0 {
+			x, err := strconv.ParseFloat(string(bytes.Trim(value[:end], blanks)), 64)
+			if err == nil {
+				return x
+			}
+			break
+		}
 	}
-	x, err := strconv.ParseFloat(string(rest[:end]), 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
+	return math.NaN()
 }
+
+// blanks are the characters that JSON allows between its parts.
+const blanks = " \t\r\n"

@@ -1,12 +1,12 @@
 package results
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -53,22 +54,22 @@ func ReadRun(dir, prefix string) (Run, error) {
 			TaskType string `yaml:"task_type"`
 		}
 	}
-	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
+	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"), durable.Text)
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	defer f.Close()
 	steps, err := r.readRows(f, prefix)
 	if err != nil {
-		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
+		return r, runError(dir, fmt.Errorf("metrics.jsonl: %w", err))
 	}
 	if math.IsNaN(steps) { // no line has environment steps
 		r.Task = config.Runner.TaskType
@@ -81,13 +82,21 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
+// runError returns err about the run in dir, whose name may come from a listing.
+func runError(dir string, err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		err = &fs.PathError{Op: p.Op, Path: printable.Line(p.Path), Err: p.Err}
+	}
+	return fmt.Errorf("run %s: %w", printable.Line(dir), err)
+}
+
 // readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has a number.
 // Most lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(in); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, nil // the last line is still being written
 		} else if err != nil {
@@ -134,8 +143,8 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(f); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, seconds, nil
 		} else if err != nil {

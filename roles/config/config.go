@@ -41,10 +41,8 @@ type Config struct {
 type ClusterConfig struct {
 	// NumNodes is the required number of nodes. 0, the default, allows any number.
 	NumNodes int `yaml:"num_nodes"`
-	// ComponentPlacement gives each component the ranks of its workers. A key is the name of a component, or several
-	// names with commas between them. A value is RLinf's placement string ("0-7", "all", "0-1:0-3"), or auto. With
-	// auto, here or for a component, the job measures itself and plans the ranks when training starts. Without the key
-	// all components are on all ranks.
+	// ComponentPlacement gives components (names, with commas between them) the ranks of their workers: RLinf's
+	// placement string ("0-7", "all", "0-1:0-3"), or auto: the job measures itself and plans the ranks. Default: all.
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
 	// NodeGroups defines named sets of nodes, for use in placements.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
@@ -196,9 +194,9 @@ type RunnerConfig struct {
 	// complete checkpoint of this run. Empty, the default, starts anew. An evaluation evaluates this checkpoint, or by
 	// default the newest checkpoint in the run's folder.
 	ResumeDir string `yaml:"resume_dir"`
-	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora the file may have all
-	// weights of a language model. The run then trains adapters on these weights, and needs the file again to resume.
-	// Empty, the default, is none.
+	// CkptPath is a file of weights (safetensors), or a checkpoint's folder, to start from or to evaluate. With is_lora
+	// it may have all weights of a language model. The run then trains adapters on these weights, and needs the file
+	// again to resume. Empty, the default, is none.
 	CkptPath string `yaml:"ckpt_path"`
 	// OnlyEval evaluates and does not train. Default false; true for the embodied_eval task.
 	OnlyEval bool `yaml:"only_eval"`
@@ -305,14 +303,11 @@ type RolloutConfig struct {
 type ActorConfig struct {
 	// GroupName is the component's name in messages. Default ActorGroup.
 	GroupName string `yaml:"group_name"`
-	// MicroBatchSize is the number of samples that one actor computes at once. Default: each actor computes its part of
-	// a global batch at once, and an eighth of the batch if the placement leaves the number of actors open. Language
-	// models have no default.
+	// MicroBatchSize is the number of samples that an actor computes at once. Default: its part of GlobalBatchSize, or
+	// an eighth of it if the placement leaves the number of actors open. Language models have no defaults of both.
 	MicroBatchSize int `yaml:"micro_batch_size"`
-	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple
-	// of MicroBatchSize times the number of actors. Default: a quarter of the samples of an iteration, or all if four
-	// does not divide them or loss_type is a2c. With a replay buffer or demonstrations alone it is 256. Language models
-	// have no default.
+	// GlobalBatchSize is the number of samples of an optimiser step: a multiple of MicroBatchSize times the actors. By
+	// default a quarter of an iteration's, or all if 4 does not divide them or for a2c; 256 off-policy and offline.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// RecvDrainMaxTrajectories is for asynchronous runs with a replay buffer. It is the maximum number of rollouts of
 	// each environment that the buffer receives before the updates of an iteration. The buffer waits for one rollout,
@@ -334,7 +329,7 @@ type ActorConfig struct {
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
 	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers (RLinf's
-	// critic.optim). The default of a key is its value under optim.
+	// critic.optim). The default of a key is its value under optim. If lr is given here, the default of value_lr is lr.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 	// FSDPConfig configures how a language model saves memory. Its keys are named as in PyTorch's FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`

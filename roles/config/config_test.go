@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/env"
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -46,6 +47,36 @@ func TestLoadConfig(t *testing.T) {
 	} {
 		if v.got != v.want {
 			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
+		}
+	}
+}
+
+// TestEvaluationsHaveNoGroups: env.eval does not inherit the keys by which initial states repeat. A recorded
+// configuration keeps the values.
+func TestEvaluationsHaveNoGroups(t *testing.T) {
+	grouped := []string{"algorithm.group_size=4", "env.train.use_fixed_reset_state_ids=true"}
+	for _, tc := range []struct {
+		overrides []string
+		group     int
+		fixed     bool
+	}{
+		{nil, 1, false},
+		{[]string{"env.eval.group_size=2"}, 2, false},
+		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, 1, true},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, grouped...)...)
+		again, err := config.Parse(rolestest.Registries(), c.Resolved())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range []*env.Config{&c.Env.Eval, &again.Env.Eval} {
+			if e.GroupSize != tc.group || e.UseFixedResetStateIDs != tc.fixed {
+				t.Errorf("%q: groups of %d, fixed %v", tc.overrides, e.GroupSize, e.UseFixedResetStateIDs)
+			}
+		}
+		if train := &c.Env.Train; train.GroupSize != 4 || !train.UseFixedResetStateIDs {
+			t.Errorf("%q: training has groups of %d, fixed %v", tc.overrides, train.GroupSize,
+				train.UseFixedResetStateIDs)
 		}
 	}
 }
@@ -244,6 +275,23 @@ func TestRulesOfAlgorithms(t *testing.T) {
 	})
 }
 
+// TestRulesOfCritics: the optimiser of critics is checked for all algorithms with critics of actions. A mistake of
+// actor.optim is reported once.
+func TestRulesOfCritics(t *testing.T) {
+	for _, name := range []string{"offline_iql", "embodied_sac"} {
+		for key, want := range map[string]string{
+			"actor.critic_optim.lr": "command line: actor.critic_optim.lr: -1: expected a number > 0",
+			"actor.optim.value_lr":  "command line: actor.optim.value_lr: -1: expected a number >= 0 (0: lr)",
+		} {
+			c, _, _ := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"algorithm.adv_type=" + name,
+				"algorithm.loss_type=" + name, "actor.model.add_q_head=true", "algorithm.demo_buffer.load_path=x",
+				"algorithm.replay_buffer.sample_window_size=200", "algorithm.entropy_tuning.alpha_type=fixed_alpha",
+				key + "=-1"}, false)
+			rolestest.Expect(t, name, rolestest.ErrorLines(c.CheckParts(rolestest.Registries()).Err()), want)
+		}
+	}
+}
+
 // env.eval is decoded over env.train. Each mistake in its keys is reported once.
 func TestKnownKeyOfEval(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true",
@@ -286,6 +334,7 @@ func TestIdleKeys(t *testing.T) {
 		"runner.seq_length": "9", "runner.early_stop.enabled": "true", "actor.tokenizer.tokenizer_model": "x",
 		"data.train_data_paths": "x", "data.val_data_paths": "x",
 		"data.prompt_key": "x", "data.answer_key": "x", "data.messages_key": "x", "data.apply_chat_template": "true",
+		"data.chat_template":           "chatml",
 		"data.filter_prompt_by_length": "true",
 		"data.shuffle":                 "false", "data.rollout_batch_size": "3", "data.max_prompt_length": "3",
 		"algorithm.n_minibatches": "2", "algorithm.norm_adv_by_std_in_grpo": "false",
@@ -350,8 +399,13 @@ func TestIdleKeysOfTexts(t *testing.T) {
 		if err := os.WriteFile(record, cfg.Record(), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		if _, warnings, err := config.Load(rolestest.Registries(), record, nil, true); err != nil || len(warnings) > 0 {
-			t.Errorf("%s: the configuration of the run: %v, %q: expected no warnings of defaults", task, err, warnings)
+		older := fmt.Sprint("env.eval.group_size=", cfg.Algorithm.GroupSize) // as version 0.1.0 recorded it
+		for _, overrides := range [][]string{nil, {older}} {
+			_, warnings, err := config.Load(rolestest.Registries(), record, overrides, true)
+			if err != nil || len(warnings) > 0 {
+				t.Errorf("%s, %q: the configuration of the run: %v, %q: expected no warnings of defaults", task,
+					overrides, err, warnings)
+			}
 		}
 	}
 }

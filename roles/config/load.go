@@ -70,6 +70,11 @@ func (c *Config) Err() error { return c.found.Err() }
 // Findings returns a copy of the mistakes in the values. The caller can add mistakes to the copy.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
+// Mistake returns a mistake in the value of the dotted key. expected describes the valid values.
+func (c *Config) Mistake(key string, value any, expected string) error {
+	return c.found.Mistake(key, value, expected)
+}
+
 // Reported reports whether one of the dotted keys has a mistake.
 func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
 
@@ -88,7 +93,8 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
+		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv,
+		Grouped: placementKey}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
@@ -106,6 +112,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
+	train.GroupSize, train.UseFixedResetStateIDs = 1, false  // each episode has an initial state of its own
 	trainingAlone(&train)
 	return train
 }
@@ -151,6 +158,9 @@ func (c *Config) derive(evalApart, offline bool) {
 		c.Actor.Model.AddValueHead = false
 	}
 	c.Actor.CriticOptim = c.Actor.Optim
+	if c.found.Has("actor.critic_optim.lr") { // more specific than actor.optim.value_lr
+		c.Actor.CriticOptim.ValueLR = 0
+	}
 	c.found.Decode("actor.critic_optim", &c.Actor.CriticOptim)
 	tuning := &c.Algorithm.OffPolicy.EntropyTuning
 	tuning.Optim = c.Actor.Optim
@@ -362,7 +372,7 @@ func (r *RunnerConfig) Iterations() int {
 // Places reports whether component has a placement. It does not check whether the placement fits the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
-		return slices.Contains(componentsIn(e.Key), component)
+		return slices.Contains(config.Names(e.Key), component)
 	})
 }
 

@@ -116,8 +116,8 @@ func inherited(key string) string {
 	case "algorithm.entropy_type":
 		return "algorithm.logprob_type"
 	case "env.eval.max_steps_per_rollout_epoch", "env.eval.rollout_epoch", "env.eval.auto_reset",
-		"env.eval.instruction_mix", "env.eval.use_rel_reward", "env.eval.reward_coef",
-		"env.eval.reward_clip": // keys of training alone
+		"env.eval.group_size", "env.eval.use_fixed_reset_state_ids", "env.eval.instruction_mix",
+		"env.eval.use_rel_reward", "env.eval.reward_coef", "env.eval.reward_clip": // keys of training alone
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {

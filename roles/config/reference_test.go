@@ -63,8 +63,9 @@ func TestReferenceSays(t *testing.T) {
 		"actor.seed":               {Type: "integer ≥ 0", Default: "0", From: "runner.seed"},
 		"actor.model.hidden_sizes": {Type: "list of integers", Default: "[64, 64]", Ours: true},
 		"actor.optim.lr":           {Type: "number"},
-		"env.eval.group_size": {Type: "integer", Default: "1", From: "env.train.group_size",
-			Like: "env.train.group_size"},
+		"env.eval.group_size":      {Type: "integer", Default: "1", Like: "env.train.group_size"},
+		"env.eval.action_repeat": {Type: "integer", Default: "1", From: "env.train.action_repeat", Ours: true,
+			Like: "env.train.action_repeat"},
 		"env.train.task.rewards": {Type: "list of sections", Section: true, Ours: true},
 		"env.train.task.rewards[].joint": {Type: "text", Ours: true,
 			Like: "env.train.task.observations[].joint"},
@@ -101,8 +102,8 @@ func TestInheritedDefaults(t *testing.T) {
 	after, inherits := values(c), 0
 	alone := map[string]string{ // what evaluations do not inherit
 		"env.eval.max_steps_per_rollout_epoch": "0", "env.eval.rollout_epoch": "1", "env.eval.auto_reset": "false",
-		"env.eval.instruction_mix": "",
-		"env.eval.use_rel_reward":  "false", "env.eval.reward_coef": "1", "env.eval.reward_clip": "0",
+		"env.eval.group_size": "1", "env.eval.use_fixed_reset_state_ids": "false", "env.eval.instruction_mix": "",
+		"env.eval.use_rel_reward": "false", "env.eval.reward_coef": "1", "env.eval.reward_clip": "0",
 	}
 	for name, got := range after {
 		want := before[name]

@@ -23,7 +23,12 @@ func TestSpellings(t *testing.T) {
 		"actor.fsdp_config.reshard_after_forward=True",
 		"env.train.init_params.control_mode=None", "runner.eval_policy_path=null")
 	rolestest.Expect(t, "warnings", warnings,
-		"command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path")
+		"command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path",
+		"keys without effect here\n  THESE CHANGE WHAT IS LEARNT OR MEASURED:\n"+
+			"    actor.critic_optim.lr_scheduler  constant  command line  adv_type gae with loss_type actor_critic "+
+			"does not read it\n"+
+			"    algorithm.critic_subsample_size  0         command line  adv_type gae with loss_type actor_critic "+
+			"does not read it")
 	if c.Algorithm.NormalizeAdvantages != algo.NormalizeNone || c.Runner.OnlyEval || !c.Env.Train.AutoReset {
 		t.Errorf("True and False: %+v %+v", c.Algorithm.NormalizeAdvantages, c.Env.Train.AutoReset)
 	}
@@ -82,6 +87,33 @@ func TestCriticOfRLinf(t *testing.T) {
 	if said := fmt.Sprint(warnings); c.Algorithm.LossType != "actor" ||
 		!strings.Contains(said, "critic.use_critic_model") {
 		t.Errorf("an algorithm of environments: %s, %s", c.Algorithm.LossType, said)
+	}
+}
+
+// TestCriticRate: critics learn at critic_optim.value_lr, else at critic_optim.lr. If both are left out, they learn at
+// the rate that actor.optim has for critics. A recorded configuration gives the same rates.
+func TestCriticRate(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		want      float32
+	}{
+		{nil, 0.5},
+		{[]string{"actor.optim.value_lr=0.125"}, 0.125},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.lr=0.25"}, 0.25},
+		{[]string{"actor.optim.value_lr=0.125", "+critic.optim={lr: 0.25}"}, 0.25},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0.0625"}, 0.0625},
+		{[]string{"actor.critic_optim.lr=0.25", "actor.critic_optim.value_lr=0.0625"}, 0.0625},
+		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0"}, 0.5},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, "actor.optim.lr=0.5")...)
+		again, err := config.Parse(rolestest.Registries(), c.Resolved())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.Actor.CriticOptim.CriticLR(); got != tc.want || again.Actor.CriticOptim.CriticLR() != got {
+			t.Errorf("%q: critics learn at %v, then %v, want %v", tc.overrides, got,
+				again.Actor.CriticOptim.CriticLR(), tc.want)
+		}
 	}
 }
 

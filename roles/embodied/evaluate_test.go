@@ -86,6 +86,20 @@ func TestEvaluationLost(t *testing.T) {
 	}
 }
 
+// TestEvaluationOfGroups: an evaluation whose episodes begin in the same states says so.
+func TestEvaluationOfGroups(t *testing.T) {
+	cfg, reg := evaluationJob(t, 0, "env.eval.group_size=2", "env.eval.total_num_envs=6")
+	for want, how := range map[string]task.Asked{
+		"6 episodes from 3 initial states of CartPole-v1\n": {},
+		"7 episodes from 4 initial states of CartPole-v1\n": {Episodes: 7},
+		`"initial_states":4`: {Episodes: 7, JSON: true},
+	} {
+		if got, code := evaluate(cfg, reg, 2, how); code != 0 || !strings.Contains(got, want) {
+			t.Errorf("%+v: exit code %d: %s, want %s", how, code, got, want)
+		}
+	}
+}
+
 // The figures are the same on any number of ranks, even if there are more ranks than episodes. The number of episodes
 // is the requested one.
 func TestEvaluationOnRanks(t *testing.T) {

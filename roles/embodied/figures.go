@@ -25,7 +25,10 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 		return fmt.Errorf("%s: all %d episodes were lost, because their simulators failed", e.spec.Name, sum.NumLost)
 	}
 	r := &task.Results{From: e.from, Task: e.spec.Name, Unit: "episodes", Count: sum.NumTrajectories, Width: 19}
-	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" {
+	if states := e.env.InitialStates(e.episodes, e.epochs); states < e.episodes*e.epochs {
+		r.States = states
+	}
+	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" && e.unfilmed == nil {
 		r.Film = e.film
 	}
 	set := func(name string, value float64) {

@@ -272,8 +272,12 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// Set adds a value to the mean of a metric.
+// Set adds a value to the mean of a metric. It ignores algo.None, so that a line has the means over the iterations that
+// have measured the metric. If no iteration has, the line does not have the metric.
 func (l *Logbook) Set(name string, value float64) {
+	if algo.IsNone(value) {
+		return
+	}
 	i := slices.Index(l.names, name)
 	if i < 0 {
 		i = len(l.names)
@@ -367,6 +371,13 @@ func (l *Logbook) Where() string {
 		where += fmt.Sprintf(", lost %d of %d episodes", l.state.Lost, l.state.Episodes)
 	}
 	return where
+}
+
+// Stop ends the writing of live.json. A run that ends with an error calls Stop and not Close.
+func (l *Logbook) Stop() {
+	if l != nil && l.live != nil {
+		l.live.stop()
+	}
 }
 
 // Close writes the last line of metrics, removes the progress line, and closes the files.

@@ -6,12 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -99,6 +102,54 @@ func TestLogInterval(t *testing.T) {
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("lines:\n%q\nwant\n%q", got, want)
+	}
+}
+
+// TestMeansOfUnmeasured: a line has the means over the iterations that have measured a metric. A metric that no
+// iteration has measured is not in the line. A metric that was computed and is NaN is null.
+func TestMeansOfUnmeasured(t *testing.T) {
+	_, book, folder := cartpoleLogbook(t, "runner.max_epochs=6", "runner.logger.log_interval=3",
+		"runner.val_check_interval=0", "runner.save_interval=0", "runner.logger.logger_backends=[]")
+	for step := range int64(6) {
+		never, late, sometimes, broken := algo.None(), algo.None(), float64(step), 0.0
+		if step >= 4 {
+			late = float64(step)
+		}
+		if step%2 == 0 {
+			sometimes = algo.None()
+		}
+		if step == 1 {
+			broken = math.NaN()
+		}
+		r := loop.Report{Times: make([]float64, len(loop.Phases)),
+			Names: []string{"never", "late", "sometimes", "broken"}, Values: []float64{never, late, sometimes, broken}}
+		if err := book.Record(step+1, &r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(folder.Metrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []map[string]any{{"sometimes": 1.0, "broken": nil}, {"late": 4.5, "sometimes": 4.0, "broken": 0.0}}
+	for line := range bytes.Lines(text) {
+		var all map[string]any
+		if err := json.Unmarshal(line, &all); err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]any{}
+		for name, x := range all {
+			if name, ok := strings.CutPrefix(name, "train/"); ok {
+				got[name] = x
+			}
+		}
+		if len(want) == 0 || !reflect.DeepEqual(got, want[0]) {
+			t.Fatalf("line %s, want %v", line, want)
+		}
+		want = want[1:]
 	}
 }
 

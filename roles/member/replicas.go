@@ -27,6 +27,7 @@ type Replicas struct {
 	params     *nn.Params[float32]
 	every      int64 // iterations between comparisons of parameters; 0 without comparisons
 	compressed bool
+	summed     bool // a gradient was summed since the last call of Trained
 }
 
 var _ algo.Replicas = (*Replicas)(nil)
@@ -78,13 +79,20 @@ func Across(m *spmd.Member, purpose string) spmd.Comm {
 func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 
 // Gradient starts the sum of a gradient over all replicas: see collectives.Reducer.
-func (r *Replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
+func (r *Replicas) Gradient(grad []float32) algo.GradientStream {
+	r.summed = true
+	return r.Reducer.Gradient(grad)
+}
 
-// Trained is called after each iteration. It adds the error of compressed gradients to m. Every comm.check_replicas
-// iterations it compares the parameters of all replicas.
+// Trained is called after each iteration. It adds the error of compressed gradients to m, or algo.None if the iteration
+// had no gradients. Every comm.check_replicas iterations it compares the parameters of all replicas.
 func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
-		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
+		e := algo.None()
+		if r.summed {
+			e, r.summed = r.CompressionError(), false
+		}
+		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, e)
 	}
 	if r.Iterations++; r.every == 0 || r.Iterations%r.every != 0 {
 		return nil

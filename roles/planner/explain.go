@@ -40,7 +40,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	if len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds {
+	if len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds && Seconds(f.Best[1].Seconds) != Seconds(w.Seconds) {
 		fmt.Fprintf(out, "Times within %.0f %% count as equal. Of these layouts the simplest is first.\n", 100*Tie)
 	}
 	fmt.Fprintf(out, "\nWhat bounds the first one:\n")

@@ -83,7 +83,8 @@ type Bytes struct {
 	Critic    int64 `json:"critic,omitempty"`
 	// Transition is the size of the message to a reward worker, per environment and step.
 	Transition int64 `json:"transition,omitempty"`
-	// Simulator is the memory of one environment in an env worker, without messages. It is not measured.
+	// Simulator is the memory of one environment in an env worker, without messages. It is measured for external
+	// simulators alone.
 	Simulator int64 `json:"simulator,omitempty"`
 }
 

@@ -90,6 +90,23 @@ func (r *rank) giveUp() func(error) {
 	}
 }
 
+// Measurable returns cfg with the greetings of its external simulators, which a plan measures. It returns an error for
+// simulators that connect by themselves, because a plan needs several of them, and ends them again.
+func Measurable(hub *external.Hub, cfg *config.Config) (*config.Config, error) {
+	met := *cfg
+	for _, u := range config.ExternalUses(&met, nil) {
+		if listen := u.Env.External.Listen; listen != "" {
+			return nil, fmt.Errorf("%s.listen: %s: simulators that connect by themselves are not measured: expected "+
+				"external.command, a place for each component, or rlinf plan --profile FILE", u.Key, listen)
+		}
+		var err error
+		if u.Env.External.Greeting, err = hub.Ask(*u.Env); err != nil {
+			return nil, fmt.Errorf("%s: %w", u.Key, err)
+		}
+	}
+	return &met, nil
+}
+
 // greet asks the simulators of each use for their greeting, and stores it in greetings.
 func (s *session) greet(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {

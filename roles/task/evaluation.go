@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -47,6 +48,8 @@ type Host interface {
 	// Ask queries the specification of the external simulators of cfg, on the first rank of ranks. It returns cfg with
 	// the specification. If the simulators do not answer, Ask returns nil, and rank 0 writes the reason.
 	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
+	// Warn shows a warning.
+	Warn(text string)
 	// Leave ends the simulators that run in this MPI job.
 	Leave(ctx context.Context) error
 }
@@ -75,6 +78,7 @@ type Results struct {
 	Task      string // the environments, or the files with questions or texts
 	Unit      string // episodes, questions or texts
 	Count     int    // number of these units
+	States    int    // number of different initial states; 0 if each episode has its own
 	Film      string // file of the film; "" if there is none
 	Names     []string
 	Values    []float64
@@ -87,7 +91,11 @@ func (e *Evaluation) Write(r *Results) error {
 	if e.JSON {
 		return r.writeJSON(e.Out)
 	}
-	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, r.Unit, r.Task)
+	unit := r.Unit
+	if r.States > 0 {
+		unit += fmt.Sprintf(" from %d initial states", r.States)
+	}
+	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", printable.Line(r.From), r.Count, unit, printable.Line(r.Task))
 	width := r.Width
 	for _, name := range r.Names {
 		width = max(width, len(name))
@@ -109,6 +117,9 @@ func (r *Results) writeJSON(out io.Writer) error {
 	all := map[string]any{"checkpoint": r.From, "task": r.Task, r.Unit: r.Count}
 	if r.Film != "" {
 		all["film"] = r.Film
+	}
+	if r.States > 0 {
+		all["initial_states"] = r.States
 	}
 	for i, name := range r.Names {
 		all[name] = r.Values[i]

@@ -63,6 +63,22 @@ func TestDemonstration(t *testing.T) {
 	}
 }
 
+// TestDemonstrationsDiffer: each demonstration begins in a state of its own, also if training has groups.
+func TestDemonstrationsDiffer(t *testing.T) {
+	cfg := rolestest.EnvConfig("Pendulum-v1", 4)
+	cfg.GroupSize = 4
+	d := Demonstration{Episodes: 8, All: true}
+	got, seen := written(t, &d, all.Registry(), cfg), map[float32]bool{}
+	for t, x := range got.Must("observation.state").F32() {
+		if t%(200*3) == 0 { // the first number of an episode's first observation
+			seen[x] = true
+		}
+	}
+	if len(seen) != 8 {
+		t.Errorf("8 demonstrations from %d initial states", len(seen))
+	}
+}
+
 // An episode of repeated actions is a success if one of the repetitions was: walkers that go past 3 have reached 3.
 func TestDemonstrationRepeats(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 4)

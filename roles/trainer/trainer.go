@@ -110,7 +110,7 @@ type Evaluator struct {
 }
 
 // NewEvaluator returns an Evaluator with cfg.TotalNumEnvs environments of cfg from reg. An evaluation of another number
-// of episodes makes new environments.
+// of episodes makes new environments. With cfg.GroupSize above 1, the episodes of a group begin in the same state.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	e := &Evaluator{reg: reg, cfg: cfg}
 	return e, e.open(cfg.TotalNumEnvs)

@@ -1,13 +1,17 @@
 package costs
 
 import (
+	"os"
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
 )
 
 // planOf returns the plan of a small job on ranks of one node.
@@ -72,6 +76,42 @@ func TestProfileOfFurtherComponents(t *testing.T) {
 	}
 	if b := &f.Work.Bytes; b.Transition < 4 || b.Inference != 4*int64(p.NumParams()) {
 		t.Errorf("%+v", b)
+	}
+}
+
+// TestProfileOfSimulators: simulators in programs of their own are measured, with their memory and processor time, and
+// end with the profile.
+func TestProfileOfSimulators(t *testing.T) {
+	hub := external.NewHub(t.Output(), 0)
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "env.train.max_steps_per_rollout_epoch=8",
+		"env.train.total_num_envs=16", "actor.micro_batch_size=8", "actor.global_batch_size=64",
+		"actor.model.hidden_sizes=[8]", "cluster.component_placement={actor: 0-1, env: 0, rollout: 0}",
+		"env.train.env_type=external", "env.train.external.command=["+os.Args[0]+"]", "env.train.external.n=2")
+	var err error
+	if cfg.Env.Train.External.Greeting, err = hub.Ask(cfg.Env.Train); err != nil {
+		t.Fatal(err)
+	}
+	reg := rolestest.Registries()
+	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
+	p, err := plan.NewDraft(cfg, reg, make([]int, 2)).Complete(cfg, reg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := f.Time(planner.OpStep, 16); !(s.Seconds > 0) || !(s.Busy > 0) || s.Busy > s.Seconds {
+		t.Errorf("a step takes %+v", s)
+	}
+	if f.Work.Bytes.Simulator < 1<<10 {
+		t.Errorf("a simulator takes %d bytes", f.Work.Bytes.Simulator)
+	}
+	if err := hub.Close(); err != nil {
+		t.Error(err)
+	}
+	if left := probe.ChildrenMemory(); left > 0 {
+		t.Errorf("%d bytes of simulators are left", left)
 	}
 }
 

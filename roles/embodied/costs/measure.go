@@ -2,8 +2,6 @@ package costs
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"syscall"
 	"time"
@@ -19,10 +17,6 @@ import (
 
 // Profile measures the operations of the job of p.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
-	if p.Config.Env.Train.ID() == env.ExternalID && !p.Offline {
-		return nil, fmt.Errorf("env.train.env_type: external: simulators in programs of their own are not measured: "+
-			"place the components, or plan with --profile: %w", errors.ErrUnsupported)
-	}
 	f := &planner.Profile{Work: WorkOf(p)}
 	if f.Work.Envs > 0 {
 		if err := rollouts(ctx, p, a, f); err != nil {
@@ -43,6 +37,9 @@ func processorTime() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
+
+// outside reports whether the environments of the job of p are programs of their own.
+func outside(p *plan.Plan) bool { return p.Config.Env.Train.ID() == env.ExternalID }
 
 // sizesOf returns at most three numbers of environments to measure, in ascending order: the smallest number that a plan
 // for this many ranks would use, a number in the middle, and all environments. Each number divides envs, and is a
@@ -96,6 +93,11 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
+	if outside(p) {
+		if err := startSimulators(players, w); err != nil {
+			return err
+		}
+	}
 	var slower []float64 // the factors by which a step is slower while other players play
 	const rounds = 5
 	for range rounds { // sizes take turns, so that all of them meet the same load of the machine
@@ -127,10 +129,33 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 	return nil
 }
 
+// startSimulators takes the first step of all players, for which their simulators start, and measures the memory of the
+// simulators.
+func startSimulators(players []*player, w *planner.Work) error {
+	before, envs := probe.ChildrenMemory(), 0
+	for _, x := range players {
+		envs += x.stage.Vec.Len()
+	}
+	_, err := probe.Together(len(players), func(i int) (float64, error) {
+		_, err := players[i].step()
+		return 0, err
+	})
+	w.Bytes.Simulator = max(0, probe.ChildrenMemory()-before) / int64(envs)
+	return err
+}
+
 // run plays for about the time d, but at least 8 and at most 2000 steps. It adds the times of the steps to c.
 func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	const least, most = 8, 2000
 	begun := time.Now()
+	if outside(x.plan) { // simulators of other players use processors, too
+		outside, steps := probe.ChildrenTime(), len(c.step.Samples)
+		defer func() {
+			if len(c.step.Samples) > steps {
+				c.step.Busy += (probe.ChildrenTime() - outside).Seconds() / float64(max(x.beside, 1))
+			}
+		}()
+	}
 	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
@@ -158,6 +183,7 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 func playTogether(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
+		players[i].beside = len(players)
 		err := run(ctx, players[i], d, &c)
 		wait := c.step.Cost(planner.OpStep, 1)
 		n := float64(len(c.step.Samples))
@@ -191,6 +217,9 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	var alone, crowd, prepare, infer probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := first.learn(&infer, &prepare, &alone); err != nil {
 			return err
 		}

@@ -22,6 +22,8 @@ type player struct {
 	at    int         // the index of the next step in the present rollout
 	taken uint64      // number of steps of each environment, over all rollouts
 
+	beside int // number of players that play at the same time
+
 	rule        reward.Rule // the rule of reward workers; nil if there are none
 	transitions tensor.Dict
 	batch       reward.Batch

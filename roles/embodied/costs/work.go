@@ -1,6 +1,7 @@
 package costs
 
 import (
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/planner"
 )
@@ -17,7 +18,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 		w.Bytes = planner.Bytes{Actor: 4 * params}
 		return w
 	}
-	w.Envs, w.Group = p.Train.Envs, max(1, p.Config.Env.Train.GroupSize)
+	w.Envs, w.Group = p.Train.Envs, config.LCM(max(1, p.Config.Env.Train.GroupSize), p.EnvsPerSimulator())
 	w.Steps, w.Epochs = p.Steps, p.Epochs
 	if p.OffPolicy {
 		w.Warmup = p.Config.Algorithm.OffPolicy.ReplayBuffer.MinBufferSize

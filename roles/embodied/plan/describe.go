@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -47,6 +48,9 @@ func (p *Plan) Describe() []string {
 					c.Algorithm.UpdateEpoch*minibatches))
 		}
 	}
+	if lr, criticLR, ok := p.rates(); ok {
+		lines = append(lines, fmt.Sprintf("learning rates: %g, critics %g", lr, criticLR))
+	}
 	if c.Evaluates() {
 		e := &c.Env.Eval
 		steps := e.MaxStepsPerRolloutEpoch
@@ -57,7 +61,36 @@ func (p *Plan) Describe() []string {
 		if e.RolloutEpoch > 1 {
 			line += fmt.Sprintf(", %d times", e.RolloutEpoch)
 		}
+		if repeated := p.repeatedStates(); repeated != "" {
+			line += ": " + repeated
+		}
 		lines = append(lines, line)
 	}
 	return lines
+}
+
+// rates returns the learning rates of the policy and of the critics. ok is false if no critic learns, or if critics
+// have no rate of their own.
+func (p *Plan) rates() (lr, criticLR float32, ok bool) {
+	c := p.Config
+	lr = c.Actor.Optim.LR
+	switch {
+	case !c.Trains() || p.Labelled || !c.Algorithm.LooksAhead():
+		return 0, 0, false
+	case (p.OffPolicy || p.Offline) && p.Spec.Action.Kind == env.Box:
+		return lr, c.Actor.CriticOptim.CriticLR(), true
+	}
+	criticLR = c.Actor.Optim.CriticLR()
+	return lr, criticLR, criticLR != lr && c.Actor.Model.AddValueHead
+}
+
+// repeatedStates returns the numbers of episodes and of initial states of an evaluation. It returns "" if each episode
+// has an initial state of its own.
+func (p *Plan) repeatedStates() string {
+	e := &p.Config.Env.Eval
+	episodes, states := e.TotalNumEnvs*e.RolloutEpoch, e.InitialStates(e.TotalNumEnvs, e.RolloutEpoch)
+	if !p.Config.Evaluates() || states == episodes {
+		return ""
+	}
+	return fmt.Sprintf("%d episodes from %d initial states", episodes, states)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
@@ -140,7 +141,7 @@ func TestValidate(t *testing.T) {
 			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 24 (3 rollout " +
 				"workers × pipeline_stage_num 2)",
 		}},
-		{"groups", []string{"algorithm.group_size=16"}, 8, 4, 4, []string{
+		{"groups", []string{"algorithm.group_size=16", "env.eval.group_size=16"}, 8, 4, 4, []string{
 			"../config/testdata/cartpole.yaml:16: env.train.total_num_envs: 64: expected a multiple of 128 (4 env " +
 				"workers × pipeline_stage_num 2 × group_size 16; 8 actors × group_size 16)",
 			"../config/testdata/cartpole.yaml:19: env.eval.total_num_envs: 16: expected a multiple of 64 (4 env " +
@@ -198,6 +199,66 @@ func TestDescribe(t *testing.T) {
 		"evaluation: 16 environments, 4 on each of 4 env workers, 4 at a time for each of 4 rollout workers; 500 "+
 			"steps each at most",
 	)
+}
+
+// TestLearningRates: check prints the rate at which critics learn, if they have a rate of their own.
+func TestLearningRates(t *testing.T) {
+	const sac = "../../configs/pendulum_sac.yaml"
+	for _, tc := range []struct {
+		file      string
+		overrides []string
+		want      string
+	}{
+		{sac, []string{"actor.optim.value_lr=0.5", "actor.critic_optim.lr=0.25"},
+			"learning rates: 0.001, critics 0.25"},
+		{sac, []string{"actor.optim.value_lr=0.5"}, "learning rates: 0.001, critics 0.5"},
+		{sac, nil, "learning rates: 0.001, critics 0.001"},
+		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0.5"},
+			"learning rates: 0.25, critics 0.5"},
+		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0"}, ""},
+	} {
+		c, _ := rolestest.MustLoad(t, tc.file, append(tc.overrides, "cluster.allow_idle_ranks=true")...)
+		p, err := newPlan(c, rolestest.Registries(), make([]int, 8))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, line := range p.Describe() {
+			if strings.HasPrefix(line, "learning rates") {
+				got = line
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s %q: %q, want %q", tc.file, tc.overrides, got, tc.want)
+		}
+	}
+}
+
+// TestNoteOfRepeatedStates: check and the start say that episodes of an evaluation begin in the same states.
+func TestNoteOfRepeatedStates(t *testing.T) {
+	for _, tc := range []struct {
+		overrides []string
+		key, want string
+	}{
+		{nil, "", ""},
+		{[]string{"algorithm.group_size=4", "env.train.use_fixed_reset_state_ids=true"}, "", ""},
+		{[]string{"env.eval.group_size=4"}, "group_size", "16 episodes from 4 initial states"},
+		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, "", ""}, // one episode in each environment
+		{[]string{"env.eval.use_fixed_reset_state_ids=true", "env.eval.rollout_epoch=2"}, "use_fixed_reset_state_ids",
+			"32 episodes from 16 initial states"},
+		{[]string{"env.eval.group_size=4", "runner.val_check_interval=0"}, "", ""},
+	} {
+		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, tc.overrides...)
+		d := newTestDraft(c, 8, 4, 4)
+		notes, lines := strings.Join(d.Notes(), "\n"), strings.Join(d.Describe(), "\n")
+		if tc.want != "" {
+			tc.key = "env.eval." + tc.key + ": an evaluation plays " + tc.want
+		}
+		if notes != tc.key || strings.HasSuffix(lines, "at most: "+tc.want) == (tc.want == "") &&
+			!strings.HasSuffix(lines, "2 times: "+tc.want) {
+			t.Errorf("%q: notes %q, lines\n%s", tc.overrides, notes, lines)
+		}
+	}
 }
 
 // TestNoteOfOneRank: on one rank, a job with a scheduler has a note that workers cannot move.

@@ -18,9 +18,17 @@ func (d *Draft) readDemos() {
 		return
 	}
 	var err error
-	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err != nil {
+	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err == nil {
+		err = algo.FitDemos(d.demos, d)
+	}
+	if err != nil {
 		d.found.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v%s",
 			d.Spec.Name, err, demosBy(path, err)))
+		return
+	}
+	d.checkShare(path)
+	if err := d.noteGaps(path); err != nil {
+		d.found.Problem("algorithm.demo_buffer.load_path", path, "demonstrations: "+err.Error())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/member"
@@ -40,14 +41,23 @@ func (a *ActorWorker) Save() (shares []member.Share, err error) {
 
 // Load loads this actor's part of st. A state with only weights is enough.
 func (a *ActorWorker) Load(st member.State) error {
-	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
+	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil {
 		return err
+	}
+	if st.Trainer.Len() == 0 {
+		if f, ok := a.algo.(algo.Follower); ok {
+			f.Follow()
+		}
+		return nil
 	}
 	trainer := tensor.Dict{}
 	merge(&trainer, "", st.Trainer)
 	merge(&trainer, "", st.Envs.Sub("trainer").Slice(a.share()))
 	if err := a.algo.Load(trainer); err != nil {
 		return err
+	}
+	if x, ok := a.algo.(algo.Interruptible); ok && !play.HasEpisodes(st.Envs) {
+		x.Interrupt()
 	}
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
 		a.arrivals.Rollouts = taken.I64()[0]

@@ -213,6 +213,9 @@ func (p *Plan) Describe() []string {
 		fmt.Sprintf("epoch: %d %s = %d steps; the longest has %d tokens", len(p.Train.Samples), texts, p.StepsPerEpoch,
 			p.Train.Longest()),
 	}
+	if a := &p.Config.Actor; p.HasCritic() {
+		lines = append(lines, fmt.Sprintf("learning rates: %g, critic %g", a.Optim.LR, a.CriticOptim.CriticLR()))
+	}
 	lines = append(lines, p.meshLines()...)
 	lines = append(lines, p.Pipeline.lines(p.group)...)
 	lines = append(lines, p.endLine())
