@@ -159,10 +159,13 @@ func (e *evidence) phaseTimes() (usual, all phaseTimes) {
 		one.add(&e.Phases[i])
 		for k, s := range one {
 			all[k] += s
-			if e.usual(e.Phases[i].Iteration) {
+			if one[evaluating] == 0 && e.Phases[i].Iteration != e.first { // the phases leave out checkpoints
 				usual[k] += s
 			}
 		}
+	}
+	if usual[0] == 0 {
+		usual = all
 	}
 	return usual, all
 }
