@@ -34,7 +34,8 @@ type Standing struct {
 	// Metric is the main metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
 	Metric string   `json:"metric,omitempty"`
 	Value  *float64 `json:"value,omitempty"`
-	// Rate is the rate of the newest iteration, in "env steps/s" or "tokens/s".
+	// Rate is the work of iterations by their time, without evaluations, in "env steps/s" or "tokens/s". While the run
+	// is running, it is that of the newest line of metrics. Otherwise it is the mean of the whole run.
 	Rate     *float64 `json:"rate,omitempty"`
 	RateUnit string   `json:"rate_unit,omitempty"`
 	// SecondsLeft is the remaining time of a running run, at the rate of its newest iteration.
@@ -93,6 +94,11 @@ func ReadStanding(dir string) (s Standing, err error) {
 		{"time/env_steps_per_second", "env steps/s"}} {
 		if x := value(rate[0]); x != nil {
 			s.Rate, s.RateUnit = x, rate[1]
+		}
+	}
+	if s.Rate != nil && s.Status != runfolder.Running {
+		if pace := metrics.ReadPace(filepath.Join(dir, "metrics.jsonl")); pace.Done > 0 {
+			s.Rate = new(pace.Rate())
 		}
 	}
 	if pace := value("time/step"); pace != nil && s.Status == runfolder.Running && s.Steps > s.Step {

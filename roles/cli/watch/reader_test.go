@@ -115,13 +115,13 @@ func TestReaderOfLive(t *testing.T) {
 	if s := read(); s.NoLive != "live.json is damaged" || len(s.Hosts) != 2 || s.Hosts[1] != "b" {
 		t.Errorf("%q, hosts %v", s.NoLive, s.Hosts)
 	}
-	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 1,
+	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 0}, {Rank: 1,
 		Waits: map[trace.Cause]float64{trace.Gradient: 0.25, trace.Weights: 0.5, trace.Working: 0.25}}}}
 	if err := live.Write(f.path("live.json")); err != nil {
 		t.Fatal(err)
 	}
 	s := read()
-	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 1 || w[0].Share != 0.75 ||
+	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 2 || w[0].Share != 0.75 ||
 		w[0].causes(2) != "weights 50 %, gradient 25 %" {
 		t.Errorf("%q, %+v", s.NoLive, s.Live)
 	}

@@ -146,7 +146,9 @@ func Summary(s State) string {
 	if left := s.Left(); left > 0 {
 		line += " · ETA " + metrics.Clock(left)
 	}
-	if worst := s.Waiting(); len(worst) > 0 {
+	if worst := s.Waiting(); s.Crowd != "" {
+		line += " · " + s.Crowd
+	} else if len(worst) > 0 {
 		line += fmt.Sprintf(" · waits most: rank %d, %s", worst[0].Rank, worst[0].causes(1))
 	}
 	return clean(line)
