@@ -587,6 +587,11 @@ func TestReadMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	indexing := f
+	indexing.Chat, err = k.ParseChatTemplate("{{ messages[0].role }}{% for m in messages %}{{ m.content }}{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, line string
 		f          Format
@@ -603,6 +608,8 @@ func TestReadMistakes(t *testing.T) {
 		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: expected at most 8"},
 		{"unknown token", `{"prompt": "a", "answer": "b"}`, small, ":1: token 2 is 256: the model knows 98"},
 		{"nobody answers", `{"messages": [{"role": "user", "content": "a"}]}`, chat, ":1: "},
+		{"a template that needs a first message", `{"messages": [{"role": "assistant", "content": "a"}]}`, indexing,
+			`:1: message 0: the text before it: chat template "default": `},
 		{"a template that rewrites",
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}`, chat,
 			"rewrites"},

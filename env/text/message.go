@@ -297,11 +297,11 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 		}
 		before, err := r.chat(messages[:i], tools, true)
 		if err != nil {
-			return s, err
+			return s, fmt.Errorf("message %d: the text before it: %w", i, err)
 		}
 		after, err := r.chat(messages[:i+1], tools, false)
 		if err != nil {
-			return s, err
+			return s, fmt.Errorf("message %d: %w", i, err)
 		}
 		if !strings.HasPrefix(before, g.text) || !strings.HasPrefix(after, before) {
 			return s, fmt.Errorf("message %d: the chat template rewrites what stands before it: only a conversation "+
