@@ -109,8 +109,8 @@ type formats struct {
 	plain, keyed Format
 	// templates that write: all parts; contents as JSON; no tools; neither systems nor thoughts; a call or a content;
 	// calls without arguments' names, without their values, with values that are texts, with keys of values; calls as
-	// Python writes them; calls without the name of the function
-	chat, escaping, bare, forgetful, either, nameless, valueless, wordy, shallow, python, anonymous Format
+	// Python writes them; calls without the name of the function; true and false in words
+	chat, escaping, bare, forgetful, either, nameless, valueless, wordy, shallow, python, anonymous, truths Format
 }
 
 func newFormats(t *testing.T) *formats {
@@ -143,6 +143,8 @@ func newFormats(t *testing.T) *formats {
 		{&f.shallow, calls(`[{{ c.function.name }}{% for k, v in c.function.arguments.items() %}{{ k }}` +
 			`{% if v is mapping %}{{ v.keys() | list }}{% else %}{{ v }}{% endif %}{% endfor %}]`)},
 		{&f.python, calls(`[{{ c.function.name }}({{ c.function.arguments }})]`)},
+		{&f.truths, calls(`[{{ c.function.name }}{% for k, v in c.function.arguments.items() %}{{ k }}=` +
+			`{{ "yes" if v else "no" }} {% endfor %}`)},
 		{&f.anonymous, `{{ tools }}` + calls(`[{{ c.function.arguments | tojson }}]`)},
 	} {
 		*c.of = f.plain
@@ -260,6 +262,8 @@ func TestTools(t *testing.T) {
 		{"values of all types", called(`null`, `{"a": true, "b": false, "c": [], "d": {}, "e": 1.5, "f": ""}`),
 			f.python, `<user>x</><assistant>[[f({'a': True, 'b': False, 'c': [], 'd': {}, 'e': 1.5, 'f': ''})]</>]` +
 				`<tool>3</><assistant>[d</>]`},
+		{"truths in words", called(`null`, `{"a": true, "b": false}`), f.truths,
+			`<user>x</><assistant>[[fa=yes b=no </>]<tool>3</><assistant>[d</>]`},
 		{"no arguments", called(`null`, `{}`), f.valueless,
 			`<user>x</><assistant>[[f]</>]<tool>3</><assistant>[d</>]`},
 	})

@@ -334,10 +334,10 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(p.text)))
 			byChance := len(plain) < 20 || strings.Count(given, plain) > 1
 			if byChance && marked == "" {
-				marked, _ = chat(mark(messages, func(int) bool { return true }))
+				marked, _ = chat(marking(messages, func(int) bool { return true }, false))
 				marked += " " // after an error, each part is tried alone
 			}
-			if !there || byChance && !hasMark(marked, n) && !writes(messages, n, p.text == "", chat) {
+			if !there || byChance && !(mark{n: n}).in(marked) && !writes(messages, n, p.text == "", chat) {
 				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %s", i, m.role,
 					p.describe())
 			}
@@ -377,24 +377,16 @@ func escaped(text string) string {
 // writes reports whether the template writes part n of messages. Its text may occur elsewhere by chance, so a mark is
 // in place of the part. A template may write some values in other forms: their mark has to change the text.
 func writes(messages []message, n int, isValue bool, chat func([]message) (string, error)) bool {
-	marked, err := chat(mark(messages, func(k int) bool { return k == n }))
-	if err != nil || hasMark(marked, n) {
+	marked, err := chat(marking(messages, func(k int) bool { return k == n }, true))
+	if err != nil || (mark{n: n}).in(marked) {
 		return true
 	}
-	unmarked, err := chat(mark(messages, func(int) bool { return false }))
+	unmarked, err := chat(marking(messages, func(int) bool { return false }, true))
 	return isValue && err == nil && marked != unmarked
 }
 
-// markOf returns a text and a number that do not occur in real messages.
-func markOf(n int) (string, int) { return fmt.Sprintf("5f1d2c9e-part-%d-8a40", n), 5912736400 + n }
-
-func hasMark(text string, n int) bool {
-	word, number := markOf(n)
-	return strings.Contains(text, word) || strings.Contains(text, fmt.Sprint(number))
-}
-
-// mark returns messages with marks in place of those parts whose number is among which.
-func mark(messages []message, which func(n int) bool) []message {
+// marking returns messages with marks in place of those parts whose number is among which. alone is a field of marks.
+func marking(messages []message, which func(n int) bool, alone bool) []message {
 	messages, n := slices.Clone(messages), 0
 	for i := range messages {
 		m := &messages[i]
@@ -402,7 +394,7 @@ func mark(messages []message, which func(n int) bool) []message {
 		_ = json.Unmarshal(m.raw, &keys)             // it was read before
 		for k, p := range slices.Backward(m.parts) { // a value comes before its name
 			if which(n + k) {
-				p.mark(keys, p.path, n+k)
+				mark{n + k, alone}.replace(keys, p.path, p.name)
 			}
 		}
 		m.raw, n = encoded(keys), n+len(m.parts)
@@ -410,52 +402,67 @@ func mark(messages []message, which func(n int) bool) []message {
 	return messages
 }
 
-// mark puts mark n in place of what path leads to in a JSON value, and returns the value.
-func (p *part) mark(v any, path []any, n int) any {
+// A mark is a text, or a number, that does not occur in real messages. It takes the place of part n.
+type mark struct {
+	n     int
+	alone bool // it is the only mark, so true becomes false, and false true; otherwise both become the text
+}
+
+func (k mark) text() string { return fmt.Sprintf("5f1d2c9e-part-%d-8a40", k.n) }
+
+func (k mark) number() int { return 5912736400 + k.n }
+
+// in reports whether a text has the mark.
+func (k mark) in(text string) bool {
+	return strings.Contains(text, k.text()) || strings.Contains(text, fmt.Sprint(k.number()))
+}
+
+// replace returns a JSON value with the mark in place of what path leads to, or of the last key if name is true.
+func (k mark) replace(v any, path []any, name bool) any {
 	if len(path) == 0 {
-		return markValue(v, n)
+		return k.value(v)
 	}
 	switch v := v.(type) {
 	case []any:
 		at, _ := path[0].(int)
-		v[at] = p.mark(v[at], path[1:], n)
+		v[at] = k.replace(v[at], path[1:], name)
 	case map[string]any:
 		key, _ := path[0].(string)
-		if len(path) > 1 || !p.name {
-			v[key] = p.mark(v[key], path[1:], n)
+		if len(path) > 1 || !name {
+			v[key] = k.replace(v[key], path[1:], name)
 		} else {
-			word, _ := markOf(n)
-			v[word] = v[key]
+			v[k.text()] = v[key]
 			delete(v, key)
 		}
 	}
 	return v
 }
 
-// markValue returns a value of the same type with marks in it.
-func markValue(v any, n int) any {
-	word, number := markOf(n)
+// value returns a value of the type of v with marks in it.
+func (k mark) value(v any) any {
 	switch v := v.(type) {
 	case float64:
-		return number
+		return k.number()
 	case bool:
-		return !v
+		if k.alone {
+			return !v
+		}
 	case []any:
 		for i := range v {
-			v[i] = markValue(v[i], n)
+			v[i] = k.value(v[i])
 		}
 		if len(v) > 0 {
 			return v
 		}
 	case map[string]any:
 		for key := range v {
-			v[key] = markValue(v[key], n)
+			v[key] = k.value(v[key])
 		}
 		if len(v) > 0 {
 			return v
 		}
 	}
-	return word
+	return k.text()
 }
 
 func withoutSpace(text string) string {
