@@ -1,6 +1,7 @@
 package args
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,6 +46,11 @@ func CheckOut(c *cli.Context, flag, path string, made Made) error {
 // CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
 // made. Empty files may be replaced, and with --force all files.
 func CheckOld(c *cli.Context, flag, path string, made Made) error {
+	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
+}
+
+// CheckOldFile is CheckOld for a file that no flag names. where begins the error, and other is what the user may change.
+func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
 		return nil // what cannot be written is an error of the writer
@@ -52,8 +58,8 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	if head, err := Head(path); err == nil && made(head) {
 		return nil
 	}
-	return config.Usagef("--%s %s: this command did not write the file that is there: expected another name, or "+
-		"--force to replace it", flag, path)
+	return config.Usagef("%s: this command did not write the file that is there: expected another %s, or --force to "+
+		"replace it", where, other)
 }
 
 // Head returns the first bytes of the file at path.
