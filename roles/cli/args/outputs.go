@@ -49,11 +49,11 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
 }
 
-// CheckOldFile is CheckOld for a file that no flag names. where begins the error, and other is what the user may change.
+// CheckOldFile is CheckOld for a file that no flag names. where begins the error. The user may change other.
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
-		return nil // what cannot be written is an error of the writer
+		return nil // the writer reports a file that cannot be written
 	}
 	if head, err := Head(path); err == nil && made(head) {
 		return nil

@@ -95,7 +95,8 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	if s.metric == "" {
 		s.metric = s.runs[0].cfg.Headline()
 	}
-	for name, made := range map[string]args.Made{tableFile: args.Begins(`\|  \| seeds \| `), curvesFile: args.Picture()} {
+	table := args.Begins(`\|  \| seeds \| `)
+	for name, made := range map[string]args.Made{tableFile: table, curvesFile: args.Picture()} {
 		path := filepath.Join(s.folder(), name)
 		if err := args.CheckOldFile(c, path, "runner.logger.experiment_name", path, made); err != nil {
 			return 0, err
