@@ -42,6 +42,13 @@ func NewGRPO(s Setup) (*GRPO, error) {
 	return &GRPO{PPO: p, DynamicSampler: newDynamicSampler(&s, p.advantages.rolloutView, p.replicas)}, nil
 }
 
+// grpoKeys declares the keys of NewGRPO.
+func grpoKeys(s *Setup, k *Keys) {
+	groupKeys(s, k)
+	k.Read("max_num_gen_batches")
+	updateKeys(s, k)
+}
+
 // Update trains on a prepared rollout; see Algorithm.
 func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 	m, err := g.PPO.Update(rollout)
@@ -70,6 +77,13 @@ func newGroups(s Setup) groups {
 		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
 		overlong: Overlong{float64(c.LenRewardPenalty), c.SafeLength, c.MaxLength},
 	}
+}
+
+// groupKeys declares the keys of newGroups.
+func groupKeys(s *Setup, k *Keys) {
+	k.Read("filter_rewards", "len_reward_penalty")
+	k.ReadIf(s.Config.FilterRewards, "filter_rewards", "rewards_lower_bound", "rewards_upper_bound")
+	k.ReadIf(s.Config.LenRewardPenalty > 0, "len_reward_penalty > 0", "safe_length", "max_length")
 }
 
 // settle returns an error unless the episodes can be compared. It gives weight 0 to the groups that g drops, and lowers

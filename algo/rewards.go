@@ -24,6 +24,12 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 	}
 }
 
+// rewardKeys declares the keys of reward normalisation.
+func rewardKeys(s *Setup, k *Keys) {
+	k.Read("normalize_rewards")
+	k.ReadIf(s.Config.NormalizeRewards, "normalize_rewards", "reward_clip", "gamma")
+}
+
 // learn computes the discounted return at each step of tr, and adds the returns to the moments. It skips samples with
 // mask 0.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {

@@ -116,6 +116,11 @@ func (c *Check) Want(ok bool, key string, value any, description string) {
 	}
 }
 
+// Mistake returns a mistake in key, without reporting it; see Want.
+func (c *Check) Mistake(key string, value any, description string) error {
+	return c.tree.problem(join(c.prefix, key), value, description)
+}
+
 // Problem reports a mistake in key; see Want.
 func (c *Check) Problem(key string, value any, description string) {
 	c.Want(false, key, value, description)

@@ -54,7 +54,7 @@ func (r *Run) facts() (facts []fact) {
 		}
 		best := v
 		for _, x := range m.Columns[name] {
-			if results.Better(name, x, best) {
+			if results.Better(results.ModeOf(name), x, best) {
 				best = x
 			}
 		}

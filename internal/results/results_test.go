@@ -376,7 +376,7 @@ func TestBetter(t *testing.T) {
 		{"eval/loss", 1, 2, true}, {"eval/loss", 2, 1, false},
 		{"eval/loss", nan, 1, false}, {"eval/loss", 1, nan, true}, {"eval/loss", nan, nan, false},
 	} {
-		if got := results.Better(c.metric, c.a, c.b); got != c.want {
+		if got := results.Better(results.ModeOf(c.metric), c.a, c.b); got != c.want {
 			t.Errorf("%s: is %v better than %v: %v", c.metric, c.a, c.b, got)
 		}
 	}

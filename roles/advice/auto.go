@@ -74,7 +74,7 @@ func ReadPlan(path string) (*Plan, error) {
 		return nil, err
 	}
 	p := new(Plan)
-	if err := json.Unmarshal(text, p); err != nil {
+	if err := json.Unmarshal(durable.WholeNumbers(text), p); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(p.Layout.Actor) == 0 || len(p.Layout.Nodes) == 0 || p.Layout.Stages < 1 {

@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -80,7 +81,15 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
 	p, open, err := advice.Provisional(cfg, reg, tasks, nodes)
 	if err != nil {
+		return errors.Join(err, loop.CheckPaths(cfg))
+	}
+	if err := loop.CheckStart(p); err != nil {
 		return err
+	}
+	for r := range nodes {
+		if err := p.CheckFiles(r); err != nil {
+			return err
+		}
 	}
 	if open != nil {
 		fmt.Fprintln(w, "the placement auto is planned when training starts; what follows has all on rank 0")
@@ -171,6 +180,12 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	}
 	for _, line := range p.Describe() {
 		fmt.Fprintln(out, printable.Line(line))
+	}
+	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(j.Placement.Ranks("env")) > 0 {
+		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
+	}
+	for _, note := range p.Notes() {
+		fmt.Fprintln(out, "warning: "+note)
 	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err

@@ -25,6 +25,7 @@ func compareFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare",
 			DefaultText: "the first that a run has of " + strings.Join(results.Headlines(), ", ")},
+		args.Mode(),
 		args.Float(cli.Float64Flag{Name: "at", Usage: "compare at this number of environment `STEPS`",
 			DefaultText: "at the end of each run"}, 1, 1e18),
 		&cli.StringFlag{Name: "format", Usage: "format (`FORM`) of standard output: table, md", Value: "table"},
@@ -69,6 +70,9 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, config.Usagef("compare: %w", err)
 	}
 	t.Groups, t.Metric = groups, by
+	if t.Mode, err = args.ModeOf(c, by); err != nil {
+		return 0, err
+	}
 	for _, note := range append(ignored, notes(t.Groups)...) {
 		fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
 	}
@@ -95,6 +99,9 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	if err := write(c.App.Writer); err != nil {
 		return 0, err
+	}
+	if best := t.Best(); best != "" && c.String("format") == "table" && !c.Bool("json") {
+		fmt.Fprintln(c.App.Writer, best)
 	}
 	if !c.IsSet("fail-below") {
 		return loop.ExitOK, nil

@@ -72,5 +72,13 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	stop()
 	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
 		filepath.Clean(c.String("out")), d.Episodes, d.Spec.Name, len(d.Kept), d.Succeeded, d.Played)
+	if a := &cfg.Algorithm; d.Omitted > 0 {
+		fmt.Fprintf(c.App.Writer, "--still %g left out %d steps\n", d.Still, d.Omitted)
+		if n := a.OffPolicy.NStep; n > 1 && a.LooksAhead() {
+			fmt.Fprintf(c.App.ErrWriter, "warning: --still %g: algorithm.n_step %d adds up rewards of successive "+
+				"steps, and %d steps are missing: expected n_step 1, or demonstrations without --still\n", d.Still, n,
+				d.Omitted)
+		}
+	}
 	return nil
 }

@@ -41,6 +41,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
+	if note := mpi.Forget(); note != "" {
+		fmt.Fprintln(os.Stderr, "warning:", note)
+	}
 	code := loop.ExitOK
 	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
@@ -151,7 +154,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: args.Alone(func(c *cli.Context) error { return runPlan(c, reg, tasks, hub) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks, hub) }))},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},

@@ -27,6 +27,7 @@ func (c *validation) checkSFT() {
 	c.idleReward("a key of rewards of environments")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
+	c.checkAlgorithmKeys()
 	if c.Reasons() {
 		c.checkReasoning()
 	} else {

@@ -31,7 +31,7 @@ func Read(path string) (*Machine, *Profile, error) {
 		return nil, nil, err
 	}
 	var f file
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(bytes.NewReader(durable.WholeNumbers(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: expected a file of rlinf plan --save-profile", path, err)

@@ -69,7 +69,7 @@ func get[T any](r *reader, key string, fallback T) T {
 		return fallback
 	}
 	x := fallback
-	if err := json.Unmarshal(r.keys[key], &x); err != nil {
+	if err := json.Unmarshal(durable.WholeNumbers(r.keys[key]), &x); err != nil {
 		r.fail("%s is %s, expected %T", key, r.keys[key], fallback)
 		return fallback
 	}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -201,8 +202,12 @@ func TestGoldenConfigs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	floats := regexp.MustCompile(`(?m)(: [0-9]+)(,?)$`).ReplaceAll(four, []byte("$1.0$2"))
 	a, errA := hf.ParseConfig(four)
 	b, errB := hf.ParseConfig(five)
+	if c, err := hf.ParseConfig(floats); err != nil || fmt.Sprint(a) != fmt.Sprint(c) {
+		t.Errorf("whole numbers as floats: %v\n%s", err, floats)
+	}
 	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) || !a.Tied || a.Vocab != 512 {
 		t.Errorf("%+v, %v\n%+v, %v", a, errA, b, errB)
 	}

@@ -55,6 +55,7 @@ func Flags() []cli.Flag {
 			DefaultText: "cores / ranks of a run"}, 1, maxRuns),
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
+		args.Mode(),
 		args.Force(),
 	}
 }
@@ -66,6 +67,7 @@ type sweep struct {
 	own    session.Own
 	runs   []*sweepRun
 	metric string
+	mode   string // see args.Mode
 	asked  *loop.Requests
 	out    io.Writer
 
@@ -95,6 +97,9 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	if s.metric == "" {
 		s.metric = s.runs[0].cfg.Headline()
 	}
+	if s.mode, err = args.ModeOf(c, s.metric); err != nil {
+		return 0, err
+	}
 	table := args.Begins(`\|  \| seeds \| `)
 	for name, made := range map[string]args.Made{tableFile: table, curvesFile: args.Picture()} {
 		path := filepath.Join(s.folder(), name)
@@ -113,7 +118,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	if live {
 		out = os.Stdout // a live line needs control sequences
 	}
-	s.board = newBoard(out, live, func() int { return metrics.Width(os.Stdout) }, s.metric, len(s.runs))
+	s.board = newBoard(out, live, func() int { return metrics.Width(os.Stdout) }, s.metric, s.mode, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
 	s.asked.Expire(0)       // stop before the end of a Slurm job
@@ -222,11 +227,11 @@ func (s *sweep) note(o outcome) {
 		s.board.print("%d/%d · %s · %s · %.0fs\n", done, len(s.runs), run.name(), score, o.Seconds)
 	case loop.ExitRequeue, loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		s.requeue = true
-		s.board.ended(run)
+		s.board.ended(run, false)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
 	default:
 		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), cause(o.Said)))
-		s.board.ended(run)
+		s.board.ended(run, true)
 		s.board.print("%s · failed · %.0fs\n", run.name(), o.Seconds)
 	}
 }
@@ -250,7 +255,7 @@ func (s *sweep) finish() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	table := &results.Table{Metric: s.metric, At: math.Inf(1), Groups: groups}
+	table := &results.Table{Metric: s.metric, Mode: s.mode, At: math.Inf(1), Groups: groups}
 	if len(table.Groups) > 0 {
 		folder := s.folder()
 		var text bytes.Buffer
@@ -259,6 +264,9 @@ func (s *sweep) finish() (int, error) {
 			durable.WriteFile(filepath.Join(folder, curvesFile), s.picture(groups)))
 		if err != nil {
 			return 0, err
+		}
+		if best := table.Best(); best != "" {
+			fmt.Fprintln(s.out, best)
 		}
 		fmt.Fprintf(s.out, "%d of %d runs are finished; %s and %s are in %s\n", s.board.done, len(s.runs), tableFile,
 			curvesFile, folder)
