@@ -44,7 +44,7 @@ func CheckOut(c *cli.Context, flag, path string, made Made) error {
 }
 
 // CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
-// made. Empty files may be replaced, and with --force all files.
+// made, or a folder. Empty files may be replaced, and with --force all files.
 func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
 }
@@ -52,6 +52,9 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 // CheckOldFile is CheckOld for a file that no flag names. where begins the error. The user may change other.
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return config.Usagef("--%s %s: there is a folder: expected the name of a file", flag, path)
+	}
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
 		return nil // the writer reports a file that cannot be written
 	}
