@@ -53,7 +53,7 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
-		return config.Usagef("--%s %s: there is a folder: expected the name of a file", flag, path)
+		return config.Usagef("%s: there is a folder: expected the name of a file", where)
 	}
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
 		return nil // the writer reports a file that cannot be written
