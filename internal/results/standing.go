@@ -49,8 +49,11 @@ type Standing struct {
 	Placement string      `json:"placement,omitempty"`
 }
 
-// NotBegun is the status of a run without STATUS.
-const NotBegun runfolder.Status = "not begun"
+// Statuses that no run writes.
+const (
+	NotBegun   runfolder.Status = "not begun"  // there is no STATUS
+	Unreadable runfolder.Status = "unreadable" // ReadStanding returns an error
+)
 
 // ReadStanding returns the state of the run in dir.
 func ReadStanding(dir string) (s Standing, err error) {
@@ -108,7 +111,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 }
 
 // RunsIn returns the run in dir. If dir is not a run's folder, it returns all runs at most three levels below dir (a
-// sweep, a point, a seed), the newest first.
+// sweep, a point, a seed), the newest first. One of several runs may be Unreadable.
 func RunsIn(dir string) (runs []Standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)
@@ -133,8 +136,10 @@ func RunsIn(dir string) (runs []Standing, err error) {
 	}
 	for _, path := range paths {
 		s, err := ReadStanding(path)
-		if err != nil {
+		if err != nil && path == dir {
 			return nil, err
+		} else if err != nil {
+			s.Status = Unreadable
 		}
 		runs = append(runs, s)
 	}

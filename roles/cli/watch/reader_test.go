@@ -287,21 +287,29 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// TestAwaitRun: a folder may be missing when the command begins. A folder that is there and is no run's is refused at
-// once, unless a job holds it.
+// TestAwaitRun: a folder may be missing or empty when the command begins. A folder with other files is refused at once,
+// unless a job holds it, and so is a file.
 func TestAwaitRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs", "run")
 	for _, c := range []struct {
 		appears int // the number of reads before the run appears; 0 means never
+		empty   bool
 		held    bool
 		sleeps  int
 		err     string
 	}{
-		{0, false, 30, dir + ": no such folder; waited 30s for a job"},
-		{7, false, 7, ""},
-		{100, true, 100, ""},
+		{0, false, false, 30, dir + ": no such folder; waited 30s for a job"},
+		{0, true, false, 30, dir + ": expected the folder of a run, or one with runs in it; waited 30s for a job"},
+		{7, false, false, 7, ""},
+		{7, true, false, 7, ""},
+		{100, false, true, 100, ""},
 	} {
 		os.RemoveAll(dir)
+		if c.empty {
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if c.held {
 			own, err := runfolder.Open(dir, "")
 			if err != nil {
@@ -324,7 +332,11 @@ func TestAwaitRun(t *testing.T) {
 			t.Errorf("%+v: %q, %v after %d reads, output %s", c, got, err, sleeps, out.String())
 		}
 	}
-	for _, dirs := range [][]string{{dir, "b"}, {t.TempDir()}} {
+	file := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, dirs := range [][]string{{dir, "b"}, {file}, {filepath.Dir(file)}} {
 		if _, err := awaitRun(dirs, nil, nil); err == nil {
 			t.Errorf("%q: no error", dirs)
 		}
