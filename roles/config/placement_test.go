@@ -128,7 +128,8 @@ func TestPlacementRemoved(t *testing.T) {
 			"+cluster.component_placement={'actor,rollout': 0-3, env: 0}", override}, false)
 		return strings.ReplaceAll(cfg.PlacementText(), `"`, "'"), err
 	}
-	for _, override := range []string{"~cluster.component_placement.rollout", "~cluster.component_placement.rollout=0-3"} {
+	for _, override := range []string{"~cluster.component_placement.rollout",
+		"~cluster.component_placement.rollout=0-3"} {
 		if got, _ := load(override); got != "{actor: 0-3, env: 0}" {
 			t.Errorf("%s: %s", override, got)
 		}
