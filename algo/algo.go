@@ -23,6 +23,18 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
+// An Interruptible is an Algorithm whose state includes running episodes.
+type Interruptible interface {
+	// Interrupt ends the running episodes of all environments: the next rollout begins with new episodes. Call it after
+	// Load, if the environments could not save their states.
+	Interrupt()
+}
+
+var (
+	_ Interruptible = (*PPO)(nil)
+	_ Interruptible = (*offPolicy)(nil)
+)
+
 // A Follower is an Algorithm with networks that follow the policy, such as target networks.
 type Follower interface {
 	// Follow makes these networks equal to the policy. It is called when a run begins with given weights.

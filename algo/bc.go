@@ -61,6 +61,12 @@ func fitsBC(pol policy.Policy) error {
 // demonstrations.
 func NewBC(s Setup) (*BC, error) { return newChecked("bc", s, fitsBC, newBC) }
 
+// bcKeys declares the keys of NewBC.
+func bcKeys(s *Setup, k *Keys) {
+	clonerKeys(s, k, true)
+	k.Read("demo_buffer.validation_share")
+}
+
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {
 		return nil, errors.New("no demonstrations: expected some")
@@ -72,7 +78,7 @@ func newBC(s *Setup) (*BC, error) {
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
-	learnt, aside := splitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
+	learnt, aside := SplitDemos(s.Demos, s.Config.OffPolicy.Demos.ValidationShare)
 	s.Demos = learnt
 	b, err := newCloner(s, "bc", true)
 	if err != nil {
@@ -122,6 +128,13 @@ func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	}
 	b.train.save(&b.state, "actor", false)
 	return b, nil
+}
+
+// clonerKeys declares the keys of newCloner.
+func clonerKeys(s *Setup, k *Keys, offline bool) {
+	replayKeys(k, offline)
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("logprob_type", "actor.model.init_log_std")
 }
 
 // Update makes the updates of an iteration; see Algorithm.

@@ -42,6 +42,17 @@ func fitsCrossQ(pol policy.Policy) error {
 // NewCrossQ makes CrossQ.
 func NewCrossQ(s Setup) (*CrossQ, error) { return newChecked("crossq", s, fitsCrossQ, newCrossQ) }
 
+// crossQKeys declares the keys of NewCrossQ: those of SAC, but for the target network.
+func crossQKeys(s *Setup, k *Keys) {
+	replayKeys(k, false)
+	returnKeys(k)
+	actorKeys(k)
+	tuning := &s.Config.OffPolicy.EntropyTuning
+	criticKeys(s, k, &tuning.Optim)
+	temperatureKeys(k, tuning)
+	k.Read("agg_q", "actor_agg_q", "critic_subsample_size", "backup_entropy", "actor.model.init_log_std")
+}
+
 func newCrossQ(s *Setup) (*CrossQ, error) {
 	a, err := newSAC(s, "crossq", false)
 	if err != nil {

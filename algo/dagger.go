@@ -55,6 +55,12 @@ var _ Algorithm = (*DAgger)(nil)
 // NewDAgger makes DAgger, with an empty replay buffer.
 func NewDAgger(s Setup) (*DAgger, error) { return newChecked("dagger", s, fitsBC, newDAgger) }
 
+// daggerKeys declares the keys of NewDAgger.
+func daggerKeys(s *Setup, k *Keys) {
+	clonerKeys(s, k, false)
+	k.Read("dagger.init_beta", "dagger.beta_schedule", "dagger.beta_decay", "dagger.beta_min")
+}
+
 func newDAgger(s *Setup) (*DAgger, error) {
 	b, err := newCloner(s, "dagger", false)
 	if err != nil {

@@ -43,7 +43,7 @@ func (c *DemoConfig) Check(want Want) {
 // chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
-	b, err := durable.ReadFile(path)
+	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return demos, err
 	}
@@ -295,9 +295,9 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos splits demos at the beginning of an episode, so that the second part has about the given share of the
+// SplitDemos splits demos at the beginning of an episode, so that the second part has about the given share of the
 // transitions. If one part would be empty, the first part is demos, and the second is the zero Dict.
-func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
+func SplitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
 	m := len(last)
 	at := m - int(share*float32(m))

@@ -51,6 +51,16 @@ func fitsDQN(pol policy.Policy) error {
 // NewDQN makes DQN.
 func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN) }
 
+// dqnKeys declares the keys of NewDQN.
+func dqnKeys(s *Setup, k *Keys) {
+	replayKeys(k, false)
+	returnKeys(k)
+	k.Read("tau", "target_update_freq", "double_q", "huber_delta", "actor.model.epsilon_start",
+		"actor.model.epsilon_end", "actor.model.epsilon_steps")
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("actor.optim.value_lr")
+}
+
 func newDQN(s *Setup) (*DQN, error) {
 	e, err := newOffPolicy(s, "dqn", false, numDQNMeans)
 	if err != nil {

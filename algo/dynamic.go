@@ -30,13 +30,15 @@ type DynamicSampler struct {
 
 	kept        tensor.Dict
 	informative []bool // of each group in kept
+	fresh       []bool // of each group in the latest rollout
 	rollouts    int    // made for this update
 }
 
 func newDynamicSampler(s *Setup, v *rolloutView, r Replicas) *DynamicSampler {
+	size := max(s.GroupSize, 1)
 	return &DynamicSampler{
-		view: v, episodes: newEpisodes(v.samples() * v.units), groupSize: max(s.GroupSize, 1),
-		most: s.Config.MaxNumGenBatches, replicas: r,
+		view: v, episodes: newEpisodes(v.samples() * v.units), groupSize: size, most: s.Config.MaxNumGenBatches,
+		replicas: r, informative: make([]bool, v.envs/size), fresh: make([]bool, v.envs/size),
 	}
 }
 
@@ -49,21 +51,19 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	if err := d.find(*rollout); err != nil {
 		return false, fmt.Errorf("dynamic sampling: rollout: %w", err)
 	}
-	fresh := func(g int) bool { return d.episodes.informative(g*d.groupSize, d.groupSize) }
+	informative := func(g int) bool { return d.informative[g] }
 	if n == 0 {
 		d.keepAll(*rollout)
-		for g := range d.informative {
-			d.informative[g] = fresh(g)
-		}
+		copy(d.informative, d.fresh)
 	} else {
-		replaceGroups(len(d.informative), len(d.informative), func(g int) bool { return d.informative[g] }, fresh,
+		replaceGroups(len(d.informative), len(d.fresh), informative, func(g int) bool { return d.fresh[g] },
 			func(to, from int) {
 				d.informative[to] = true
 				copyEnvs(d.kept, *rollout, to*d.groupSize, from*d.groupSize, d.groupSize)
 			})
 	}
 	*rollout = d.kept
-	more, err = lacksGroups(len(d.informative), func(g int) bool { return d.informative[g] }, d.replicas)
+	more, err = lacksGroups(len(d.informative), informative, d.replicas)
 	return more && n+1 < d.most, err
 }
 
@@ -95,18 +95,25 @@ func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) 
 	return lacking[0] > 0, nil
 }
 
-// find finds the episodes of a rollout. It returns an error unless each environment has exactly one episode.
+// find fills d.fresh. It returns an error if an environment of the rollout has more than one episode. A group without
+// episodes is not informative: all of them were lost.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {
 		return err
 	}
-	d.episodes.find(tr, mask)
-	if err := d.episodes.grouped(d.groupSize, tr.N); err != nil {
+	e := d.episodes
+	e.find(tr, mask)
+	if err := e.divide(d.groupSize, tr.N); err != nil {
 		return err
 	}
-	if n := len(d.episodes.score); n != tr.N {
-		return fmt.Errorf("%d episodes in %d environments: expected one in each, to replace it", n, tr.N)
+	clear(d.fresh)
+	for k, first := range e.first {
+		if int(first) >= tr.N {
+			return fmt.Errorf("episode %d begins at step %d of environment %d: expected one episode in each "+
+				"environment, to replace it", k, int(first)/tr.N, int(first)%tr.N)
+		}
+		d.fresh[int(first)/d.groupSize] = differ(e.groupOf(k))
 	}
 	return nil
 }
@@ -118,17 +125,11 @@ func (d *DynamicSampler) keepAll(rollout tensor.Dict) {
 		return
 	}
 	steps, envs := d.view.steps, d.view.envs
-	d.informative = make([]bool, envs/d.groupSize)
 	for i := range rollout.Len() {
 		if name, t := rollout.Entry(i); t.Rank() >= 2 && t.Dim(0) == steps && t.Dim(1) == envs {
 			d.kept.Set(name, t.Clone())
 		}
 	}
-}
-
-// informative reports whether the scores in the group of episode k differ.
-func (e *episodes) informative(k, size int) bool {
-	return differ(e.groupOf(k, size))
 }
 
 // differ reports whether the scores of a group differ.

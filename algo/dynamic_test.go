@@ -147,7 +147,7 @@ func TestResampleErrors(t *testing.T) {
 		r.Must("truncated").U8()[6+env] = 1
 	}
 	if _, err := p.Resample(0, &r); err == nil || !strings.Contains(err.Error(),
-		"12 episodes in 6 environments: expected one in each") {
+		"episode 6 begins at step 2 of environment 0: expected one episode in each") {
 		t.Errorf("%v", err)
 	}
 	if _, err := NewPPO(setup(func(s *Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||

@@ -9,6 +9,7 @@ type episodes struct {
 	score []float64 // Σ reward of each episode
 	steps []int     // number of samples of each episode
 	first []int32   // index of the first sample of each episode
+	group []int32   // index of the first episode in the group of each episode; see divide
 
 	relative []float64  // scratch space of estimators: a number for each episode
 	sums     [2]float64 // numbers of samples and of episodes that count; see CountSamples
@@ -37,36 +38,48 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// grouped returns an error unless the episodes of each group can be compared. A group is size successive episodes,
-// which must begin at the same step in neighbouring environments.
-func (e *episodes) grouped(size, envs int) error {
-	for k, first := range e.first {
-		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {
-			return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must begin "+
-				"together, as without auto_reset", k, int(first)/envs, int(first)%envs, size)
+// divide divides the episodes into groups. The episodes of a group begin at the same step, in size neighbouring
+// environments. If envs is 0, the episodes are texts, and size successive texts are a group. A group is smaller if some
+// of its episodes were lost. divide returns an error if an episode begins while another one is running.
+func (e *episodes) divide(size, envs int) error {
+	e.group = e.group[:0]
+	for k := range e.score {
+		at, before := k, k-1
+		if envs > 0 {
+			if at = int(e.first[k]); k > 0 {
+				before = int(e.first[k-1])
+			}
+			if t := at / envs; t > 0 && t != before/envs && e.running(t, envs) {
+				return fmt.Errorf("episode %d begins at step %d of environment %d: episodes of a group of %d must "+
+					"begin together, as without auto_reset", k, t, at%envs, size)
+			}
 		}
-	}
-	if len(e.first)%envs != 0 {
-		return fmt.Errorf("%d episodes in %d environments: expected as many in each", len(e.first), envs)
+		if k > 0 && before/size == at/size {
+			e.group = append(e.group, e.group[k-1])
+		} else {
+			e.group = append(e.group, int32(k))
+		}
 	}
 	return nil
 }
 
-// keep gives weight 0 to the samples of groups whose mean score is not within [lower, upper].
-func (e *episodes) keep(weight []float32, size int, lower, upper float64) {
-	for i, k := range e.of {
-		if k >= 0 {
-			if m := mean(e.groupOf(int(k), size)); m < lower || m > upper {
-				weight[i] = 0
-			}
+// running reports whether any environment has an episode that began before step t and goes on after it.
+func (e *episodes) running(t, envs int) bool {
+	for i := t * envs; i < (t+1)*envs; i++ {
+		if e.of[i] >= 0 && e.of[i] == e.of[i-envs] {
+			return true
 		}
 	}
+	return false
 }
 
 // groupOf returns the scores of the group that episode k belongs to.
-func (e *episodes) groupOf(k, size int) []float64 {
-	lo := k / size * size
-	return e.score[lo : lo+size]
+func (e *episodes) groupOf(k int) []float64 {
+	lo, hi := int(e.group[k]), k+1
+	for hi < len(e.group) && int(e.group[hi]) == lo {
+		hi++
+	}
+	return e.score[lo:hi]
 }
 
 func mean[F float32 | float64](x []F) float64 {

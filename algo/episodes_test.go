@@ -45,14 +45,8 @@ func TestEpisodes(t *testing.T) {
 	if !slices.Equal(e.score, []float64{2, 3, 8, 2}) || !slices.Equal(e.steps, []int{2, 3, 4, 1}) {
 		t.Errorf("scores %v, steps %v", e.score, e.steps)
 	}
-	if err := e.grouped(2, 2); err != nil {
-		t.Error(err)
-	}
-	weight := make([]float32, 16)
-	for i, m := range mask {
-		weight[i] = float32(m)
-	}
-	e.keep(weight, 2, 2.5, 4) // the group with the mean 2.5, not the one with 5
+	// the group with the mean 2.5 is kept, not the one with 5
+	weight := settled(t, tr, mask, groups{size: 2, envs: 2, filter: true, lower: 2.5, upper: 4})
 	for i, k := range e.of {
 		if want := float32(0); k == 0 || k == 1 {
 			near(t, "weight of a kept group", float64(weight[i]), 1, 0)
@@ -63,10 +57,24 @@ func TestEpisodes(t *testing.T) {
 
 	tr.Truncated[0] = 1 // now the first environment begins another episode by itself
 	e.find(tr, mask)
-	if err := e.grouped(2, 2); err == nil || !strings.Contains(err.Error(),
-		"episode 3 begins at step 4 of environment 0") {
+	if err := e.divide(2, 2); err == nil || !strings.Contains(err.Error(),
+		"episode 2 begins at step 1 of environment 0") {
 		t.Errorf("%v", err)
 	}
+}
+
+// settled returns the weights of samples after g has dropped groups.
+func settled(t *testing.T, tr *Trajectory, mask []uint8, g groups) []float32 {
+	t.Helper()
+	x := &experience{Trajectory: tr, Weight: make([]float32, len(mask)), Episodes: newEpisodes(len(mask))}
+	for i, m := range mask {
+		x.Weight[i] = float32(m)
+	}
+	x.Episodes.find(tr, mask)
+	if err := g.settle(x); err != nil {
+		t.Fatal(err)
+	}
+	return x.Weight
 }
 
 // The weights make the mean over samples the named aggregate, for losses that differ in every sample.

@@ -22,6 +22,12 @@ func generalised(gamma, lambda float32) estimator {
 	}
 }
 
+// gaeKeys declares the keys of generalised, and of the Trajectory that it reads.
+func gaeKeys(s *Setup, k *Keys) {
+	k.Read("gamma", "gae_lambda", "normalize_advantages", "bootstrap_type")
+	k.ReadIf(s.Config.UpdateEpoch > 1, severalEpochs, "recompute_advantages")
+}
+
 // GAE sets adv to generalised advantage estimates, and ret to the returns. adv and ret have T·N elements each, and must
 // not overlap an input. GAE bootstraps unless an episode terminated, and carries advantages only within an episode.
 // Schulman et al. 2016, arXiv:1506.02438, eq. 16; time limits are handled as in Pardo et al. 2018, arXiv:1712.00378:

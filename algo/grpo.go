@@ -12,7 +12,8 @@ import (
 // with the other episodes of its group. GRPO differs from PPO in these details:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
-//  2. weight 0 for idle environments, and for groups outside the reward bounds       episodes.keep
+//  2. weight 0 for idle environments, and for groups outside the reward bounds       groups.drops
+//     a lost episode leaves its group, and weight 0 if only one episode is left      episodes.divide
 //  3. equal weights for all steps, or for all episodes                               episodes.spread
 //  4. groups whose scores are all equal are replaced, or get weight 0                DynamicSampler
 //  5. a penalty on the divergence from the reference policy                          KLLoss
@@ -41,6 +42,13 @@ func NewGRPO(s Setup) (*GRPO, error) {
 	return &GRPO{PPO: p, DynamicSampler: newDynamicSampler(&s, p.advantages.rolloutView, p.replicas)}, nil
 }
 
+// grpoKeys declares the keys of NewGRPO.
+func grpoKeys(s *Setup, k *Keys) {
+	groupKeys(s, k)
+	k.Read("max_num_gen_batches")
+	updateKeys(s, k)
+}
+
 // Update trains on a prepared rollout; see Algorithm.
 func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 	m, err := g.PPO.Update(rollout)
@@ -54,6 +62,7 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 type groups struct {
 	size         int
 	envs         int  // number of environments; 0 if the episodes are texts
+	compared     bool // drop an episode that is alone in its group, because the others were lost
 	informative  bool // drop groups whose scores are all equal
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
@@ -63,38 +72,51 @@ type groups struct {
 func newGroups(s Setup) groups {
 	c := &s.Config
 	return groups{
-		size: max(s.GroupSize, 1), envs: s.Envs, informative: c.MaxNumGenBatches > 1,
+		size: max(s.GroupSize, 1), envs: s.Envs,
+		compared: c.AdvType != "reinpp" || c.UseReinppBaseline, informative: c.MaxNumGenBatches > 1,
 		filter: c.FilterRewards, lower: float64(c.RewardsLowerBound), upper: float64(c.RewardsUpperBound),
 		overlong: Overlong{float64(c.LenRewardPenalty), c.SafeLength, c.MaxLength},
 	}
 }
 
+// groupKeys declares the keys of newGroups.
+func groupKeys(s *Setup, k *Keys) {
+	k.Read("filter_rewards", "len_reward_penalty")
+	k.ReadIf(s.Config.FilterRewards, "filter_rewards", "rewards_lower_bound", "rewards_upper_bound")
+	k.ReadIf(s.Config.LenRewardPenalty > 0, "len_reward_penalty > 0", "safe_length", "max_length")
+}
+
 // settle returns an error unless the episodes can be compared. It gives weight 0 to the groups that g drops, and lowers
 // the scores of long episodes.
 func (g *groups) settle(x *experience) error {
-	if g.envs > 0 {
-		if g.envs%g.size != 0 {
-			return fmt.Errorf("%d environments on each replica: expected a multiple of the group_size %d", g.envs,
-				g.size)
-		}
-		if err := x.Episodes.grouped(g.size, g.envs); err != nil {
-			return err
-		}
+	e := x.Episodes
+	if g.envs%g.size != 0 {
+		return fmt.Errorf("%d environments on each replica: expected a multiple of the group_size %d", g.envs, g.size)
 	}
-	if g.informative {
-		for i, k := range x.Episodes.of {
-			if k >= 0 && !x.Episodes.informative(int(k), g.size) {
-				x.Weight[i] = 0
-			}
+	if err := e.divide(g.size, g.envs); err != nil {
+		return err
+	}
+	for i, k := range e.of {
+		if k >= 0 && g.drops(e.groupOf(int(k))) {
+			x.Weight[i] = 0
 		}
 	}
-	if g.filter {
-		x.Episodes.keep(x.Weight, g.size, g.lower, g.upper)
-	}
-	for k, n := range x.Episodes.steps {
-		x.Episodes.score[k] += g.overlong.Penalty(n)
+	for k, n := range e.steps {
+		e.score[k] += g.overlong.Penalty(n)
 	}
 	return nil
+}
+
+// drops reports whether the group of episodes with these scores is not trained on.
+func (g *groups) drops(score []float64) bool {
+	switch {
+	case g.compared && g.size > 1 && len(score) == 1, g.informative && !differ(score):
+		return true
+	case g.filter:
+		m := mean(score)
+		return m < g.lower || m > g.upper
+	}
+	return false
 }
 
 // groupRelative returns an estimator that compares the episodes of each group. The return of a sample is the score of
@@ -106,7 +128,10 @@ func groupRelative(g groups, comparison func(score []float64, size int)) estimat
 		}
 		e := x.Episodes
 		e.relative = append(e.relative[:0], e.score...)
-		comparison(e.relative, g.size)
+		for k, n := 0, 0; k < len(e.score); k += n {
+			n = len(e.groupOf(k))
+			comparison(e.relative[k:k+n], n)
+		}
 		for i, k := range e.of {
 			adv[i], ret[i] = 0, 0
 			if k >= 0 {

@@ -54,6 +54,14 @@ func fitsIQL(pol policy.Policy) error {
 // NewIQL makes IQL.
 func NewIQL(s Setup) (*IQL, error) { return newChecked("iql", s, fitsIQL, newIQL) }
 
+// iqlKeys declares the keys of NewIQL.
+func iqlKeys(s *Setup, k *Keys) {
+	replayKeys(k, true)
+	returnKeys(k)
+	criticKeys(s, k)
+	k.Read("tau", "target_update_freq", "expectile", "temperature")
+}
+
 func newIQL(s *Setup) (*IQL, error) {
 	e, err := newOffPolicy(s, "iql", true, numIQLMeans)
 	if err != nil {

@@ -71,6 +71,15 @@ func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*poli
 	return c, err
 }
 
+// criticKeys declares the keys of an actor with critics of actions. others are the optimisers, beside s.CriticOptim,
+// whose defaults are those of the actor.
+func criticKeys(s *Setup, k *Keys, others ...*OptimConfig) {
+	k.ReadOptim("actor.optim", &s.Optim, append(others, &s.CriticOptim)...)
+	k.Read("actor.optim.value_lr") // the default of the critics' value_lr
+	k.ReadOptim("actor.critic_optim", &s.CriticOptim)
+	k.Read("actor.critic_optim.value_lr", "actor.model.num_q_heads")
+}
+
 // learn adds the gradient of the squared error between c.y and the estimates of the actions in b. It returns the sums
 // of squares and of estimates; see QLoss.
 func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,

@@ -130,6 +130,20 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 	return e, err
 }
 
+// replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
+func replayKeys(k *Keys, offline bool) {
+	k.Read("update_epoch", "demo_buffer.load_path")
+	if !offline {
+		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
+	}
+}
+
+// returnKeys declares the keys of the returns that transitions have; see Transitions.
+func returnKeys(k *Keys) { k.Read("n_step", "gamma", "bootstrap_type") }
+
+// actorKeys declares the keys that decide in which updates the actor learns.
+func actorKeys(k *Keys) { k.Read("critic_actor_ratio", "train_actor_steps") }
+
 // Prepare adds a rollout to the replay buffer; see Algorithm.
 func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	if err := e.replay.Add(*rollout); err != nil {
@@ -259,6 +273,13 @@ func (e *offPolicy) Save() (tensor.Dict, error) {
 		e.replay.save(&d)
 	}
 	return d, nil
+}
+
+// Interrupt ends the last episodes of the replay buffer; see Interruptible.
+func (e *offPolicy) Interrupt() {
+	if !e.offline {
+		e.replay.interrupt()
+	}
 }
 
 // Load restores the state that Save returned. The model and configuration must be the same.

@@ -16,8 +16,8 @@ type OffPolicyConfig struct {
 	NStep int `yaml:"n_step"`
 	// Tau is τ in (0, 1]: a step of a target network is Q' ← Q' + τ (Q - Q'). Default 0.005.
 	Tau float32 `yaml:"tau"`
-	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default
-	// 1.
+	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default 1. TD3 does not read
+	// it: its target networks follow every CriticActorRatio updates.
 	TargetUpdateFreq int `yaml:"target_update_freq"`
 	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`

@@ -24,6 +24,36 @@ func NewPPO(s Setup) (*PPO, error) {
 	return newPPO(s, r)
 }
 
+// ppoKeys declares the keys of NewPPO.
+func ppoKeys(s *Setup, k *Keys) {
+	gaeKeys(s, k)
+	updateKeys(s, k)
+}
+
+// updateKeys declares the keys that all recipes read.
+func updateKeys(s *Setup, k *Keys) {
+	c := &s.Config
+	rewardKeys(s, k)
+	k.Read("update_epoch", "shuffle_rollout", "sequence_length", "logprob_type", "entropy_type", "entropy_bonus",
+		"reward_type", "kl_beta", "loss_agg_func", "recompute_logprobs", "behave_weight_threshold",
+		"actor.model.init_log_std")
+	k.ReadIf(c.UpdateEpoch > 1, severalEpochs, "target_kl")
+	k.ReadIf(c.KLBeta > 0 || c.ReinppKLBeta > 0, "kl_beta > 0", "kl_penalty_type")
+	c.clipKeys(k)
+	critic := c.LossType != "actor"
+	k.ReadIf(critic, learnsCritic, "huber_delta", "value_loss_coef", "actor.optim.value_lr")
+	k.ReadIf(critic && c.LossType != "a2c", "a critic that makes several steps on a rollout", "value_clip")
+	k.ReadOptim("actor.optim", &s.Optim)
+	k.Read("actor.optim.critic_warmup_steps")
+}
+
+// Settings that some keys need; see Keys.
+const (
+	learnsCritic  = "a loss_type with a critic"
+	clipsRatio    = "a loss_type that clips the ratio"
+	severalEpochs = "update_epoch > 1"
+)
+
 // newPPO makes the algorithm of a recipe.
 func newPPO(s Setup, r recipe) (*PPO, error) {
 	p, err := composePPO(&s, r)
@@ -108,6 +138,16 @@ func (c *Config) clip(iteration, horizon int) Clip {
 	}
 }
 
+// clipKeys declares the keys of clip, if the surrogate clips the ratio.
+func (c *Config) clipKeys(k *Keys) {
+	clips := c.surrogate().Kind != PolicyGradient
+	k.ReadIf(clips, clipsRatio, "clip_ratio_low", "clip_ratio_high", "clip_ratio_c", "clip_ratio_schedule",
+		"clip_log_ratio_min", "clip_log_ratio_max")
+	if clips && c.ClipRatioSchedule != ScheduleConstant {
+		k.Read("actor.optim.total_training_steps") // the schedule ends there
+	}
+}
+
 // begin prepares the buffers for a rollout.
 func (p *PPO) begin(rollout tensor.Dict) error {
 	p.train.meanNorm() // discard the norms of an update that failed
@@ -140,6 +180,13 @@ func (p *PPO) Save() (tensor.Dict, error) {
 		p.advantages.rewards.save(&d)
 	}
 	return d, nil
+}
+
+// Interrupt ends the running returns; see Interruptible.
+func (p *PPO) Interrupt() {
+	if s := p.advantages.rewards; s != nil {
+		s.running.Zero()
+	}
 }
 
 // Load restores the state that Save returned. The model and configuration must be the same.

@@ -20,25 +20,26 @@ type entry struct {
 	offline           bool                      // the algorithm learns only from demonstrations
 	labelled          bool                      // the algorithm learns the actions of experts
 	own               params.Own                // the algorithm's own keys, with their defaults
+	declare           func(*Setup, *Keys)       // declares the keys that the algorithm reads; see Reads
 }
 
 // Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
 // can add more.
 func Builtin() *Registry {
 	r := &Registry{}
-	r.Add("gae", "actor_critic", toAlgorithm(NewPPO))
-	r.Add("gae", "actor", toAlgorithm(NewPPO))
-	r.Add("gae", decoupledActorCritic, toAlgorithm(NewPPO))
-	r.Add("gae", "a2c", toAlgorithm(NewPPO))
-	r.Add("grpo", "actor", toAlgorithm(NewGRPO))
-	r.Add("reinpp", "actor", toAlgorithm(NewReinforce))
-	r.Add("embodied_sac", "embodied_sac", toAlgorithm(NewSAC), OffPolicy(fitsSAC))
-	r.Add("embodied_crossq", "embodied_crossq", toAlgorithm(NewCrossQ), OffPolicy(fitsCrossQ))
-	r.Add("embodied_dqn", "embodied_dqn", toAlgorithm(NewDQN), OffPolicy(fitsDQN))
-	r.Add("embodied_td3", "embodied_td3", toAlgorithm(NewTD3), OffPolicy(fitsTD3))
-	r.Add("embodied_dagger", "embodied_dagger", toAlgorithm(NewDAgger), Labelled(fitsBC))
-	r.Add("offline_iql", "offline_iql", toAlgorithm(NewIQL), Offline(fitsIQL))
-	r.Add("embodied_bc", "embodied_bc", toAlgorithm(NewBC), Offline(fitsBC))
+	r.Add("gae", "actor_critic", toAlgorithm(NewPPO), Reads(ppoKeys))
+	r.Add("gae", "actor", toAlgorithm(NewPPO), Reads(ppoKeys))
+	r.Add("gae", decoupledActorCritic, toAlgorithm(NewPPO), Reads(ppoKeys))
+	r.Add("gae", "a2c", toAlgorithm(NewPPO), Reads(ppoKeys))
+	r.Add("grpo", "actor", toAlgorithm(NewGRPO), Reads(grpoKeys))
+	r.Add("reinpp", "actor", toAlgorithm(NewReinforce), Reads(reinforceKeys))
+	r.Add("embodied_sac", "embodied_sac", toAlgorithm(NewSAC), OffPolicy(fitsSAC), Reads(sacKeys))
+	r.Add("embodied_crossq", "embodied_crossq", toAlgorithm(NewCrossQ), OffPolicy(fitsCrossQ), Reads(crossQKeys))
+	r.Add("embodied_dqn", "embodied_dqn", toAlgorithm(NewDQN), OffPolicy(fitsDQN), Reads(dqnKeys))
+	r.Add("embodied_td3", "embodied_td3", toAlgorithm(NewTD3), OffPolicy(fitsTD3), Reads(td3Keys))
+	r.Add("embodied_dagger", "embodied_dagger", toAlgorithm(NewDAgger), Labelled(fitsBC), Reads(daggerKeys))
+	r.Add("offline_iql", "offline_iql", toAlgorithm(NewIQL), Offline(fitsIQL), Reads(iqlKeys))
+	r.Add("embodied_bc", "embodied_bc", toAlgorithm(NewBC), Offline(fitsBC), Reads(bcKeys))
 	return r
 }
 
@@ -75,9 +76,9 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. Their argument
-// fits returns nil for a policy that the algorithm can train. For any other policy, fits returns an error that names
-// the required policy.
+// A Kind sets a property of an algorithm. The kinds OffPolicy, Offline and Labelled set the data that it learns from.
+// Their argument fits returns nil for a policy that the algorithm can train. For any other policy, fits returns an
+// error that names the required policy. The kind Reads sets the keys that the algorithm reads.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold

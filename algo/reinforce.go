@@ -13,6 +13,13 @@ func NewReinforce(s Setup) (*PPO, error) {
 	return newPPO(s, recipe{"reinpp", e, NormalizeBatch})
 }
 
+// reinforceKeys declares the keys of NewReinforce.
+func reinforceKeys(s *Setup, k *Keys) {
+	groupKeys(s, k)
+	k.Read("use_reinpp_baseline", "reinpp_kl_beta")
+	updateKeys(s, k)
+}
+
 // reinforce returns the estimator of adv_type reinpp. If baseline is set, the estimator subtracts the mean score of the
 // group from the advantages. The returns include the penalty of weight beta, but not the baseline.
 func reinforce(g groups, baseline bool, beta float64) estimator {
@@ -26,7 +33,7 @@ func reinforce(g groups, baseline bool, beta float64) estimator {
 		for k := range e.score {
 			subtract := 0.0
 			if baseline {
-				subtract = mean(e.groupOf(k, g.size))
+				subtract = mean(e.groupOf(k))
 			}
 			e.relative = append(e.relative, subtract)
 		}

@@ -139,6 +139,15 @@ func (r *Replay) abort(start, steps, numOlder int) {
 	}
 }
 
+// interrupt truncates the episodes that have not ended with the newest step.
+func (r *Replay) interrupt() {
+	for n := range r.envs * min(r.Size(), 1) {
+		if at := r.place((n+1)*r.Size() - 1); r.terminated.U8()[at] == 0 {
+			r.truncated.U8()[at] = 1
+		}
+	}
+}
+
 // place returns the index of transition k in the rings. Transitions are numbered as in Draw.
 func (r *Replay) place(k int) int {
 	size := r.Size()

@@ -261,3 +261,24 @@ func TestReplayAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// After an interruption the newest step ends an episode, so that no transition goes on in the next episode.
+func TestReplayInterrupted(t *testing.T) {
+	r := mustReplay(t, 2, 5)
+	r.interrupt() // an empty buffer has no episodes
+	for _, first := range []int{0, 3} {
+		if err := r.Add(counted(first, 3, 2, func(e, t int) (byte, byte) { return byte(e), 0 })); err != nil {
+			t.Fatal(err)
+		}
+		r.interrupt()
+	}
+	b := r.NewBatch(1)
+	r.Gather(b, []int32{0}, 3, 0.5, false) // environment 0 from step 1 on: step 2 is the last of its episode
+	if next := b.Next.Must("state").F32()[0]; next != 2.5 || b.Reward[0] != 1+0.5*2 || b.Discount[0] != 0.25 {
+		t.Errorf("next %v, reward %v, discount %v, want 2.5, 2 and 0.25", next, b.Reward[0], b.Discount[0])
+	}
+	r.Gather(b, []int32{9}, 3, 0.5, false) // environment 1 terminates in each step
+	if b.Discount[0] != 0 {
+		t.Errorf("discount %v after a termination, want 0", b.Discount[0])
+	}
+}

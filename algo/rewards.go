@@ -24,25 +24,30 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 	}
 }
 
+// rewardKeys declares the keys of reward normalisation.
+func rewardKeys(s *Setup, k *Keys) {
+	k.Read("normalize_rewards")
+	k.ReadIf(s.Config.NormalizeRewards, "normalize_rewards", "reward_clip", "gamma")
+}
+
 // learn computes the discounted return at each step of tr, and adds the returns to the moments. It skips samples with
 // mask 0.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}
 	for i, reward := range tr.Reward {
-		if mask != nil && mask[i] == 0 {
-			continue
-		}
 		env := i % tr.N
-		ret := s.gamma*running[env] + float64(reward)
-		d := ret - m[1] // difference from the old mean, because sums of differences lose few digits
-		s.sums[0]++
-		s.sums[1] += d
-		s.sums[2] += d * d
-		if tr.Terminated[i]|tr.Truncated[i] != 0 {
-			ret = 0
+		if mask == nil || mask[i] != 0 {
+			ret := s.gamma*running[env] + float64(reward)
+			d := ret - m[1] // difference from the old mean, because sums of differences lose few digits
+			s.sums[0]++
+			s.sums[1] += d
+			s.sums[2] += d * d
+			running[env] = ret
 		}
-		running[env] = ret
+		if tr.Terminated[i]|tr.Truncated[i] != 0 { // even if the mask is 0: the episode may have been lost
+			running[env] = 0
+		}
 	}
 	if err := r.Sum(s.sums[:]); err != nil {
 		return err

@@ -49,6 +49,33 @@ func TestRewardScale(t *testing.T) {
 	}
 }
 
+// A lost episode is left out of the moments from the rollout in which it was lost, and the return of the next episode
+// begins with 0.
+func TestRewardScaleAfterALostEpisode(t *testing.T) {
+	s := newRewardScale(0.5, 10, 2)
+	for _, tr := range []struct {
+		reward          []float32
+		truncated, mask []uint8
+	}{
+		{[]float32{8, 1, 8, 1}, []uint8{0, 0, 0, 0}, []uint8{1, 1, 1, 1}},
+		// the first environment's episode is lost in its first step, and its next episode has one step so far
+		{[]float32{8, 1, 2, 1}, []uint8{1, 0, 0, 0}, []uint8{0, 1, 1, 1}},
+	} {
+		rollout := &Trajectory{T: 2, N: 2, Reward: tr.reward, Terminated: make([]uint8, 4), Truncated: tr.truncated}
+		if err := s.learn(rollout, tr.mask, Single{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// returns 8 and 12, then 2; returns 1, 1.5, 1.75 and 1.875
+	want, n := (8+12+2+1+1.5+1.75+1.875)/7, 7.0
+	if m := s.moments.F64(); m[0] != n || math.Abs(m[1]-want) > 1e-12 {
+		t.Errorf("%v returns with mean %v, want %v with %v", m[0], m[1], n, want)
+	}
+	if got := s.running.F64(); got[0] != 2 || got[1] != 1.875 {
+		t.Errorf("running returns %v, want 2 and 1.875", got)
+	}
+}
+
 // paidTrajectories have random rewards far from 0, where sums lose digits, and random ends.
 func paidTrajectories(n, steps, envs int) []Trajectory {
 	s := philox.New(11, philox.Init, 0, 0)

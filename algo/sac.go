@@ -69,6 +69,12 @@ func NewSAC(s Setup) (*SAC, error) {
 	return newChecked("sac", s, fitsSAC, func(s *Setup) (*SAC, error) { return newSAC(s, "sac", true) })
 }
 
+// sacKeys declares the keys of NewSAC.
+func sacKeys(s *Setup, k *Keys) {
+	crossQKeys(s, k)
+	k.Read("tau", "target_update_freq")
+}
+
 // newSAC makes a SAC with the given name. If target is set, its critics have a target network.
 func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 	e, err := newOffPolicy(s, name, false, numSACMeans)

@@ -58,6 +58,9 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 		replicas: common.Replicas, counters: tensor.New(tensor.I64, 1), progress: s.Progress}, nil
 }
 
+// SFTKeys declares the keys of an SFT; see Keys. s needs only the configuration.
+func SFTKeys(s *Setup, k *Keys) { k.ReadOptim("actor.optim", &s.Optim) }
+
 // Close ends the threads.
 func (s *SFT) Close() { s.policy.Close() }
 

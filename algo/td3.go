@@ -59,6 +59,17 @@ func fitsTD3(pol policy.Policy) error {
 // NewTD3 makes TD3.
 func NewTD3(s Setup) (*TD3, error) { return newChecked("td3", s, fitsTD3, newTD3) }
 
+// td3Keys declares the keys of NewTD3. The target networks follow every critic_actor_ratio updates, so TD3 does not
+// read target_update_freq.
+func td3Keys(s *Setup, k *Keys) {
+	replayKeys(k, false)
+	returnKeys(k)
+	actorKeys(k)
+	criticKeys(s, k)
+	k.Read("tau", "agg_q", "target_noise")
+	k.ReadIf(s.Config.OffPolicy.TargetNoise > 0, "target_noise > 0", "target_noise_clip")
+}
+
 func newTD3(s *Setup) (*TD3, error) {
 	e, err := newOffPolicy(s, "td3", false, numTD3Means)
 	if err != nil {

@@ -25,6 +25,14 @@ func newTemperature(s *Setup, cfg EntropyConfig) (*temperature, error) {
 	return &temperature{cfg: cfg, train: train}, err
 }
 
+// temperatureKeys declares the keys of the temperature.
+func temperatureKeys(k *Keys, c *EntropyConfig) {
+	k.Read("entropy_tuning.alpha_type", "entropy_tuning.initial_alpha", "entropy_tuning.target_entropy")
+	if c.AlphaType != AlphaFixed {
+		k.ReadOptim("entropy_tuning.optim", &c.Optim)
+	}
+}
+
 // alpha returns the temperature.
 func (t *temperature) alpha() float64 { return alphaOf(t.cfg.AlphaType, t.raw()) }
 

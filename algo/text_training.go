@@ -82,6 +82,33 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
+// TextKeys declares the keys of training on texts; see Keys. s needs only the configuration.
+func TextKeys(s *Setup, text *TextConfig, k *Keys) {
+	c := &s.Config
+	k.ReadOptim("actor.optim", &s.Optim, &s.CriticOptim)
+	k.Read("adv_type", "loss_type", "update_epoch", "shuffle_rollout", "n_minibatches", "mask_truncated",
+		"loss_agg_func", "kl_beta", "entropy_bonus", "recompute_logprobs", "importance_sampling_fix",
+		"max_num_gen_batches")
+	// TextSetup.Check reports these keys as mistakes.
+	k.Read("normalize_rewards", "recompute_advantages", "target_kl", "sequence_length", "bootstrap_type")
+	valued := c.LossType == "actor_critic"
+	if valued {
+		gaeKeys(s, k)
+		k.ReadOptim("actor.critic_optim", &s.CriticOptim)
+	} else {
+		groupKeys(s, k)
+	}
+	k.ReadIf(c.AdvType == "grpo", "adv_type grpo", "norm_adv_by_std_in_grpo")
+	k.ReadIf(c.AdvType == "reinpp", "adv_type reinpp", "use_reinpp_baseline", "reinpp_kl_beta")
+	k.ReadIf(c.ReinppKLBeta > 0, "reinpp_kl_beta > 0", "reinpp_kl_penalty_type")
+	k.ReadIf(c.KLBeta > 0, "kl_beta > 0", "kl_penalty_type")
+	k.ReadIf(text.ImportanceSamplingFix, "importance_sampling_fix", "importance_sampling_clip")
+	c.clipKeys(k)
+	k.ReadIf(c.surrogate().Kind != PolicyGradient, clipsRatio, "ratio_clip_eps", "early_stop_imp_ratio")
+	k.ReadIf(valued, learnsCritic, "value_clip", "huber_delta", "value_loss_coef", "actor.optim.value_lr",
+		"actor.critic_optim.value_lr", "actor.optim.critic_warmup_steps")
+}
+
 // valued reports whether the estimator needs a critic's values. The critic may be trained separately.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 

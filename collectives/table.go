@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -35,7 +36,7 @@ func ReadTable(file string) (*Table, error) {
 		return nil, fmt.Errorf("table of algorithms: %w", err)
 	}
 	t := new(Table)
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(bytes.NewReader(durable.WholeNumbers(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(t); err != nil {
 		return nil, fmt.Errorf("table of algorithms %s: %w", file, err)

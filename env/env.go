@@ -77,6 +77,7 @@ type Spec struct {
 	Obs      []Field  // named observations; an ActionMask limits the actions and is no input of the policy
 	Action   Space    // the actions of Step
 	MaxSteps int      // steps after which an episode is truncated; 0 if there is no limit
+	OwnLimit int      // a lower limit at which a simulator may end episodes by itself; 0 if there is none
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps steps; nil if unknown.
 	Returns *[2]float64

@@ -121,8 +121,8 @@ type Config struct {
 	// is true if runner.deterministic is false, because results of OpenBLAS depend on the batch. OpenBLAS is faster on
 	// processors for which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
-	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
-	// may ignore Blank.
+	// Blank leaves the parameters 0, because the caller will load them or only checks the policy. This saves minutes
+	// for wide layers. A builder may ignore Blank.
 	Blank bool `yaml:"-"`
 
 	// Own holds the additional keys of a user-defined policy.

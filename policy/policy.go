@@ -115,6 +115,12 @@ type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
+// A FileChecker is a Policy with initial parameters in files. CheckFiles returns an error if the files do not fit the
+// policy, without reading the parameters. The policy may be blank (Config.Blank).
+type FileChecker interface {
+	CheckFiles() error
+}
+
 // A Foreseer is a Policy that also predicts later observations while it learns from demonstrations. Foresees returns
 // the names of the predicted numeric observations, if any. Evaluate takes the true later values of these observations
 // as the observation Goal, and appends the log-prob of the prediction to the log-probs of actions: Eval.LogProb is

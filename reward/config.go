@@ -33,7 +33,8 @@ type Config struct {
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
 	// SuccessInfo is the name of the figure that reports success. Any value except 0 is a success. Default success. (+)
 	SuccessInfo string `yaml:"success_info"`
-	// Potential configures the rule "potential". (+)
+	// Potential configures the rule "potential", whose score is γ·Φ(s') - Φ(s) in a step from s to s'. If s' ends the
+	// episode by termination, γ·Φ(s') counts only with algorithm.bootstrap_type always. (+)
 	Potential PotentialConfig `yaml:"potential"`
 	// Model is the network for UseRewardModel. The score is the network's value of the observation
 	// after the step.

@@ -28,11 +28,14 @@ type Rule func(score []float32, b *Batch) error
 
 // A Setup holds what a Rule is made of.
 type Setup struct {
-	Config  Config
-	Spec    env.Spec
-	Gamma   float32       // discount of a step (algorithm.gamma)
-	Network policy.Policy // the network of Config.Model, with its parameters; nil without use_reward_model
-	Rows    int           // maximum number of transitions in a batch
+	Config Config
+	Spec   env.Spec
+	Gamma  float32 // discount of a step (algorithm.gamma)
+	// BootstrapAlways is true if returns include the value of the last observation even if the episode terminated
+	// (algorithm.bootstrap_type always).
+	BootstrapAlways bool
+	Network         policy.Policy // the network of Config.Model, with its parameters; nil without use_reward_model
+	Rows            int           // maximum number of transitions in a batch
 }
 
 // A Builder makes a Rule. Its errors name keys below reward.

@@ -29,7 +29,7 @@ func three() *Batch {
 		Infos: tensor.FromF32([]float32{7, 0, 7, 0, 7, 1, 7, 0, 7, 0, 7, 0}, 3, 2, 2),
 	}
 	b.Obs.Set("state", tensor.FromF32([]float32{3, 4, 0, 2, 1, 1}, 3, 2))
-	b.Next.Set("state", tensor.FromF32([]float32{0, 2, 0, 0, 1, 3}, 3, 2))
+	b.Next.Set("state", tensor.FromF32([]float32{0, 2, 1, 0, 1, 3}, 3, 2))
 	return b
 }
 
@@ -53,7 +53,7 @@ func TestRules(t *testing.T) {
 		{"success beside the environment's", func(c *Config) {
 			c.RewardType, c.RewardWeight, c.EnvRewardWeight = "success", 5, 0.5
 		}, []float32{0.5, 6, 1.5}},
-		// |s| is 5, 2, √2 before and 2, 0, √10 after; a terminated episode has no potential after it
+		// |s| is 5, 2, √2 before and 2, 1, √10 after; a terminated episode has no potential after it
 		{"potential", potential, []float32{5 - 0.5*2, 2, float32(math.Sqrt2 - 0.5*math.Sqrt(10))}},
 		{"potential of one element", func(c *Config) {
 			potential(c)
@@ -71,6 +71,22 @@ func TestRules(t *testing.T) {
 				t.Errorf("%v (%v), want %v", got, err, c.want)
 			}
 		})
+	}
+}
+
+// With bootstrap_type always, returns include the value after a terminated episode, so the potential there counts, too.
+func TestPotentialWithBootstrapAlways(t *testing.T) {
+	s := setup(func(c *Config) {
+		c.RewardType, c.Potential.Indices, c.Potential.Target = "potential", []int{0, 1}, []float32{0, 0}
+	})
+	s.BootstrapAlways = true
+	rule, err := Builtin().New(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, want := make([]float32, 3), []float32{5 - 0.5*2, 2 - 0.5*1, float32(math.Sqrt2 - 0.5*math.Sqrt(10))}
+	if err := rule(got, three()); err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v (%v), want %v", got, err, want)
 	}
 }
 

@@ -41,6 +41,9 @@ func newSuccess(s Setup) (Rule, error) {
 // (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"):
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
+//
+// With bootstrap_type always, returns include the value of s' after a termination, too, and the factor
+// (1 - terminated) is left out.
 func newPotential(s Setup) (Rule, error) {
 	p := &s.Config.Potential
 	var seen *env.Field
@@ -72,7 +75,7 @@ func newPotential(s Setup) (Rule, error) {
 		before, after := b.Obs.Must(p.Observation).F32(), b.Next.Must(p.Observation).F32()
 		for i := range score {
 			gained := -phi(before[i*width : (i+1)*width])
-			if b.Terminated[i] == 0 {
+			if b.Terminated[i] == 0 || s.BootstrapAlways {
 				gained += gamma * phi(after[i*width:(i+1)*width])
 			}
 			score[i] = float32(gained)

@@ -41,8 +41,8 @@ func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(
 // Reason is the program of the reasoning task: a ReasoningRunner trains a language model on its own answers.
 func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
-// TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs an
-// EmbodiedRunner with these groups.
+// TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs
+// an EmbodiedRunner with these groups.
 func TrainEmbodied(ctx context.Context, c *Cluster) error { return embodied.Train(ctx, c) }
 
 // A HybridComponentPlacement has the ranks of each component's workers.
@@ -109,6 +109,34 @@ type (
 // must call it. A job has one runner.
 func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
+}
+
+// A ReasoningRunner trains a language model on its own answers, with the workers in ReasoningGroups. An SFTRunner
+// trains one on texts.
+type (
+	ReasoningRunner = language.ReasoningRunner
+	ReasoningGroups = language.ReasoningGroups
+	SFTRunner       = language.SFTRunner
+	SFTGroups       = language.SFTGroups
+)
+
+// LaunchReasoning launches the groups of a ReasoningRunner: one for each component in the placement.
+func LaunchReasoning(ctx context.Context, c *Cluster) (ReasoningGroups, error) {
+	return language.LaunchReasoning(ctx, c)
+}
+
+// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Every rank must call it.
+// A job has one runner.
+func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
+	return language.NewReasoningRunner(ctx, c, g)
+}
+
+// LaunchSFT launches the group of an SFTRunner.
+func LaunchSFT(ctx context.Context, c *Cluster) (SFTGroups, error) { return language.LaunchSFT(ctx, c) }
+
+// NewSFTRunner returns the runner of the group in g. Every rank must call it. A job has one runner.
+func NewSFTRunner(ctx context.Context, c *Cluster, g SFTGroups) (*SFTRunner, error) {
+	return language.NewSFTRunner(ctx, c, g)
 }
 
 // Types of the configuration. Learning describes the data that an algorithm learns from. A Check collects mistakes. An

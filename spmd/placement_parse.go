@@ -83,8 +83,8 @@ func (p *placementParser) segment(part string) {
 		p.wrong("expected fewer than %d processes, not %q", maxProcesses, processes)
 		return
 	case count < over && over%count == 0:
-		p.wrong("expected a process for each resource in %q: one worker over several resources needs model "+
-			"parallelism, which is not there yet", part)
+		p.wrong("expected a process for each resource in %q: the keys tensor_model_parallel_size, "+
+			"pipeline_model_parallel_size and tensor_parallel_size divide a model among processes", part)
 	case count%over != 0:
 		p.wrong("expected the %d processes of %q to be a multiple of its %d resources", count, part, over)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -246,7 +247,7 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 			return nil, complaint(strings.TrimSpace(string(payload)))
 		default:
 			lines := strings.ReplaceAll(strings.TrimSpace(string(payload)), "\n", "\n"+c.who+": ")
-			fmt.Fprintf(c.log, "%s: %s\n", c.who, printable(lines))
+			fmt.Fprintf(c.log, "%s: %s\n", c.who, printable.Text(lines))
 			if time.Now().After(by) { // a child may send LOG frames forever
 				return nil, os.ErrDeadlineExceeded
 			}
@@ -257,7 +258,7 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 // A complaint is the text of a child's ERROR.
 type complaint string
 
-func (c complaint) Error() string { return "error: " + printable(string(c)) }
+func (c complaint) Error() string { return "error: " + printable.Text(string(c)) }
 
 // expect validates a received header, and returns the payload's size. It runs before the payload is read.
 func (c *conversation) expect(head []byte) (uint64, error) {

@@ -109,22 +109,6 @@ func TestUnexpected(t *testing.T) {
 	}
 }
 
-// TestPrintable: control characters in the text of simulators become escapes, letters of any language stay.
-func TestPrintable(t *testing.T) {
-	for text, want := range map[string]string{
-		"zwölf 机器人\u3000\U0001f916\n\tok":    "zwölf 机器人\u3000\U0001f916\n\tok",
-		"\x1b]0;title\a\x1b[2J":              `\x1b]0;title\x07\x1b[2J`,
-		"10%\r20%\b\x7f":                     `10%\x0d20%\x08\x7f`,
-		"\u009b2J \u202eright to left\u200e": `\u009b2J \u202eright to left\u200e`,
-		"\xff\x80\xe4\xbd":                   `\xff\x80\xe4\xbd`,
-		"\ufffd \U000e0001":                  "\ufffd " + `\U000e0001`,
-	} {
-		if got := printable(text); got != want {
-			t.Errorf("%q: %q, expected %q", text, got, want)
-		}
-	}
-}
-
 // A script is a Link that delivers prepared frames.
 type script [][]byte
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
@@ -52,7 +53,7 @@ func (g *Grader) greet() error {
 		Name   string `json:"name"`
 		Grader bool   `json:"grader"`
 	}
-	switch err := json.Unmarshal(payload, &said); {
+	switch err := json.Unmarshal(durable.WholeNumbers(payload), &said); {
 	case err != nil:
 		return fmt.Errorf("greeting: %w", err)
 	case said.V != version:

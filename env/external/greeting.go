@@ -13,6 +13,7 @@ import (
 	"unicode"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -121,7 +122,7 @@ func withoutToken(text []byte) (string, error) {
 // readGreeting decodes and validates the payload of a HELLO.
 func readGreeting(text []byte) (*greeting, error) {
 	g := &greeting{}
-	if err := json.Unmarshal(text, g); err != nil {
+	if err := json.Unmarshal(durable.WholeNumbers(text), g); err != nil {
 		return nil, fmt.Errorf("greeting: %w", inJSON(err))
 	}
 	if g.V != version {

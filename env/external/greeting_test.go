@@ -11,6 +11,8 @@ func TestGreetingErrors(t *testing.T) {
 		`"action":{"kind":"discrete","n":2}`
 	for _, tt := range []struct{ members, want string }{
 		{`"name":"ALE/Pong v5",` + obs, ""},
+		{`"name":"a","num_envs":2.0,"obs":[{"name":"x","kind":"box","dtype":"f32","shape":[2.0]}]`, ""},
+		{`"name":"a","num_envs":2.5,` + obs, "num_envs: number 2.5, expected a whole number"},
 		{`"name":"\u001b[2Jcleared",` + obs,
 			`greeting of "\x1b[2Jcleared": name: expected 1 to 256 bytes that can be printed`},
 		{`"name":"two\nlines",` + obs, "can be printed"},

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
@@ -91,7 +92,7 @@ func (p *process) watch(out *os.File, name string, log io.Writer) {
 			if err != nil {
 				return
 			}
-			line := printable(string(text))
+			line := printable.Text(string(text))
 			p.mu.Lock()
 			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], line)
 			p.mu.Unlock()

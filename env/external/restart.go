@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // errNoChild is the error of a request to environments that have no child.
@@ -44,7 +45,7 @@ func (v *Vec) spawn(c *child) error {
 		return err
 	}
 	if talk.text != v.text {
-		err = fmt.Errorf("its greeting differs from that of the first child: %s", printable(talk.text))
+		err = fmt.Errorf("its greeting differs from that of the first child: %s", printable.Text(talk.text))
 	} else {
 		err = talk.configure(setup{
 			n: c.hi - c.lo, child: c.number, maxSteps: v.spec.MaxSteps, ignoreTerminations: v.cfg.IgnoreTerminations,

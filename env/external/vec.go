@@ -82,8 +82,11 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	}
 	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n),
 		turn: make([]byte, n)}
-	if cfg.MaxEpisodeSteps > 0 {
-		v.spec.MaxSteps = cfg.MaxEpisodeSteps
+	if limit := cfg.MaxEpisodeSteps; limit > 0 {
+		if limit > v.spec.MaxSteps {
+			v.spec.OwnLimit = v.spec.MaxSteps
+		}
+		v.spec.MaxSteps = limit
 	}
 	if cfg.RewardMode == env.RewardOnlySuccess {
 		v.sparse = v.spec.InfoIndex("success")

@@ -56,7 +56,7 @@ func (m manifest) encode() ([]byte, error) {
 
 // readManifest reads the manifest of the checkpoint in dir.
 func readManifest(dir string) (manifest, error) {
-	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
+	data, err := durable.ReadFile(filepath.Join(dir, manifestFile), durable.Text)
 	if os.IsNotExist(err) {
 		return manifest{}, fmt.Errorf("%s: missing: the checkpoint is incomplete, or the folder is no checkpoint: "+
 			"expected a folder checkpoints/global_step_N of a run", manifestFile)

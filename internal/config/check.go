@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A FieldError is one mistake in the configuration. errors.Join combines all mistakes. The text of a mistake is
@@ -22,7 +24,7 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	parts := []string{e.Origin, e.Key, e.Value, e.Want}
+	parts := []string{printable.Line(e.Origin), printable.Line(e.Key), printable.Line(e.Value), printable.Lines(e.Want)}
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
@@ -112,6 +114,11 @@ func (c *Check) Want(ok bool, key string, value any, description string) {
 	if !ok {
 		c.report(c.tree.problem(join(c.prefix, key), value, description))
 	}
+}
+
+// Mistake returns a mistake in key, without reporting it; see Want.
+func (c *Check) Mistake(key string, value any, description string) *FieldError {
+	return c.tree.problem(join(c.prefix, key), value, description)
 }
 
 // Problem reports a mistake in key; see Want.

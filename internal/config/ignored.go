@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // An Ignored is a given key that has no effect.
@@ -89,7 +91,8 @@ func table(all []Ignored) string {
 			w.Flush()
 			fmt.Fprintf(&out, "\n  %s:", heading)
 		}
-		fmt.Fprintf(w, "\n    %s\t%s\t%s\t%s", i.Key, short(i.Value), i.Origin, cmp.Or(i.Instead, i.Reason))
+		fmt.Fprintf(w, "\n    %s\t%s\t%s\t%s", printable.Line(i.Key), short(printable.Line(i.Value)),
+			printable.Line(i.Origin), cmp.Or(i.Instead, i.Reason))
 	}
 	w.Flush()
 	lines := strings.Split(out.String(), "\n")

@@ -38,6 +38,9 @@ type Options struct {
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may call Remove for keys in files
 	// that would take precedence over this key.
 	Overriding func(t *Tree, key string)
+	// Grouped is a section whose keys are lists of names, such as "actor, env". A name has the value of its last key: a
+	// preset, the file or an override takes its names out of the keys before.
+	Grouped string
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
 	// whose name is unknown, Owner returns an empty part and true.
 	Owner func(key string) (part string, ok bool)
@@ -319,7 +322,40 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 // lay replaces old names in source, a dict at the root, and merges it into the tree.
 func (t *Tree) lay(source *node) {
 	t.rename(source)
+	if group := source.find(t.options.Grouped); group != nil {
+		t.root.find(t.options.Grouped).takeNames(group.keys)
+	}
 	t.root = t.root.merge(source)
+}
+
+// takeNames takes the names in keys out of the other keys of n, a section as Options.Grouped.
+func (n *node) takeNames(keys []string) {
+	if n == nil || n.kind != dict {
+		return
+	}
+	var taken []string
+	for _, key := range keys {
+		taken = append(taken, Names(key)...)
+	}
+	for _, key := range slices.Clone(n.keys) {
+		left := slices.DeleteFunc(Names(key), func(name string) bool { return slices.Contains(taken, name) })
+		switch {
+		case slices.Contains(keys, key): // merged
+		case len(left) == 0:
+			n.remove(key)
+		default:
+			n.keys[slices.Index(n.keys, key)] = strings.Join(left, ",")
+		}
+	}
+}
+
+// Names returns the names in a key of Options.Grouped.
+func Names(key string) []string {
+	names := strings.Split(key, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
 }
 
 // A preset is one entry of a defaults list. The zero preset includes nothing.
@@ -399,7 +435,7 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 			return &FieldError{Origin: origin, Key: "defaults", Value: p.path,
 				Want: "includes itself: " + strings.Join(append(stack, path), " → ")}
 		}
-		text, err := durable.ReadFile(path)
+		text, err := durable.ReadFile(path, mostText)
 		if err != nil {
 			return &FieldError{Origin: path, Want: readError(err)}
 		}

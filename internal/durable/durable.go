@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -96,8 +97,17 @@ func irregular(mode os.FileMode) error {
 	return errors.New("is not a regular file")
 }
 
-// ReadFile returns the content of the file at path. It opens the file with Open.
-func ReadFile(path string) ([]byte, error) {
+// The limits of ReadFile, by the kind of file, in bytes.
+const (
+	Note   = 1 << 20       // a word or a few numbers: STATUS, a lock, a request
+	Text   = 16 << 20      // a configuration, or a list of ranks or starts
+	Data   = 1 << 30       // a vocabulary or an index of a model
+	NoSize = math.MaxInt64 // data that its user needs in memory: demonstrations, weights
+)
+
+// ReadFile returns the content of the file at path. It opens the file with Open. A file of more than limit bytes is an
+// error, and is not read.
+func ReadFile(path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
 		return nil, err
@@ -107,9 +117,12 @@ func ReadFile(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if info.Size() > limit {
+		return nil, tooLarge(path, limit)
+	}
 	var data bytes.Buffer
 	data.Grow(int(info.Size()) + bytes.MinRead)
-	_, err = data.ReadFrom(f)
+	_, err = data.ReadFrom(io.LimitReader(f, limit)) // the file may grow
 	return data.Bytes(), err
 }
 
@@ -122,9 +135,29 @@ func ReadOnce(path string, limit int64) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, limit+1))
 	if err == nil && int64(len(data)) > limit {
-		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d MiB", limit>>20)}
+		err = tooLarge(path, limit)
 	}
 	return data, err
+}
+
+func tooLarge(path string, limit int64) error {
+	return &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d MiB", limit>>20)}
+}
+
+// Tail returns the last n bytes of the file at path, or the whole file. cut reports whether the file has more.
+func Tail(path string, n int64) (tail []byte, cut bool, err error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, false, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, false, err
+	}
+	from := max(info.Size()-n, 0)
+	tail, err = io.ReadAll(io.NewSectionReader(f, from, n))
+	return tail, from > 0, err
 }
 
 // Writable returns an error if no file can be created in dir.

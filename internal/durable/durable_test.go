@@ -69,12 +69,12 @@ func TestOpenOnlyFiles(t *testing.T) {
 	if err := errors.Join(syscall.Mkfifo(pipe, 0o666), os.WriteFile(file, []byte("text"), 0o666)); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := durable.ReadFile(file); err != nil || string(got) != "text" {
+	if got, err := durable.ReadFile(file, durable.Note); err != nil || string(got) != "text" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	for path, want := range map[string]string{pipe: "is a pipe, expected a file", dir: "is a directory",
 		"/dev/zero": "is a device, expected a file"} {
-		if _, err := durable.ReadFile(path); err == nil || err.Error() != "read "+path+": "+want {
+		if _, err := durable.ReadFile(path, durable.Note); err == nil || err.Error() != "read "+path+": "+want {
 			t.Errorf("%v, expected that %s %s", err, path, want)
 		}
 	}

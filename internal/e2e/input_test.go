@@ -603,6 +603,28 @@ func TestUnlikeRanks(t *testing.T) {
 	}
 }
 
+// TestForeignFolder: a job whose run folder would be a folder with other files is refused, and none of them is moved.
+func TestForeignFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	boat := filepath.Join(dir, "boat")
+	if err := os.Mkdir(boat, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, boat, "boat.yaml", good)
+	writeFile(t, boat, "boat.py", "")
+	for _, more := range [][]string{nil, {"--resume", "auto"}, {"runner.val_check_interval=1",
+		"env.eval.video_cfg={save_video: true, video_base_dir: boat/films}"}} {
+		args := append([]string{"-c", "boat/boat.yaml", "runner.logger.log_path=."}, more...)
+		refused(t, local, dir, 0, "run folder "+boat+`: holds other files ("boat.py", "boat.yaml"), expected the `+
+			"folder of a run, or an empty one; choose another runner.logger.experiment_name or runner.logger.log_path",
+			args...)
+	}
+	// Films may be in the folder of a new run.
+	local.ok(t, dir, 0, "-c", "boat/boat.yaml", "runner.max_steps=1", "runner.val_check_interval=1",
+		"env.eval.video_cfg={save_video: true, video_base_dir: logs/boat/films}")
+}
+
 // TestBusyFolder starts a job in the folder of another job, for which this test stands.
 func TestBusyFolder(t *testing.T) {
 	t.Parallel()

@@ -168,6 +168,46 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	}
 }
 
+// The episode of a simulator that fails leaves its group, and training goes on.
+func TestPythonFailsInGroups(t *testing.T) {
+	python := python(t)
+	dir := t.TempDir()
+	writeFile(t, dir, "crash.py", `
+import os, rlb
+
+class Crash:
+    observation_space, action_space = rlb.Box(-9, 9, (1,)), rlb.Discrete(2)
+
+    def reset(self, seed=None):
+        self.last, self.t = 3 + seed % 3, 0
+        return [self.last], {}
+
+    def step(self, action):
+        self.t += 1
+        if self.t == 2 and not os.path.exists("crashed"):
+            os.mkdir("crashed")  # fails in all simulators but the first
+            os._exit(3)
+        return [self.t], float(action), self.t == self.last, False, {}
+
+rlb.serve(Crash)
+`)
+	writeFile(t, dir, "crash.yaml", `
+cluster: {component_placement: {actor: 0-1, env: 0-1, rollout: 0-1}}
+runner: {max_steps: 2, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
+env: {train: {env_type: external, total_num_envs: 4, max_steps_per_rollout_epoch: 6, auto_reset: false,
+  external: {command: `+python+` crash.py, n: 2}}}
+algorithm: {adv_type: grpo, loss_type: actor, group_size: 2}
+actor: {micro_batch_size: 6, global_batch_size: 12, optim: {lr: 1.0e-3}, model: {add_value_head: false,
+  num_action_chunks: 2}}
+`)
+	r := local.run(t, dir, 2, "-c", "crash.yaml")
+	run := filepath.Join(dir, "logs", "run")
+	if r.code != 0 || len(readMetrics(t, run)) != 2 || lostEpisodes(t, run) == 0 {
+		t.Errorf("exit code %d, %d steps, %v lost episodes\n%s%s", r.code, len(readMetrics(t, run)),
+			lostEpisodes(t, run), r.stdout, r.stderr)
+	}
+}
+
 // block returns the block of code of a page in that language that contains word.
 func block(t *testing.T, page, language, word string) string {
 	t.Helper()

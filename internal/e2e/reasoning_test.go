@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -146,6 +147,7 @@ func TestReasoningEqual(t *testing.T) {
 	}
 	t.Run("evaluated", func(t *testing.T) { evaluateAnswers(t, dir, want) })
 	t.Run("refused", func(t *testing.T) { refuseAnswers(t, dir) })
+	t.Run("own loop", func(t *testing.T) { ownLoop(t, dir, want) })
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip the test
@@ -176,6 +178,22 @@ func TestReasoningEqual(t *testing.T) {
 			t.Error(diff)
 		}
 	})
+}
+
+// ownLoop trains by a program that calls the phases itself. Its metrics and weights are those of rlinf.
+func ownLoop(t *testing.T, dir string, want metrics) {
+	program := local.program(t, "./examples/own_reasoning")
+	if r := local.startProgram(t, program, dir, 0, "-c", "job.yaml", startWeights,
+		"runner.logger.experiment_name=own").result(); r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	if diff := readMetrics(t, filepath.Join(dir, "logs/own")).diff(want); diff != "" {
+		t.Error(diff)
+	}
+	const weights = "checkpoints/global_step_12/model.safetensors"
+	if readFile(t, filepath.Join(dir, "logs/own", weights)) != readFile(t, filepath.Join(dir, "logs/run", weights)) {
+		t.Errorf("%s differs from that of rlinf", weights)
+	}
 }
 
 // reasonWith trains in further ways, whose metrics do not depend on the placement or on a stop with a resume. plain are
@@ -367,6 +385,22 @@ func TestRewardedByAProgram(t *testing.T) {
 	want := "reward: program " + python + ": error: AttributeError: 'str' object has no attribute 'nothing'"
 	if r.code != 1 || !strings.Contains(r.stderr, want) {
 		t.Errorf("exit code %d, want 1 and %s:\n%s", r.code, want, r.stderr)
+	}
+	// A program that fails in an evaluation alone leaves a checkpoint.
+	writeFile(t, dir, "validates.py", "import rlb\nrlb.grade(lambda prompt, answer, solutions: "+
+		"{'1+1=': 1, '2+1=': 0, '1+2=': 0}[prompt])\n")
+	r = local.run(t, dir, 0, append([]string{"-c", "job.yaml", startWeights, "runner.max_steps=3",
+		"runner.val_check_interval=2", "runner.save_interval=-1"}, command("validates.py")...)...)
+	if says := " step 2: evaluate: reward: program " + python + ": error: KeyError"; r.code != 1 ||
+		!strings.Contains(r.stderr, says) {
+		t.Errorf("exit code %d, want 1 and %s:\n%s", r.code, says, r.stderr)
+	}
+	run := filepath.Join(dir, "logs", "judged")
+	if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step != 2 {
+		t.Errorf("latest checkpoint: %+v, %v, want step 2", last, err)
+	}
+	if m := readMetrics(t, run); len(m) != 2 || m[1]["eval/accuracy"] != nil {
+		t.Errorf("metrics %v, want two lines without an evaluation", m)
 	}
 	writeFile(t, dir, "placed.yaml", components("actor: 0-1\n    rollout: 2\n    reward: 3")+reasoning)
 	r = local.run(t, dir, 4, append([]string{"-c", "placed.yaml", startWeights}, command("fails.py")...)...)

@@ -142,8 +142,8 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 	defer f.Close()
 	if err := durable.Write(path, func(w io.Writer) error {
 		out := bufio.NewWriter(w)
-		for in := bufio.NewReader(f); ; {
-			line, err := in.ReadBytes('\n')
+		for in := durable.NewLines(f); ; {
+			line, _, err := in.Next()
 			if err != nil && err != io.EOF {
 				return err
 			}
@@ -203,17 +203,8 @@ func Newest(path string) map[string]float64 {
 
 // wholeTail returns the last complete lines of the file at path, or nil. The first line may be cut at its start.
 func wholeTail(path string) []byte {
-	f, err := durable.Open(path)
+	tail, _, err := durable.Tail(path, 64<<10)
 	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil
-	}
-	tail := make([]byte, min(end, 64<<10))
-	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil {
 		return nil
 	}
 	return tail[:bytes.LastIndexByte(tail, '\n')+1]

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A State is the progress of a run.
@@ -185,7 +187,7 @@ func (p *Progress) Update(s State) {
 // Print writes text, which must end in a newline, above the live line.
 func (p *Progress) Print(text string) {
 	if p != nil {
-		io.WriteString(p.Above(p.out), text)
+		io.WriteString(p.Above(p.out), printable.Text(text))
 	}
 }
 

@@ -1,7 +1,6 @@
 package moves
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -116,15 +115,31 @@ func Append(folder string, m Move) error {
 // Read returns the recorded moves in the run folder. It leaves out damaged lines and returns their number. If there is
 // no record, it returns no moves.
 func Read(folder string) (all []Move, damaged int, err error) {
-	err = eachLine(filepath.Join(folder, recordFile), func(line []byte) {
+	err = eachMove(folder, func(m Move) { all = append(all, m) }, func() { damaged++ })
+	return all, damaged, err
+}
+
+// eachMove calls f with each recorded move in the run folder, and damaged for each damaged line.
+func eachMove(folder string, f func(Move), damaged func()) error {
+	return eachLine(filepath.Join(folder, recordFile), func(line []byte) {
 		var m Move
 		if json.Unmarshal(line, &m) != nil || m.Step < 0 || m.After == "" {
-			damaged++
+			damaged()
 			return
 		}
-		all = append(all, m)
+		f(m)
 	})
-	return all, damaged, err
+}
+
+// Newest is like Read, but returns only the last n moves. made is the number of all moves.
+func Newest(folder string, n int) (newest []Move, made, damaged int, err error) {
+	err = eachMove(folder, func(m Move) {
+		if made++; len(newest) == n {
+			newest = append(newest[:0], newest[1:]...)
+		}
+		newest = append(newest, m)
+	}, func() { damaged++ })
+	return newest, made, damaged, err
 }
 
 // CutBack prepares the run folder for a job that continues after step, or for a new run at step 0. It removes the moves
@@ -247,8 +262,8 @@ func eachLine(path string, f func(line []byte)) error {
 		return err
 	}
 	defer file.Close()
-	for in := bufio.NewReader(file); ; {
-		line, err := in.ReadBytes('\n')
+	for in := durable.NewLines(file); ; {
+		line, _, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			return nil // the rest is still being written, or was cut
 		} else if err != nil {

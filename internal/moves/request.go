@@ -75,7 +75,7 @@ func Pending(folder string) (*Request, error) {
 var errDamaged = errors.New("expected a request of rlinf scale")
 
 func readRequest(path string) (*Request, error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Note)
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -33,9 +35,6 @@ const (
 	mostText        = 4000 // bytes of a question or an answer
 )
 
-// question matches the beginning of an answer in answers.txt.
-var question = regexp.MustCompile(`\n\nquestion \d+: `)
-
 // readAnswers reads answers.txt. Evaluations of reasoning append texts of this form to it:
 //
 //	== after step 20
@@ -44,66 +43,135 @@ var question = regexp.MustCompile(`\n\nquestion \d+: `)
 //	12+30=
 //	> 24
 //	expected: 42
+//
+// The file may be large. A first pass counts its evaluations, and a second pass keeps those that the page shows.
 func (r *Run) readAnswers() {
-	text, err := durable.ReadFile(r.path("answers.txt"))
+	all, err := r.eachEvaluation(func(int) bool { return false }, nil)
 	if errors.Is(err, os.ErrNotExist) {
 		return
-	} else if err != nil {
+	}
+	if err == nil && all > 0 {
+		shown := map[int]int{} // the evaluations on the page, by their number in the file
+		for i := range min(all, mostEvaluations) {
+			shown[i*(all-1)/max(min(all, mostEvaluations)-1, 1)] = i
+		}
+		r.Answers = make([]Evaluation, len(shown))
+		_, err = r.eachEvaluation(func(n int) bool { _, ok := shown[n]; return ok },
+			func(n int, e Evaluation) { r.Answers[shown[n]] = e })
+	}
+	if err != nil {
 		r.problem("answers.txt cannot be read: %v.", err)
 		return
 	}
-	var all []Evaluation
-	for _, part := range strings.Split("\n"+plain(string(text)), "\n== after step ")[1:] {
-		step, rest, _ := strings.Cut(part, "\n")
-		e := Evaluation{Step: step}
-		starts := question.FindAllStringIndex("\n"+rest, mostAnswers+1)
-		for i, at := range starts[:min(len(starts), mostAnswers)] {
-			end := len(rest) + 1
-			if i+1 < len(starts) {
-				end = starts[i+1][0]
-			}
-			e.Answers = append(e.Answers, parseAnswer(("\n" + rest)[at[0]+len("\n\nquestion "):end]))
-		}
-		if n := len(all); n > 0 && all[n-1].Step == step { // a resumed run made the evaluation again
-			all = all[:n-1]
-		}
-		all = append(all, e)
-	}
-	if len(all) == 0 && len(text) > 0 {
+	if info, err := os.Stat(r.path("answers.txt")); all == 0 && err == nil && info.Size() > 0 {
 		r.problem("answers.txt has no evaluation.")
 	}
-	r.Answers = all
-	if len(all) > mostEvaluations {
-		r.problem("Answers are shown of %d of %d evaluations.", mostEvaluations, len(all))
-		r.Answers = make([]Evaluation, mostEvaluations)
-		for i := range r.Answers {
-			r.Answers[i] = all[i*(len(all)-1)/(mostEvaluations-1)]
+	if all > mostEvaluations {
+		r.problem("Answers are shown of %d of %d evaluations.", mostEvaluations, all)
+	}
+}
+
+// eachEvaluation numbers the evaluations in answers.txt from 0, and returns their number. It calls f with each
+// evaluation whose number is wanted. A resumed run makes an evaluation again. Both have the same number.
+func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e Evaluation)) (all int, err error) {
+	file, err := durable.Open(r.path("answers.txt"))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	var p *answerReader
+	end := func() {
+		if p != nil {
+			p.end()
+			f(all-1, p.Evaluation)
+		}
+	}
+	step := ""
+	for lines := durable.NewLines(file); ; {
+		line, _, err := lines.Next()
+		if err != nil && err != io.EOF {
+			return all, err
+		}
+		if at, ok := bytes.CutPrefix(line, []byte("== after step ")); ok {
+			end()
+			before := step
+			if step = cut(plain(string(bytes.TrimSuffix(at, []byte("\n"))))); all == 0 || step != before {
+				all++
+			}
+			if p = nil; wanted(all - 1) {
+				p = &answerReader{Evaluation: Evaluation{Step: step}}
+			}
+		} else if p != nil {
+			p.add(plain(string(bytes.TrimSuffix(line, []byte("\n")))))
+		}
+		if err == io.EOF {
+			end()
+			return all, nil
 		}
 	}
 }
 
-// parseAnswer parses an answer from the text that follows the word "question".
-func parseAnswer(block string) (a Answer) {
-	head, rest, _ := strings.Cut(block, "\n")
-	a.Number, a.Outcome, _ = strings.Cut(head, ": ")
-	a.Outcome, a.Reward, _ = strings.Cut(a.Outcome, ", reward ")
-	lines := strings.Split(strings.TrimRight(rest, "\n"), "\n")
-	var question, text []string
-	for _, line := range lines {
-		answer, ok := strings.CutPrefix(line, "> ")
-		switch {
-		case ok:
-			text = append(text, answer)
-		case text == nil:
-			question = append(question, line)
-		default:
-			if expected, ok := strings.CutPrefix(line, "expected: "); ok {
-				a.Expected = cut(expected)
-			}
+// An answerReader reads an evaluation line by line. It keeps no more text than a page shows.
+type answerReader struct {
+	Evaluation
+	answer         *Answer  // the answer under way; nil if there is none
+	question, text []string // its lines
+	blank          bool     // the last line was empty
+}
+
+// begins matches the first line of an answer, after an empty line.
+var begins = regexp.MustCompile(`^question (\d+): (.*)`)
+
+func (p *answerReader) add(line string) {
+	blank := p.blank
+	p.blank = line == ""
+	if m := begins.FindStringSubmatch(line); blank && m != nil {
+		if p.end(); len(p.Answers) < mostAnswers {
+			p.answer = &Answer{Number: m[1]}
+			p.answer.Outcome, p.answer.Reward, _ = strings.Cut(cut(m[2]), ", reward ")
+		}
+		return
+	}
+	if p.answer == nil {
+		return
+	}
+	answer, ok := strings.CutPrefix(line, "> ")
+	switch {
+	case ok:
+		p.text = addLine(p.text, answer)
+	case p.text == nil:
+		p.question = addLine(p.question, line)
+	default:
+		if expected, ok := strings.CutPrefix(line, "expected: "); ok {
+			p.answer.Expected = cut(expected)
 		}
 	}
-	a.Question, a.Text = cut(strings.Join(question, "\n")), cut(strings.Join(text, "\n"))
-	return a
+}
+
+// end ends the answer under way.
+func (p *answerReader) end() {
+	if p.answer == nil {
+		return
+	}
+	question := strings.Join(p.question, "\n")
+	if p.text == nil {
+		question = strings.TrimRight(question, "\n")
+	}
+	p.answer.Question, p.answer.Text = cut(question), cut(strings.Join(p.text, "\n"))
+	p.Answers = append(p.Answers, *p.answer)
+	p.answer, p.question, p.text = nil, nil, nil
+}
+
+// addLine adds a line, unless the lines are already longer than a page shows.
+func addLine(lines []string, line string) []string {
+	length := 0
+	for _, l := range lines {
+		length += len(l) + 1
+	}
+	if length > mostText {
+		return lines
+	}
+	return append(lines, line)
 }
 
 // cut returns the beginning of a long text.

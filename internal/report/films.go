@@ -22,8 +22,9 @@ type Film struct {
 
 // Limits of the films on a page.
 const (
-	mostFilm   = 1 << 20 // bytes of a film
-	mostFilms  = 4 << 20 // bytes of all films
+	mostFilm   = 1 << 20   // bytes of a film
+	mostFilms  = 4 << 20   // bytes of all films
+	mostFile   = 256 << 20 // bytes of a film's file; the file of a longer film is not read
 	shownFilms = 4
 )
 
@@ -68,7 +69,7 @@ func (r *Run) readFilms() {
 // readFilm reads a film. If the film is large, readFilm keeps only every n-th frame.
 func readFilm(path string) (Film, error) {
 	f := Film{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Every: 1}
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, mostFile)
 	if err != nil {
 		return f, err
 	}

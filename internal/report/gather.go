@@ -29,8 +29,10 @@ type Run struct {
 	Films      []Film
 	Unseen     []string // films that are not on the page, each with the reason
 	Rewards    []Rewards
+	perRewards int // number of lines of generation.jsonl in each of Rewards; 0 means 1
 	Answers    []Evaluation
-	Moves      []moves.Move
+	Moves      []moves.Move // the newest moves
+	moved      int          // number of all moves
 	Logs       []RankLog
 	Checkpoint string // the newest checkpoint, or ""
 	Next       string // lines of `rlinf status`
@@ -93,7 +95,7 @@ func (r *Run) readStatus() {
 
 // readStarts reads provenance.json.
 func (r *Run) readStarts() {
-	text, err := durable.ReadFile(r.path("provenance.json"))
+	text, err := durable.ReadFile(r.path("provenance.json"), durable.Text)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		r.problem("provenance.json is missing: program, machine and arguments are unknown.")
@@ -127,14 +129,14 @@ func (r *Run) readLogs() {
 			break
 		}
 		l := RankLog{Name: filepath.Base(path)}
-		text, err := durable.ReadFile(path)
+		text, cut, err := durable.Tail(path, mostLog)
 		switch {
 		case err != nil:
 			l.Text = err.Error()
 		case len(text) == 0:
 			continue
 		default:
-			l.Text, l.Cut = printed(string(text[max(0, len(text)-mostLog):])), len(text) > mostLog
+			l.Text, l.Cut = printed(string(text)), cut
 		}
 		r.Logs = append(r.Logs, l)
 	}

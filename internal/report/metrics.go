@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -73,9 +72,9 @@ func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool
 	}
 	defer f.Close()
 	damaged, firstDamaged := 0, 0
-	in := bufio.NewReaderSize(f, 1<<16)
+	in := durable.NewLines(f)
 	for number := 1; ; number++ {
-		line, err := in.ReadBytes('\n')
+		line, _, err := in.Next()
 		if err != nil && err != io.EOF {
 			r.problem("%s cannot be read after line %d: %v.", name, number-1, err)
 		}

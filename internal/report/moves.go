@@ -24,8 +24,9 @@ const mostMoves, mostMoveMarks = 200, 40
 
 // readMoves reads moves.jsonl.
 func (r *Run) readMoves() {
-	all, damaged, err := moves.Read(r.Folder)
-	r.Moves = all
+	var damaged int
+	var err error
+	r.Moves, r.moved, damaged, err = moves.Newest(r.Folder, mostMoves+1) // the gain of the first needs the one before
 	if err != nil {
 		r.problem("moves.jsonl cannot be read: %v.", err)
 	}
@@ -49,8 +50,8 @@ func (r *Run) moves() *movesData {
 		}
 		return duration(seconds)
 	}
-	d := &movesData{Left: max(len(r.Moves)-mostMoves, 0)}
-	for i := d.Left; i < len(r.Moves); i++ {
+	d := &movesData{Left: max(r.moved-mostMoves, 0)}
+	for i := max(len(r.Moves)-mostMoves, 0); i < len(r.Moves); i++ {
 		m := &r.Moves[i]
 		before, after := moves.Gain(r.Moves, i, steps, seconds)
 		d.Rows = append(d.Rows, moveRow{m.Step, m.Time.UTC().Format("2006-01-02 15:04:05"), plain(m.Change()),

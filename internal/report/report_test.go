@@ -247,6 +247,48 @@ func TestMoves(t *testing.T) {
 	}
 }
 
+// A long file of answers is read in pieces: a page has some of its evaluations, and the beginnings of long texts.
+func TestManyAnswers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	var b strings.Builder
+	long := strings.Repeat("0123456789", 500)
+	for i := range 100 {
+		fmt.Fprintf(&b, "== after step %d\n", i)
+		for k := range 13 {
+			fmt.Fprintf(&b, "\nquestion %d: wrong, reward -0.5\n%s\n\n> %s\nexpected: 4\n", k, long, long)
+		}
+		if i == 50 { // a resumed run evaluates again
+			fmt.Fprintf(&b, "== after step 50\n\nquestion 0: right\n1+1=\n> 2\n")
+		}
+	}
+	reporttest.WriteFile(t, dir, "answers.txt", b.String())
+	r := report.Gather(dir, report.About{}, nil)
+	if n := len(r.Answers); n != 40 || r.Answers[0].Step != "0" || r.Answers[39].Step != "99" {
+		t.Fatalf("%d evaluations, from %q to %q", n, r.Answers[0].Step, r.Answers[n-1].Step)
+	}
+	cut := long[:4000] + " …"
+	for i, e := range r.Answers {
+		if e.Step == "50" {
+			if len(e.Answers) != 1 || e.Answers[0].Outcome != "right" {
+				t.Errorf("after step 50: %+.40v, expected the answers of the resumed run", e)
+			}
+			continue
+		}
+		if step := fmt.Sprint(i * 99 / 39); e.Step != step || len(e.Answers) != 12 {
+			t.Errorf("evaluation %d: after step %s, %d answers, expected %s and 12", i, e.Step, len(e.Answers), step)
+		}
+		for k, a := range e.Answers {
+			if a != (report.Answer{Number: fmt.Sprint(k), Outcome: "wrong", Reward: "-0.5", Question: cut, Text: cut,
+				Expected: "4"}) {
+				t.Errorf("evaluation %d, answer %d: %+.40v", i, k, a)
+			}
+		}
+	}
+	if text := texts(r.Problems); !strings.Contains(text, "Answers are shown of 40 of 100 evaluations.") {
+		t.Errorf("problems %s", text)
+	}
+}
+
 // A page has only the newest moves if there are many.
 func TestManyMoves(t *testing.T) {
 	dir := reporttest.RunFolder(t, 300, 0)
@@ -274,7 +316,7 @@ func TestRewards(t *testing.T) {
 {"step":30,"wid
 `)
 	r := report.Gather(dir, report.About{}, nil)
-	if got, want := fmt.Sprint(r.Rewards), "[{10 0 map[-0.5:2 1:6]} {20 0 map[0:3 1:1]}]"; got != want {
+	if got, want := fmt.Sprint(r.Rewards), "[{10 0 map[-0.5:2 1:6] 1} {20 0 map[0:3 1:1] 1}]"; got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
 	if got := fmt.Sprint(r.Metrics.Columns["engine/pages"]); got != "[0.25 0.5 NaN]" {
@@ -286,6 +328,31 @@ func TestRewards(t *testing.T) {
 	d, _ := document(t, reporttest.PageOf(t, dir))
 	if rows := texts(d["rewards"].(map[string]any)["rows"]); rows != `["1","0","-0.5"]` {
 		t.Errorf("rows %s", rows)
+	}
+}
+
+// A long file of rewards needs little memory. No answer is lost.
+func TestManyLinesOfRewards(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	var b strings.Builder
+	const lines = 50_000
+	for i := range lines {
+		fmt.Fprintf(&b, "{\"step\":%d,\"width\":0,\"reward/%v\":3}\n", i+1, i%2)
+	}
+	reporttest.WriteFile(t, dir, "generation.jsonl", b.String())
+	r := report.Gather(dir, report.About{}, nil)
+	total := 0.0
+	for _, line := range r.Rewards {
+		total += line.Counts[0] + line.Counts[1]
+	}
+	if n := len(r.Rewards); n < 1000 || n > 10_000 || r.Rewards[n-1].Step != lines || total != 3*lines {
+		t.Errorf("%d groups of lines with %v answers, expected %d answers", n, total, 3*lines)
+	}
+	d, arrays := document(t, reporttest.PageOf(t, dir))
+	w := d["rewards"].(map[string]any)
+	steps := float64s(arrays, w["iterations"].(map[string]any))
+	if each := w["each"].(float64); len(steps) > 600 || steps[1]-steps[0] != each || steps[0] != each {
+		t.Errorf("%d columns, each of %v lines, at %v", len(steps), each, steps[:2])
 	}
 }
 

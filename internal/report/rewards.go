@@ -10,11 +10,51 @@ import (
 	"strings"
 )
 
-// Rewards is one line of generation.jsonl: the numbers of a language model's training answers, by reward.
+// Rewards has one or more lines of generation.jsonl: the numbers of a language model's training answers, by reward.
 type Rewards struct {
-	Step   float64             // the line's last iteration; the line begins after the Step of the previous line
+	Step   float64             // the last iteration; it begins after the Step of the previous Rewards
 	Width  float64             // if > 0, rewards are rounded down to multiples of Width
 	Counts map[float64]float64 // number of answers by reward
+	lines  int                 // number of lines
+}
+
+// mostRewards is the number of Rewards above which pairs of them are joined.
+const mostRewards = 16 * mostColumns
+
+// addRewards adds a line. Of a long file, each Rewards has r.perRewards lines.
+func (r *Run) addRewards(line Rewards) {
+	all := r.Rewards
+	for n := len(all); n > 0 && all[n-1].Step >= line.Step; n-- { // a resumed run repeats iterations
+		all = all[:n-1]
+	}
+	line.lines = 1
+	if n := len(all); n == 0 || all[n-1].lines+1 > r.perRewards || !all[n-1].join(line) {
+		all = append(all, line)
+	}
+	if len(all) > mostRewards {
+		r.perRewards = 2 * max(r.perRewards, 1)
+		joined := all[:1]
+		for _, next := range all[1:] {
+			if last := &joined[len(joined)-1]; last.lines+next.lines > r.perRewards || !last.join(next) {
+				joined = append(joined, next)
+			}
+		}
+		clear(all[len(joined):])
+		all = joined
+	}
+	r.Rewards = all
+}
+
+// join adds the lines of next to r. It returns false if their widths differ.
+func (r *Rewards) join(next Rewards) bool {
+	if r.Width != next.Width {
+		return false
+	}
+	for value, n := range next.Counts {
+		r.Counts[value] += n
+	}
+	r.Step, r.lines = next.Step, r.lines+next.lines
+	return true
 }
 
 // readRewards reads generation.jsonl. The figures about engines in this file become metrics.
@@ -30,10 +70,7 @@ func (r *Run) readRewards() {
 				r.Metrics.put(line.Step, name, x)
 			}
 		}
-		for n := len(r.Rewards); n > 0 && r.Rewards[n-1].Step >= line.Step; n-- { // a resumed run repeats iterations
-			r.Rewards = r.Rewards[:n-1]
-		}
-		r.Rewards = append(r.Rewards, line)
+		r.addRewards(line)
 	})
 }
 
@@ -103,6 +140,7 @@ func (r *Run) rewards(p *packer) *rewardsData {
 			counts[row(value, line.Width)*columns+c] += n
 		}
 	}
+	d.Each *= max(r.perRewards, 1)
 	d.Iterations, d.Counts = p.f64(steps), p.f64(counts)
 	return d
 }

@@ -119,7 +119,7 @@ func (r *Runs) compareSettings() {
 	for i, g := range r.Groups {
 		values[i] = map[string]string{}
 		for _, run := range g.Runs {
-			text, err := durable.ReadFile(filepath.Join(run.Name, "config.yaml"))
+			text, err := durable.ReadFile(filepath.Join(run.Name, "config.yaml"), durable.Text)
 			if err != nil {
 				continue // kept results have no config.yaml
 			}

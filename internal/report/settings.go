@@ -21,7 +21,7 @@ type Setting struct {
 
 // readSettings reads the keys of config.yaml, in the order of the file.
 func (r *Run) readSettings(about About) {
-	text, err := durable.ReadFile(r.path("config.yaml"))
+	text, err := durable.ReadFile(r.path("config.yaml"), durable.Text)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		r.problem("config.yaml is missing: the configuration is unknown.")

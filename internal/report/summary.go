@@ -54,7 +54,7 @@ func (r *Run) facts() (facts []fact) {
 		}
 		best := v
 		for _, x := range m.Columns[name] {
-			if results.Better(name, x, best) {
+			if results.Better(results.ModeOf(name), x, best) {
 				best = x
 			}
 		}
@@ -79,7 +79,7 @@ func (r *Run) facts() (facts []fact) {
 		add("ranks", fmt.Sprint(ranks), "on "+count(hosts, "host", "hosts"))
 	}
 	if n := len(r.Moves); n > 0 {
-		add("moves", fmt.Sprint(n), fmt.Sprintf("the last after iteration %d", r.Moves[n-1].Step))
+		add("moves", fmt.Sprint(r.moved), fmt.Sprintf("the last after iteration %d", r.Moves[n-1].Step))
 	}
 	if n := len(r.Starts); n > 1 {
 		add("starts", fmt.Sprint(n), "")

@@ -79,13 +79,26 @@ func student95(n int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
 }
 
-// Better reports whether value a of the metric is better than value b. For a loss, lower is better. For other metrics,
-// higher is better. NaN is worse than every number.
-func Better(metric string, a, b float64) bool {
-	if math.IsNaN(a) || math.IsNaN(b) {
-		return math.IsNaN(b) && !math.IsNaN(a)
-	}
+// Modes of a metric: which values are better.
+const (
+	ModeMin = "min"
+	ModeMax = "max"
+)
+
+// ModeOf returns the mode of a metric by its name: min for a loss, max for other metrics.
+func ModeOf(metric string) string {
 	if strings.HasSuffix(metric, "loss") {
+		return ModeMin
+	}
+	return ModeMax
+}
+
+// Better reports whether a is better than b. NaN is worse than every number.
+func Better(mode string, a, b float64) bool {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b):
+		return math.IsNaN(b) && !math.IsNaN(a)
+	case mode == ModeMin:
 		return a < b
 	}
 	return a > b

@@ -117,7 +117,26 @@ func TestReadRun(t *testing.T) {
 		!strings.Contains(err.Error(), "config.yaml") {
 		t.Errorf("of a folder without a run: %v", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte("no JSON\n"), 0o666); err != nil {
+	metrics := filepath.Join(dir, "metrics.jsonl")
+	compact, err := os.ReadFile(metrics)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, blanks := range [][2]string{{": ", ", "}, {" : ", " ,\t"}} {
+		text := strings.ReplaceAll(strings.ReplaceAll(string(compact), ",", blanks[1]), ":", blanks[0])
+		text = strings.ReplaceAll(text, "}", "\t}\r")
+		if err := os.WriteFile(metrics, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if r, err := results.ReadRun(dir, "eval/return"); err != nil || !reflect.DeepEqual(r, want) {
+			t.Errorf("with blanks in JSON: %+v, %v", r, err)
+		}
+		steps, seconds, err := results.StepTimes(dir)
+		if err != nil || len(steps) != 8 || len(seconds) != 8 {
+			t.Errorf("with blanks in JSON: times of %d steps, %v", len(steps), err)
+		}
+	}
+	if err := os.WriteFile(metrics, []byte("no JSON\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := results.ReadRun(dir, "eval/"); err == nil ||
@@ -357,7 +376,7 @@ func TestBetter(t *testing.T) {
 		{"eval/loss", 1, 2, true}, {"eval/loss", 2, 1, false},
 		{"eval/loss", nan, 1, false}, {"eval/loss", 1, nan, true}, {"eval/loss", nan, nan, false},
 	} {
-		if got := results.Better(c.metric, c.a, c.b); got != c.want {
+		if got := results.Better(results.ModeOf(c.metric), c.a, c.b); got != c.want {
 			t.Errorf("%s: is %v better than %v: %v", c.metric, c.a, c.b, got)
 		}
 	}

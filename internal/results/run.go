@@ -1,12 +1,12 @@
 package results
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"path/filepath"
@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"gopkg.in/yaml.v3"
 )
 
@@ -52,22 +53,22 @@ func ReadRun(dir, prefix string) (Run, error) {
 			TaskType string `yaml:"task_type"`
 		}
 	}
-	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"))
+	text, err := durable.ReadFile(filepath.Join(dir, "config.yaml"), durable.Text)
 	if err == nil {
 		err = yaml.Unmarshal(text, &config)
 	}
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
-		return r, fmt.Errorf("run %s: %w", dir, err)
+		return r, runError(dir, err)
 	}
 	defer f.Close()
 	steps, err := r.readRows(f, prefix)
 	if err != nil {
-		return r, fmt.Errorf("run %s: metrics.jsonl: %w", dir, err)
+		return r, runError(dir, fmt.Errorf("metrics.jsonl: %w", err))
 	}
 	if math.IsNaN(steps) { // no line has environment steps
 		r.Task = config.Runner.TaskType
@@ -80,26 +81,34 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
+// runError returns err about the run in dir, whose name may come from a listing.
+func runError(dir string, err error) error {
+	if p, ok := err.(*fs.PathError); ok {
+		err = &fs.PathError{Op: p.Op, Path: printable.Line(p.Path), Err: p.Err}
+	}
+	return fmt.Errorf("run %s: %w", printable.Line(dir), err)
+}
+
 // readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has a number.
 // Most lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
-	for lines := bufio.NewReader(in); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(in); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, nil // the last line is still being written
 		} else if err != nil {
 			return steps, err
 		}
-		step := number(line, `"step":`)
+		step := number(line, "step")
 		if math.IsNaN(step) {
 			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
-		if took := number(line, `"time/step":`); step > last && took > 0 {
+		if took := number(line, "time/step"); step > last && took > 0 {
 			seconds += (step - last) * took // took is the mean since the last line
 		}
-		last, steps = step, max(steps, number(line, `"env/steps":`))
+		last, steps = step, max(steps, number(line, "env/steps"))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
@@ -132,32 +141,39 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		return nil, nil, err
 	}
 	defer f.Close()
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
+	for lines := durable.NewLines(f); ; {
+		line, _, err := lines.Next()
 		if errors.Is(err, io.EOF) {
 			return steps, seconds, nil
 		} else if err != nil {
 			return nil, nil, err
 		}
-		if step, took := number(line, `"step":`), number(line, `"time/step":`); step >= 0 && took >= 0 {
+		if step, took := number(line, "step"), number(line, "time/step"); step >= 0 && took >= 0 {
 			steps, seconds = append(steps, step), append(seconds, took)
 		}
 	}
 }
 
-// number returns the numeric value of a key in a JSON line, or NaN.
+// number returns the numeric value of a key in a JSON line, or NaN. There may be blanks around the value.
 func number(line []byte, key string) float64 {
-	_, rest, found := bytes.Cut(line, []byte(key))
-	end := bytes.IndexAny(rest, ",}")
-	if !found || end < 0 {
-		return math.NaN()
+	for rest, found := line, true; found; {
+		if _, rest, found = bytes.Cut(rest, []byte(`"`+key+`"`)); !found {
+			break
+		}
+		value, ok := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
+		if end := bytes.IndexAny(value, ",}"); ok && end >= 0 {
+			x, err := strconv.ParseFloat(string(bytes.Trim(value[:end], blanks)), 64)
+			if err == nil {
+				return x
+			}
+			break
+		}
 	}
-	x, err := strconv.ParseFloat(string(rest[:end]), 64)
-	if err != nil {
-		return math.NaN()
-	}
-	return x
+	return math.NaN()
 }
+
+// blanks are the characters that JSON allows between its parts.
+const blanks = " \t\r\n"
 
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it
 // returns the last value. ok is false if the run has made fewer steps or lacks the metric.

@@ -48,6 +48,9 @@ type Standing struct {
 	Placement string      `json:"placement,omitempty"`
 }
 
+// NotBegun is the status of a run without STATUS.
+const NotBegun runfolder.Status = "not begun"
+
 // ReadStanding returns the state of the run in dir.
 func ReadStanding(dir string) (s Standing, err error) {
 	s = Standing{Run: dir, Checkpoint: checkpoint.Latest(filepath.Join(dir, "checkpoints"))}
@@ -55,7 +58,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 		return s, err
 	}
 	if s.Status == "" {
-		s.Status = "not begun"
+		s.Status = NotBegun
 	}
 	for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(s.Updated) {
@@ -66,8 +69,8 @@ func ReadStanding(dir string) (s Standing, err error) {
 	if begun {
 		s.Steps = start.Iterations
 	}
-	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // an error here is not fatal
-		s.Moves, s.LastMove = len(all), &all[len(all)-1]
+	if newest, made, _, err := moves.Newest(dir, 1); err == nil && made > 0 { // an error here is not fatal
+		s.Moves, s.LastMove = made, &newest[0]
 		if begun && !s.LastMove.Time.Before(start.Started) {
 			s.Placement = s.LastMove.After
 		}

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,13 +9,41 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A Table compares groups by one metric.
 type Table struct {
 	Metric string
+	Mode   string  // ModeMin, ModeMax, or "" for ModeOf(Metric)
 	At     float64 // environment steps at which groups are compared; +Inf compares the last value of each run
 	Groups []Group
+}
+
+// best returns the index of the group with the best mean, or -1 if no group has the metric.
+func (t *Table) best() int {
+	mode, best, mean := cmp.Or(t.Mode, ModeOf(t.Metric)), -1, math.NaN()
+	for i, e := range t.Estimates() {
+		if Better(mode, e.Mean, mean) {
+			best, mean = i, e.Mean
+		}
+	}
+	return best
+}
+
+// Best returns a line that names the group with the best mean. It returns "" for a single group.
+func (t *Table) Best() string {
+	i := t.best()
+	if i < 0 || len(t.Groups) < 2 {
+		return ""
+	}
+	how := "highest"
+	if cmp.Or(t.Mode, ModeOf(t.Metric)) == ModeMin {
+		how = "lowest"
+	}
+	return fmt.Sprintf("best: %s, with the %s mean %s, %s", t.Groups[i].Name, how, t.Metric,
+		figure(t.Estimates()[i].Mean))
 }
 
 // Estimates returns the estimate of each group.
@@ -63,15 +92,20 @@ type jsonGroup struct {
 	Margin     *float64 `json:"difference_margin,omitempty"`
 }
 
-// WriteJSON writes the table as a JSON object with the keys "metric", "step_unit" ("env steps" or "iterations") and
-// "groups". If t.At is finite, the object also has the key "at".
+// WriteJSON writes the table as a JSON object with the keys "metric", "mode", "best", "step_unit" ("env steps" or
+// "iterations") and "groups". If t.At is finite, the object also has the key "at".
 func (t *Table) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`
+		Mode     string      `json:"mode"`
+		Best     string      `json:"best,omitempty"` // name of the group with the best mean
 		StepUnit string      `json:"step_unit"`
 		At       *float64    `json:"at,omitempty"`
 		Groups   []jsonGroup `json:"groups"`
-	}{Metric: t.Metric, StepUnit: t.stepUnit(), At: number64(t.At)}
+	}{Metric: t.Metric, Mode: cmp.Or(t.Mode, ModeOf(t.Metric)), StepUnit: t.stepUnit(), At: number64(t.At)}
+	if i := t.best(); i >= 0 {
+		all.Best = t.Groups[i].Name
+	}
 	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
@@ -109,15 +143,17 @@ func (t *Table) stepUnit() string {
 // Rows returns the cells of the table. The first row is the header.
 func (t *Table) Rows() [][]string {
 	steps := t.stepUnit()
-	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
+	metric := printable.Line(t.Metric)
+	head := []string{"", "seeds", steps, metric + " ± std", "95 % interval", "lowest"}
 	if len(t.Groups) > 1 {
-		head = append(head, "difference from "+t.Groups[0].Name)
+		head = append(head, "difference from "+printable.Line(t.Groups[0].Name))
 	}
 	rows := [][]string{append(head, steps+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
-		row := []string{g.Name, fmt.Sprint(e.N), g.envSteps(t.At), e.String(), e.Interval(), figure(e.Least)}
+		row := []string{printable.Line(g.Name), fmt.Sprint(e.N), g.envSteps(t.At), e.String(), e.Interval(),
+			figure(e.Least)}
 		if len(t.Groups) > 1 {
 			difference := ""
 			if d, margin := e.Minus(es[0]); i > 0 {

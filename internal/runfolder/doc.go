@@ -3,7 +3,8 @@
 //
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
-//	w.Go("run folder", func() error { return folder.KeepAlive(ctx) })
+//	folder.KeepAlive(runfolder.Heartbeat)
+//	w.Go("run folder", func() error { return folder.Lost(ctx) })
 //	earlier, err := folder.SetAside()                   // only in a new run: moves the files of an earlier run
 //	err = folder.WriteConfig(resolved)
 //	err = folder.AddProvenance(p)
@@ -27,5 +28,6 @@
 //	moves.jsonl        moves to other ranks; see internal/moves, also for move-request.json and move-answers.jsonl
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
+//	.rlinf-run         marks the folder of a run
 //	earlier-1/ …       the output of earlier runs, moved here by SetAside
 package runfolder

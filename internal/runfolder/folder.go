@@ -14,14 +14,15 @@ import (
 )
 
 // A Folder is the folder of a run, locked against other jobs. Only one process uses it. Its methods are not safe for
-// concurrent use, except for KeepAlive.
+// concurrent use, except for Lost.
 type Folder struct {
 	path string
 	lock *lock
 }
 
-// Open makes the folder at path if it is missing, checks that it is writable, and locks it. job is the scheduler's name
-// of this job, or "". If another job holds the lock, Open returns a *BusyError.
+// Open makes the folder at path if it is missing, checks that it is writable, locks it, and marks it as the folder of a
+// run. job is the scheduler's name of this job, or "". If another job holds the lock, Open returns a *BusyError. If the
+// folder has other files and is not the folder of a run, it returns a *ForeignError. Both leave the folder as it was.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -30,10 +31,21 @@ func Open(path, job string) (*Folder, error) {
 	if err := os.MkdirAll(path, 0o777); err != nil {
 		return nil, fmt.Errorf("run folder %s: %w; choose another with runner.logger.log_path", path, err)
 	}
-	l, err := acquire(path, job)
-	if _, busy := errors.AsType[*BusyError](err); busy {
+	err = Check(path)
+	var l *lock
+	if err == nil {
+		l, err = acquire(path, job)
+	}
+	_, busy := errors.AsType[*BusyError](err)
+	if _, foreign := errors.AsType[*ForeignError](err); busy || foreign {
 		return nil, err
-	} else if err != nil {
+	}
+	if err == nil {
+		if err = mark(path); err != nil {
+			err = errors.Join(err, l.release())
+		}
+	}
+	if err != nil {
 		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path",
 			path, err)
 	}
@@ -66,39 +78,6 @@ func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoint
 // rank has written to it.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
-}
-
-// SetAside moves the output of an earlier run into a new folder earlier-N, and returns the path of that folder. It
-// returns "" if there is nothing to move. A new run calls SetAside before it writes anything.
-func (f *Folder) SetAside() (string, error) {
-	entries, err := os.ReadDir(f.path)
-	if err != nil {
-		return "", fmt.Errorf("run folder: %w", err)
-	}
-	next := 1
-	var names []string
-	for _, e := range entries {
-		var n int
-		if k, _ := fmt.Sscanf(e.Name(), "earlier-%d", &n); k == 1 {
-			next = max(next, n+1)
-		} else if e.Name() != lockFile && e.Name() != claimFile {
-			names = append(names, e.Name())
-		}
-	}
-	if len(names) == 0 {
-		return "", nil
-	}
-	to := filepath.Join(f.path, fmt.Sprintf("earlier-%d", next))
-	err = os.Mkdir(to, 0o777)
-	for _, name := range names {
-		if err == nil {
-			err = os.Rename(filepath.Join(f.path, name), filepath.Join(to, name))
-		}
-	}
-	if err != nil {
-		return "", fmt.Errorf("run folder: set aside what an earlier run left: %w", err)
-	}
-	return to, nil
 }
 
 // WriteConfig writes config.yaml.
@@ -190,14 +169,14 @@ func overwrite(path string, s Status) error {
 }
 
 // ReadStatus returns the status of the run in the folder at path: the word in STATUS, or "" if STATUS is missing. It
-// returns Dead if the word is running, but the process with the lock is dead or has not renewed the lock for a minute.
-// Any process may call it.
+// returns Dead if the word is running, but no living job holds the lock. A job on another host is dead if it has not
+// renewed the lock for a minute. Any process may call it.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {
 		return s, err
 	}
-	alive, err := hasOwner(path)
+	alive, err := Held(path)
 	if err != nil || alive {
 		return s, err
 	}
@@ -214,12 +193,12 @@ func Finished(path string, same func(config []byte) bool) bool {
 	if err != nil || s != Done {
 		return false
 	}
-	b, err := durable.ReadFile(filepath.Join(path, "config.yaml"))
+	b, err := durable.ReadFile(filepath.Join(path, "config.yaml"), durable.Text)
 	return err == nil && same(b)
 }
 
 func readStatus(path string) (Status, error) {
-	b, err := durable.ReadFile(filepath.Join(path, "STATUS"))
+	b, err := durable.ReadFile(filepath.Join(path, "STATUS"), durable.Note)
 	if err != nil && !os.IsNotExist(err) {
 		return "", fmt.Errorf("run folder: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
@@ -89,8 +90,123 @@ func TestSetAside(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if got := names(t, f.Path()); !slices.Equal(got, []string{"earlier-1", "earlier-2", "lock"}) {
+	if got := names(t, f.Path()); !slices.Equal(got, []string{".rlinf-run", "earlier-1", "earlier-2", "lock"}) {
 		t.Errorf("left in the folder: %v", got)
+	}
+}
+
+// A new run moves only what a run writes. A user's files stay, also beside the files of a run.
+func TestSetAsideLeavesOtherFiles(t *testing.T) {
+	f := open(t, t.TempDir())
+	runs := []string{"config.yaml", "provenance.json", "ranks.jsonl", "STATUS", "STATUS.4711", "metrics.jsonl",
+		".writing-config.yaml", "answers.txt", "generation.jsonl", "live.json", "plan.json", "trace.json",
+		"moves.jsonl", "move-request.json", "move-request.json.ABC", "move-request.taken", "move-answers.jsonl",
+		"tensorboard/events.out.tfevents.1700000000.node7.0", "checkpoints/global_step_5/model.safetensors",
+		"checkpoints/superseded_global_step_7/model.safetensors", "trace/node-0000.bin", "trace/rank-0001.bin",
+		"trace/phases.bin", "videos/global_step_5.png", "logs/rank-0000.log"}
+	others := []string{"boat.py", "slurm-17.out", "notes/a.md", "logs/slurm-18.out", "videos/boat.mp4", "STATUS.txt",
+		"checkpoints/keep/model.safetensors", "earlier-notes.md", "earlier-7/config.yaml", "config.yaml.orig"}
+	for _, name := range slices.Concat(runs, others) {
+		path := filepath.Join(f.Path(), name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, name, 0)
+	}
+	if err := os.Symlink("global_step_5", filepath.Join(f.Checkpoints(), "latest")); err != nil {
+		t.Fatal(err)
+	}
+	to, err := f.SetAside()
+	if err != nil || filepath.Base(to) != "earlier-8" {
+		t.Fatalf("%q, %v, expected earlier-8", to, err)
+	}
+	for dir, names := range map[string][]string{to: append(runs, "checkpoints/latest/model.safetensors"),
+		f.Path(): others} {
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil || string(text) != name && !strings.HasPrefix(name, "checkpoints/latest") {
+				t.Errorf("%q, %v", text, err)
+			}
+		}
+	}
+	want := []string{".rlinf-run", "STATUS.txt", "boat.py", "checkpoints", "config.yaml.orig", "earlier-7", "earlier-8",
+		"earlier-notes.md", "lock", "logs", "notes", "slurm-17.out", "videos"}
+	if got := names(t, f.Path()); !slices.Equal(got, want) {
+		t.Errorf("left in the folder: %q, expected %q", got, want)
+	}
+	if to, err := f.SetAside(); to != "" || err != nil {
+		t.Errorf("of a folder with only other files: %q, %v", to, err)
+	}
+}
+
+// A user may keep the checkpoints on another disk, by a symbolic link.
+func TestSetAsideMovesLinkedFolders(t *testing.T) {
+	f, disk := open(t, t.TempDir()), t.TempDir()
+	if err := os.Symlink(disk, f.Checkpoints()); err != nil {
+		t.Fatal(err)
+	}
+	put(t, filepath.Join(disk, "global_step_1"), "", 0)
+	to, err := f.SetAside()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at, err := os.Readlink(filepath.Join(to, "checkpoints")); at != disk || err != nil {
+		t.Errorf("checkpoints of the earlier run: %q, %v, expected a link to %s", at, err, disk)
+	}
+	if got := names(t, disk); !slices.Equal(got, []string{"global_step_1"}) {
+		t.Errorf("on the disk: %q", got)
+	}
+}
+
+// A folder that is no run's, and holds files, is refused before anything is written.
+func TestForeignFolder(t *testing.T) {
+	for _, c := range []struct {
+		files []string
+		says  string // "" if the folder may be used
+	}{
+		{nil, ""},
+		{[]string{"lock", ".clock-12"}, ""}, // a start that was killed
+		{[]string{".rlinf-run", "boat.py"}, ""},
+		{[]string{"videos/eval/", "tensorboard/"}, ""},
+		{[]string{"config.yaml", "STATUS", "slurm-1.out"}, ""}, // of version 0.1.0
+		{[]string{"checkpoints/global_step_5/manifest.json", "notes.txt"}, ""},
+		{[]string{"boat.yaml", "boat.py"}, `("boat.py", "boat.yaml")`},
+		{[]string{"config.yaml"}, `("config.yaml")`},
+		{[]string{"STATUS", "b", "c", "d\x1b[2J", "e"}, `("STATUS", "b", "c", 2 more)`},
+		{[]string{"d\x1b[2J"}, `("d\x1b[2J")`},
+		{[]string{"checkpoints/best.pt", "lock"}, `("checkpoints")`},
+	} {
+		path := t.TempDir()
+		for _, name := range c.files {
+			dir, _ := filepath.Split(name)
+			if err := os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(name, "/") {
+				put(t, filepath.Join(path, name), "", time.Hour)
+			}
+		}
+		before := names(t, path)
+		f, err := runfolder.Open(path, "")
+		if c.says == "" {
+			if err != nil {
+				t.Errorf("%q: %v", c.files, err)
+				continue
+			}
+			f.Close()
+			if got := names(t, path); !slices.Contains(got, ".rlinf-run") {
+				t.Errorf("%q: not marked: %q", c.files, got)
+			}
+			continue
+		}
+		want := "run folder " + path + ": holds other files " + c.says + ", expected the folder of a run, or an " +
+			"empty one; choose another runner.logger.experiment_name or runner.logger.log_path"
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: got %v, expected %s", c.files, err, want)
+		}
+		if got := names(t, path); !slices.Equal(got, before) {
+			t.Errorf("%q: changed to %q", before, got)
+		}
 	}
 }
 

@@ -18,9 +18,12 @@ import (
 const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
+	clockFile = ".clock-" // prefix of the files of clock
 
-	beat  = 15 * time.Second // interval between renewals of a lock
-	stale = 60 * time.Second // age at which a lock counts as abandoned
+	// Heartbeat is the usual interval between renewals of a lock.
+	Heartbeat = 15 * time.Second
+	// stale is the age at which a lock counts as abandoned if nobody can see the process of its owner.
+	stale = 60 * time.Second
 )
 
 // An Owner describes the job that holds a lock. The modification time of the lock file is the job's heartbeat. Other
@@ -28,8 +31,9 @@ const (
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	PIDs    string    `json:"pids"`          // PID namespace of the host, or of a container on it
-	Job     string    `json:"job,omitempty"` // the scheduler's name of the job
+	Boot    string    `json:"boot,omitempty"` // identifies the boot of the host; hosts may have the same name
+	PIDs    string    `json:"pids"`           // PID namespace of the host, or of a container on it
+	Job     string    `json:"job,omitempty"`  // the scheduler's name of the job
 	Started time.Time `json:"started"`
 	Born    string    `json:"born,omitempty"` // start of the process in clock ticks since boot; "" if unknown
 }
@@ -40,9 +44,10 @@ func self(job string) (Owner, error) {
 	if err != nil {
 		return Owner{}, err
 	}
-	pids, _ := os.Readlink("/proc/self/ns/pid") // "" without PID namespaces
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") // none on other systems
+	pids, _ := os.Readlink("/proc/self/ns/pid")               // "" without PID namespaces
 	_, born := processStat(os.Getpid())
-	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second), born}, nil
+	return Owner{host, os.Getpid(), string(bytes.TrimSpace(boot)), pids, job, time.Now().Round(time.Second), born}, nil
 }
 
 // processStat returns the state and the start time of a process on this host, or "" if they are unknown. State Z is a
@@ -56,20 +61,32 @@ func processStat(pid int) (state, born string) {
 	return fields[0], fields[19] // field 22 in proc(5)
 }
 
-// isVisible reports whether this process can see the process of o. self is the Owner for this process.
-func (o Owner) isVisible(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
+// A sight is what this process can see of the process of an Owner.
+type sight int
 
-// isDead reports whether the process of o is known to be dead. It returns false if this process cannot see the process
-// of o. A new process may have the same PID, but not the same start time.
-func (o Owner) isDead(self Owner) bool {
-	if !o.isVisible(self) {
-		return false
+const (
+	elsewhere sight = iota // on another host, or in another PID namespace
+	here                   // perhaps alive: a process has its PID, but its start time is unknown
+	alive                  // it has the PID and the start time of the owner
+	dead
+)
+
+// look looks for the process of o. self is the Owner for this process. A new process may have the PID of a dead one,
+// but not its start time.
+func (o Owner) look(self Owner) sight {
+	if o.Host != self.Host || o.PIDs != self.PIDs || o.Boot != self.Boot {
+		return elsewhere
 	}
 	if o.PID <= 0 || errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
-		return true
+		return dead
 	}
-	state, born := processStat(o.PID)
-	return state == "Z" || o.Born != "" && born != "" && o.Born != born
+	switch state, born := processStat(o.PID); {
+	case state == "Z" || o.Born != "" && born != "" && o.Born != born:
+		return dead
+	case o.Born == "" || born == "":
+		return here
+	}
+	return alive
 }
 
 // String describes the job.
@@ -86,6 +103,7 @@ type BusyError struct {
 	Folder string
 	Owner  Owner
 	Beat   time.Duration // time since the last heartbeat; < 0 if the heartbeat is in the future
+	Alive  bool          // this process sees the owner's process, which is on this host
 }
 
 func (e *BusyError) Error() string {
@@ -102,6 +120,10 @@ type lock struct {
 	path string
 	file *os.File
 	text []byte
+
+	stop  func()        // ends KeepAlive, and waits for its goroutine
+	ended chan struct{} // closed at the end of that goroutine
+	lost  error         // why the lock is lost, or nil; valid when ended is closed
 }
 
 // acquire takes the lock of folder for this process.
@@ -121,7 +143,7 @@ func acquire(folder, job string) (*lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lock{filepath.Join(folder, lockFile), claim, text}
+	l := &lock{path: filepath.Join(folder, lockFile), file: claim, text: text, stop: func() {}}
 	present, err := claim.Stat()
 	if err == nil {
 		err = checkStale(l.path, me, present.ModTime())
@@ -168,7 +190,7 @@ func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 
 // clock returns the current time of the file system of folder.
 func clock(folder string) (time.Time, error) {
-	probe, err := os.CreateTemp(folder, ".clock-")
+	probe, err := os.CreateTemp(folder, clockFile)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -179,9 +201,13 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a living job holds the lock of folder. If this process cannot write to folder, it uses the
-// clock of this host instead of the file system's clock.
-func hasOwner(folder string) (bool, error) {
+// Held reports whether a living job holds the lock of folder. Any process may call it. If this process cannot write to
+// folder, it uses the clock of this host instead of the file system's clock.
+func Held(folder string) (bool, error) {
+	lock := filepath.Join(folder, lockFile)
+	if _, err := os.Stat(lock); os.IsNotExist(err) {
+		return false, nil // without a file for the time
+	}
 	me, err := self("")
 	if err != nil {
 		return false, err
@@ -190,17 +216,17 @@ func hasOwner(folder string) (bool, error) {
 	if err != nil {
 		now = time.Now()
 	}
-	err = checkStale(filepath.Join(folder, lockFile), me, now)
+	err = checkStale(lock, me, now)
 	if _, busy := errors.AsType[*BusyError](err); busy {
 		return true, nil
 	}
 	return false, err
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
-// owner is alive if its heartbeat is recent and its process is not known to be dead. A heartbeat in the future means
-// that the clock was set back. Then the owner counts as alive only if this process can see the owner's process. Without
-// a file there is no owner.
+// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. If
+// this process sees the owner's process, the heartbeat does not matter: a job may be stopped for long, or the disk may
+// be slow. Otherwise an owner is alive if its heartbeat is recent. A heartbeat in the future means that the clock was
+// set back. Then the owner counts as alive only if it is on this host. Without a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -208,19 +234,22 @@ func checkStale(path string, me Owner, now time.Time) error {
 	} else if err != nil {
 		return err
 	}
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Note)
 	if os.IsNotExist(err) {
 		return nil
 	} else if err != nil {
 		return err
 	}
-	age := now.Sub(info.ModTime())
-	if age > stale {
-		return nil
+	busy := &BusyError{Folder: filepath.Dir(path), Beat: now.Sub(info.ModTime())}
+	seen := elsewhere
+	if json.Unmarshal(text, &busy.Owner) == nil {
+		seen = busy.Owner.look(me)
 	}
-	busy := &BusyError{Folder: filepath.Dir(path), Beat: age}
-	known := json.Unmarshal(text, &busy.Owner) == nil
-	if known && busy.Owner.isDead(me) || age < -stale && !(known && busy.Owner.isVisible(me)) {
+	busy.Alive = seen == alive
+	switch {
+	case busy.Alive:
+		return busy
+	case seen == dead || busy.Beat > stale || busy.Beat < -stale && seen == elsewhere:
 		return nil
 	}
 	return busy
@@ -229,22 +258,49 @@ func checkStale(path string, me Owner, now time.Time) error {
 // errLost is the cause of errors about a lock that this process has lost.
 var errLost = errors.New("lock lost")
 
-// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error if it could not renew the lock
-// for a minute, or if the lock was removed or taken by another job.
-func (f *Folder) KeepAlive(ctx context.Context) error {
-	tick := time.NewTicker(beat)
+// KeepAlive renews the lock at once and at each interval until Close. It may be called once.
+func (f *Folder) KeepAlive(interval time.Duration) {
+	l := f.lock
+	ctx, cancel := context.WithCancel(context.Background())
+	l.ended = make(chan struct{})
+	l.stop = func() {
+		cancel()
+		<-l.ended
+	}
+	go func() {
+		defer close(l.ended)
+		l.lost = l.keep(ctx, interval)
+	}()
+}
+
+// Lost waits until ctx ends, and then returns nil. It returns an error if KeepAlive could not renew the lock for a
+// minute, or if the lock was removed or taken by another job. Any goroutine may call it after KeepAlive.
+func (f *Folder) Lost(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+	case <-f.lock.ended:
+		if err := f.lock.lost; err != nil {
+			return fmt.Errorf("run folder %s: %w", f.path, err)
+		}
+	}
+	return nil
+}
+
+// keep renews the lock until ctx ends. It returns an error if the lock is lost.
+func (l *lock) keep(ctx context.Context, interval time.Duration) error {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for renewed := time.Now(); ; {
+		err := l.renew()
+		if err == nil {
+			renewed = time.Now()
+		} else if errors.Is(err, errLost) || time.Since(renewed) >= stale {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
-			err := f.lock.renew()
-			if err == nil {
-				renewed = time.Now()
-			} else if errors.Is(err, errLost) || time.Since(renewed) >= stale {
-				return fmt.Errorf("run folder %s: %w", f.path, err)
-			}
 		}
 	}
 }
@@ -272,7 +328,7 @@ func (l *lock) checkHeld() error {
 	}
 	if !os.SameFile(mine, current) {
 		var other Owner
-		if text, err := durable.ReadFile(l.path); err == nil && json.Unmarshal(text, &other) == nil {
+		if text, err := durable.ReadFile(l.path, durable.Note); err == nil && json.Unmarshal(text, &other) == nil {
 			return fmt.Errorf("%w: taken over by %v", errLost, other)
 		}
 		return fmt.Errorf("%w: taken over by another job", errLost)
@@ -281,6 +337,7 @@ func (l *lock) checkHeld() error {
 }
 
 func (l *lock) release() error {
+	l.stop()
 	err := l.checkHeld()
 	if err == nil {
 		err = os.Remove(l.path)

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,6 +110,70 @@ func TestLockFromTheFuture(t *testing.T) {
 	open(t, path)
 }
 
+// A process that is seen to live holds its lock, however old its heartbeat: it may be stopped, or its disk slow. On
+// another host, or after another boot of a host with this name, only the heartbeat counts. So it does if the start of
+// the process is unknown.
+func TestOldHeartbeat(t *testing.T) {
+	path := t.TempDir()
+	child, said := hold(t, path)
+	if said != "held" {
+		t.Fatalf("child says %q", said)
+	}
+	if err := os.WriteFile(filepath.Join(path, "STATUS"), []byte("running\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	lock := filepath.Join(path, "lock")
+	text, err := os.ReadFile(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owner map[string]any
+	if err := json.Unmarshal(text, &owner); err != nil || owner["born"] == nil || owner["boot"] == nil {
+		t.Skipf("no /proc: lock %s, %v", text, err)
+	}
+	for _, c := range []struct {
+		name, key, value string
+		age              time.Duration
+		status           runfolder.Status
+	}{
+		{"silent for a week", "", "", 7 * 24 * time.Hour, runfolder.Running},
+		{"silent since before the clock was set back", "", "", -time.Hour, runfolder.Running},
+		{"another process with its PID", "born", "1", 0, runfolder.Dead},
+		{"of an unknown start, silent for 50 s", "born", "", 50 * time.Second, runfolder.Running},
+		{"of an unknown start, silent for 70 s", "born", "", 70 * time.Second, runfolder.Dead},
+		{"of an unknown start, before the clock was set back", "born", "", -time.Hour, runfolder.Running},
+		{"after another boot, silent for 50 s", "boot", "1", 50 * time.Second, runfolder.Running},
+		{"after another boot, silent for 70 s", "boot", "1", 70 * time.Second, runfolder.Dead},
+		{"in another container, silent for 70 s", "pids", "pid:[1]", 70 * time.Second, runfolder.Dead},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			changed := maps.Clone(owner)
+			if c.key != "" {
+				changed[c.key] = c.value
+			}
+			text, err := json.Marshal(changed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			put(t, lock, string(text), c.age)
+			if got, err := runfolder.ReadStatus(path); got != c.status || err != nil {
+				t.Errorf("status %q, %v, expected %q", got, err, c.status)
+			}
+			f, err := runfolder.Open(path, "")
+			var busy *runfolder.BusyError
+			if errors.As(err, &busy) != (c.status == runfolder.Running) || busy == nil && err != nil {
+				t.Errorf("opened: %v", err)
+			}
+			if seen := c.key == ""; busy != nil && (busy.Alive != seen || busy.Owner.PID != child.Process.Pid) {
+				t.Errorf("%+v, expected process %d, seen: %v", busy, child.Process.Pid, seen)
+			}
+			if f != nil {
+				f.Close()
+			}
+		})
+	}
+}
+
 // A dead process whose parent has not waited for it still has its PID.
 func TestZombieIsDead(t *testing.T) {
 	path := t.TempDir()
@@ -143,16 +209,18 @@ func TestLockIsFreeAfterClose(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if left, _ := os.ReadDir(path); len(left) > 0 {
+	if left := names(t, path); !slices.Equal(left, []string{".rlinf-run"}) {
 		t.Errorf("left over: %v", left)
 	}
 	open(t, path)
 }
 
+// foreign is the lock of a job on another host.
+const foreign = `{"host":"elsewhere","pid":1,"pids":"","started":"2026-01-02T03:04:05Z"}`
+
 // A job on another host counts as dead when its heartbeat is a minute old, and no sooner. The same holds for a job that
 // died while it took the lock.
 func TestForeignLock(t *testing.T) {
-	const foreign = `{"host":"elsewhere","pid":1,"pids":"","started":"2026-01-02T03:04:05Z"}`
 	for _, file := range []string{"lock", "lock.claim"} {
 		for _, c := range []struct {
 			name, content string
@@ -221,34 +289,51 @@ func TestOneOfManyTakesAStaleLock(t *testing.T) {
 	}
 }
 
+// The lock is renewed every 15 seconds, however often the job asks whether it is lost: each world of a job that moves
+// does so anew.
 func TestKeepAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := t.TempDir()
 		f := open(t, path)
-		lock := filepath.Join(path, "lock")
-		ctx, cancel := context.WithCancel(t.Context())
-		result := make(chan error, 1)
-		go func() { result <- f.KeepAlive(ctx) }()
-
-		for range 3 {
-			old := time.Unix(1_500_000_000, 0)
-			if err := os.Chtimes(lock, old, old); err != nil {
-				t.Fatal(err)
+		lock, old := filepath.Join(path, "lock"), time.Unix(1_500_000_000, 0)
+		f.KeepAlive(runfolder.Heartbeat)
+		for world := range 300 { // 10 minutes
+			if world%10 == 0 {
+				if err := os.Chtimes(lock, old, old); err != nil {
+					t.Fatal(err)
+				}
 			}
-			time.Sleep(16 * time.Second) // of synctest's clock
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of synctest's clock
+			if err := f.Lost(ctx); err != nil {
+				t.Fatalf("after %d worlds: %v", world, err)
+			}
+			cancel()
 			synctest.Wait()
-			if info, err := os.Stat(lock); err != nil || info.ModTime().Equal(old) {
-				t.Errorf("no heartbeat in 16 s (%v)", err)
+			if info, err := os.Stat(lock); world%10 == 9 && (err != nil || info.ModTime().Equal(old)) {
+				t.Fatalf("no heartbeat in 20 s (%v)", err)
 			}
-		}
-		cancel()
-		if err := <-result; err != nil {
-			t.Errorf("after the end of ctx: %v", err)
 		}
 	})
 }
 
-func TestKeepAliveNoticesALostLock(t *testing.T) {
+// KeepAlive renews the lock at once, so that its age is that of the last heartbeat.
+func TestFirstHeartbeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := t.TempDir()
+		f := open(t, path)
+		lock, old := filepath.Join(path, "lock"), time.Unix(1_500_000_000, 0)
+		if err := os.Chtimes(lock, old, old); err != nil {
+			t.Fatal(err)
+		}
+		f.KeepAlive(runfolder.Heartbeat)
+		synctest.Wait()
+		if info, err := os.Stat(lock); err != nil || info.ModTime().Equal(old) {
+			t.Errorf("no heartbeat (%v)", err)
+		}
+	})
+}
+
+func TestALostLockIsNoticed(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		lose func(t *testing.T, path string)
@@ -260,10 +345,7 @@ func TestKeepAliveNoticesALostLock(t *testing.T) {
 			}
 		}, "the file lock is gone"},
 		{"taken over", func(t *testing.T, path string) {
-			old := time.Unix(1_500_000_000, 0)
-			if err := os.Chtimes(filepath.Join(path, "lock"), old, old); err != nil {
-				t.Fatal(err)
-			}
+			put(t, filepath.Join(path, "lock"), foreign, 2*time.Minute)
 			if _, err := runfolder.Open(path, "99"); err != nil {
 				t.Fatal(err)
 			}
@@ -276,9 +358,13 @@ func TestKeepAliveNoticesALostLock(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				f.KeepAlive(runfolder.Heartbeat)
+				synctest.Wait()
 				c.lose(t, path)
-				if err := f.KeepAlive(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("got %v, want %q", err, c.want)
+				for range 2 { // in each world of the job
+					if err := f.Lost(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("got %v, want %q", err, c.want)
+					}
 				}
 				if err := f.Close(); err == nil {
 					t.Error("Close gave a lock free that was lost")
@@ -342,8 +428,7 @@ func open(t *testing.T, path string) *runfolder.Folder {
 	return f
 }
 
-// A run with the status running is dead if no job has its lock, or if the job with the lock died or had no heartbeat
-// for a minute.
+// A run with the status running is dead if no job has its lock, or if the job with the lock died.
 func TestReadStatusOfADeadRun(t *testing.T) {
 	dir := t.TempDir()
 	f, err := runfolder.Open(dir, "")
@@ -369,8 +454,8 @@ func TestReadStatusOfADeadRun(t *testing.T) {
 	status(runfolder.Running, "while it runs")
 	age(30 * time.Second)
 	status(runfolder.Running, "between two heartbeats")
-	age(2 * time.Minute)
-	status(runfolder.Dead, "silent for two minutes")
+	age(2 * time.Hour)
+	status(runfolder.Running, "silent for two hours, but seen")
 	age(0)
 	text, err := os.ReadFile(lock)
 	if err != nil {

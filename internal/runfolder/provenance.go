@@ -146,7 +146,7 @@ func BinaryID() string {
 // LastStart returns the newest entry of provenance.json in the run folder at path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
-	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))
+	text, err := durable.ReadFile(filepath.Join(path, provenanceFile), durable.Text)
 	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
 		return p, false
 	}
@@ -157,7 +157,7 @@ func LastStart(path string) (p Provenance, ok bool) {
 func (f *Folder) AddProvenance(p Provenance) error {
 	path := filepath.Join(f.path, provenanceFile)
 	var starts []json.RawMessage
-	if old, err := durable.ReadFile(path); err == nil {
+	if old, err := durable.ReadFile(path, durable.Text); err == nil {
 		if err := json.Unmarshal(old, &starts); err != nil {
 			return fmt.Errorf("run folder: %s: %w; move it away", path, err)
 		}

@@ -11,7 +11,7 @@ import (
 const (
 	magic       = "rlT1"
 	frameBytes  = len(magic) + 8
-	maxChunk    = 1 << 30
+	maxChunk    = 256 << 20
 	chunkOfRank = 'R' // sums and windows of a rank
 	chunkPhases = 'P' // the phases of an iteration on all ranks
 	chunkSent   = 'S' // the messages that a rank has sent so far

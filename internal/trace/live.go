@@ -52,7 +52,7 @@ func (l *Live) Write(path string) error {
 
 // ReadLive reads live.json.
 func ReadLive(path string) (l Live, err error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return l, err
 	}

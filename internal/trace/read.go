@@ -7,16 +7,20 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // Read reads the trace of the run in a folder. It leaves out damaged parts, and lists them in Problems. If the run has
-// no trace, it returns an empty Trace.
+// no trace, it returns an empty Trace. Of a very long trace it keeps a sample of the iterations, and says so in
+// Problems.
 func Read(run string) (*Trace, error) {
 	dir := filepath.Join(run, Folder)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -31,21 +35,32 @@ func Read(run string) (*Trace, error) {
 		if !strings.HasSuffix(e.Name(), ".bin") || !e.Type().IsRegular() {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
+		if err := r.open(filepath.Join(dir, e.Name())); err != nil {
 			r.problem("%s: %v", e.Name(), err)
-			continue
 		}
-		r.readFile(e.Name(), data)
 	}
 	return r.trace(), nil
+}
+
+// open reads the file at path.
+func (r *reader) open(path string) error {
+	f, err := durable.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	return r.readFile(filepath.Base(path), f, info.Size())
 }
 
 // Parse returns the trace in files whose contents are in memory. Problems refer to the files by the given names.
 func Parse(names []string, files [][]byte) *Trace {
 	r := newReader()
 	for i, name := range names {
-		r.readFile(name, files[i])
+		_ = r.readFile(name, bytes.NewReader(files[i]), int64(len(files[i]))) // reading from memory does not fail
 	}
 	return r.trace()
 }
@@ -54,6 +69,9 @@ func Parse(names []string, files [][]byte) *Trace {
 type reader struct {
 	attempts map[int64]*attempt
 	problems []string
+	more     int // number of further problems
+	// The iterations of which the spans, the sums and the phases are kept. Their sizes are in spans, times and ranks.
+	spans, sums, phases sample
 }
 
 // An attempt collects the chunks of one start of the run.
@@ -84,6 +102,7 @@ type worker struct {
 	Worker
 	sums   []Sum
 	tracks map[int64]Track
+	newest int64 // the last iteration with sums
 }
 
 func newAttempt(ranks int) *attempt {
@@ -92,58 +111,70 @@ func newAttempt(ranks int) *attempt {
 		offsets: map[nodeTime]Offset{}, known: map[int]Offset{}}
 }
 
-func newReader() *reader { return &reader{attempts: map[int64]*attempt{}} }
+func newReader() *reader {
+	return &reader{attempts: map[int64]*attempt{}, spans: sample{most: mostSpans, every: 1},
+		sums: sample{most: mostTimes, every: 1}, phases: sample{most: mostTimes, every: 1}}
+}
 
 func (r *reader) problem(format string, args ...any) {
+	if len(r.problems) == mostProblems {
+		r.more++
+		return
+	}
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// readFile reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
-func (r *reader) readFile(name string, data []byte) {
+// readFile reads the chunks of a file of this size. After a damaged chunk it goes on at the next magic word.
+func (r *reader) readFile(name string, in io.ReaderAt, size int64) error {
+	p := pieces{in: in, size: size}
 	unread, chunks := 0, 0 // number of complete chunks in another format, and of all complete chunks
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
 		}
 	}()
-	for at := 0; at < len(data); {
-		rest := data[at:]
-		n := bytes.Index(rest, []byte(magic))
-		if n != 0 {
-			lost := n
-			if n < 0 {
-				lost = len(rest)
-			}
-			r.problem("%s: %d bytes at byte %d are damaged", name, lost, at)
-			at += lost
-			continue
-		}
-		if len(rest) < frameBytes {
-			r.problem("%s: the last chunk is cut off", name)
-			return
-		}
-		size := int(binary.LittleEndian.Uint32(rest[len(magic):]))
-		sum := binary.LittleEndian.Uint32(rest[len(magic)+4:])
-		body := rest[frameBytes:]
+	for at := int64(0); at < size; {
+		frame := p.at(at, int64(frameBytes))
 		switch {
-		case size > maxChunk || size <= len(body) && crc32.ChecksumIEEE(body[:size]) != sum:
-			r.problem("%s: the chunk at byte %d is damaged", name, at)
-			at += len(magic)
-		case size > len(body):
-			if bytes.Contains(body, []byte(magic)) { // an earlier attempt was cut off here
-				r.problem("%s: the chunk at byte %d is cut off", name, at)
-				at += len(magic) + bytes.Index(rest[len(magic):], []byte(magic))
-				continue
-			}
+		case p.err != nil:
+			return p.err
+		case !bytes.HasPrefix(frame, []byte(magic)):
+			next := p.find(at)
+			r.problem("%s: %d bytes at byte %d are damaged", name, next-at, at)
+			at = next
+			continue
+		case len(frame) < frameBytes:
 			r.problem("%s: the last chunk is cut off", name)
-			return
+			return nil
+		}
+		length := int64(binary.LittleEndian.Uint32(frame[len(magic):]))
+		sum := binary.LittleEndian.Uint32(frame[len(magic)+4:])
+		var body []byte
+		if length <= maxChunk {
+			body = p.at(at+int64(frameBytes), length)
+		}
+		switch {
+		case p.err != nil:
+			return p.err
+		case length > maxChunk || int64(len(body)) == length && crc32.ChecksumIEEE(body) != sum:
+			r.problem("%s: the chunk at byte %d is damaged", name, at)
+			at += int64(len(magic))
+		case int64(len(body)) < length:
+			next := p.find(at + int64(len(magic)))
+			if next == size {
+				r.problem("%s: the last chunk is cut off", name)
+				return p.err
+			}
+			r.problem("%s: the chunk at byte %d is cut off", name, at) // by the end of an earlier attempt
+			at = next
 		default:
-			if chunks++; !r.readChunk(body[:size]) {
+			if chunks++; !r.readChunk(body) {
 				unread++
 			}
-			at += frameBytes + size
+			at += int64(frameBytes) + length
 		}
 	}
+	return p.err
 }
 
 // readChunk reads a payload. It returns false if the payload has another format.
@@ -168,7 +199,10 @@ func (r *reader) readChunk(payload []byte) bool {
 		if d.bad || len(d.b) > 0 {
 			return false
 		}
-		a.phases[p.Iteration] = p
+		if _, known := a.phases[p.Iteration]; !known && r.phases.add(p.Iteration, len(p.Ranks)+len(p.Slowest)+10) {
+			a.phases[p.Iteration] = p
+			r.thinPhases()
+		}
 		return true
 	case chunkSent:
 		all := make([]Sent, d.count())
@@ -181,13 +215,16 @@ func (r *reader) readChunk(payload []byte) bool {
 		a.sent[rank] = all
 		return len(d.b) == 0
 	case chunkOfRank:
-		return a.readRankChunk(d, rank, node)
+		ok := r.readRankChunk(a, d, rank, node)
+		r.thinSpans()
+		r.thinSums()
+		return ok
 	}
 	return false
 }
 
 // readRankChunk reads the sums and windows of a rank.
-func (a *attempt) readRankChunk(d *decoder, rank, node int) bool {
+func (r *reader) readRankChunk(a *attempt, d *decoder, rank, node int) bool {
 	offset := Offset{d.int(), d.int()}
 	workers := make([]*worker, d.count())
 	for i := range workers {
@@ -199,7 +236,7 @@ func (a *attempt) readRankChunk(d *decoder, rank, node int) bool {
 			a.workers[key] = w
 		}
 		workers[i] = w
-		if !w.read(d) {
+		if !w.read(d, &r.sums) {
 			return false
 		}
 	}
@@ -211,12 +248,14 @@ func (a *attempt) readRankChunk(d *decoder, rank, node int) bool {
 		w := a.windows[iteration]
 		if w == nil {
 			w = &Window{Iteration: iteration, Why: why}
-			a.windows[iteration] = w
 		}
 		if w.Why == Last && why != Last {
 			w.Why = why
 		}
-		if offset.Bound >= 0 {
+		if r.spans.has(iteration) {
+			a.windows[iteration] = w
+		}
+		if offset.Bound >= 0 && r.spans.has(iteration) {
 			a.offsets[nodeTime{node, iteration}], a.known[node] = offset, offset
 		}
 		for _, worker := range workers {
@@ -228,14 +267,17 @@ func (a *attempt) readRankChunk(d *decoder, rank, node int) bool {
 			if !ok {
 				return false
 			}
-			worker.tracks[iteration] = t
+			if r.spans.add(iteration, len(t.Spans)+len(t.Marks)-len(worker.tracks[iteration].Spans)) {
+				worker.tracks[iteration] = t
+			}
 		}
 	}
 	return !d.bad && len(d.b) == 0
 }
 
-// read reads the sites and the sums of a worker.
-func (w *worker) read(d *decoder) bool {
+// read reads the sites and the sums of a worker. It keeps the sums of a sample of the iterations. Sums come in the
+// order of iterations, so others are repetitions.
+func (w *worker) read(d *decoder, kept *sample) bool {
 	sites := make([]Site, d.count())
 	for i := range sites {
 		sites[i] = Site{Op: Op(d.byte()), Name: d.string(), Key: d.string(), Peer: d.string(), Cause: Cause(d.string())}
@@ -256,7 +298,10 @@ func (w *worker) read(d *decoder) bool {
 		for i := range s.Times {
 			s.Times[i] = d.int()
 		}
-		w.sums = append(w.sums, s)
+		if s.Iteration > w.newest && kept.add(s.Iteration, times+6) {
+			w.sums = append(w.sums, s)
+		}
+		w.newest = max(w.newest, s.Iteration)
 		n -= 2 + times
 	}
 	return !d.bad
@@ -407,6 +452,18 @@ func (p *player) skip(d *decoder) {
 // trace returns the Trace of all files read so far.
 func (r *reader) trace() *Trace {
 	t := &Trace{Problems: r.problems}
+	if r.more > 0 {
+		t.Problems = append(t.Problems, fmt.Sprintf("the trace has %d more problems", r.more))
+	}
+	for _, s := range []struct {
+		what string
+		sample
+	}{{"spans", r.spans}, {"times of workers", r.sums}, {"times of phases", r.phases}} {
+		if s.every > 1 {
+			t.Problems = append(t.Problems, fmt.Sprintf("the trace is very long: of the %s, those of one in %d "+
+				"iterations are read", s.what, s.every))
+		}
+	}
 	for id, a := range r.attempts {
 		t.Attempts = append(t.Attempts, a.finish(id))
 	}

@@ -157,8 +157,8 @@ func difference(a, b *image.RGBA) image.Rectangle {
 	return all
 }
 
-// countsAt is the place of the chunk acTL in the file, after the signature and the chunk IHDR with 13 bytes of data.
-const countsAt = 8 + 12 + 13
+// headerEnd is the end of the signature and the chunk IHDR, which has 13 bytes of data. A film has acTL there.
+const headerEnd = 8 + 12 + 13
 
 // frameCount returns the chunk acTL: the number of frames, and 0 to repeat them forever.
 func (f *Film) frameCount() []byte {
@@ -169,7 +169,7 @@ func (f *Film) frameCount() []byte {
 func (f *Film) Close() error {
 	err := f.write("IEND", nil)
 	if err == nil {
-		_, err = f.file.WriteAt(f.frameCount(), countsAt)
+		_, err = f.file.WriteAt(f.frameCount(), headerEnd)
 	}
 	err = errors.Join(err, f.file.Close())
 	switch {
@@ -184,3 +184,6 @@ func (f *Film) Close() error {
 	}
 	return nil
 }
+
+// Abandon ends the film without a file at its final name.
+func (f *Film) Abandon() error { return errors.Join(f.file.Close(), os.Remove(f.temp)) }

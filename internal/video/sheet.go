@@ -1,11 +1,13 @@
 package video
 
 import (
+	"bytes"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
 	"io"
+	"slices"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/basicfont"
@@ -80,5 +82,27 @@ func (s *Sheet) Caption(i int, lines []string) {
 	}
 }
 
-// WritePNG writes the sheet as PNG.
-func (s *Sheet) WritePNG(w io.Writer) error { return png.Encode(w, s.image) }
+// WritePNG writes the sheet as PNG, in which IsSheet finds the chunk author.
+func (s *Sheet) WritePNG(w io.Writer) error {
+	var b bytes.Buffer
+	if err := png.Encode(&b, s.image); err != nil {
+		return err
+	}
+	picture := b.Bytes()
+	_, err := w.Write(slices.Concat(picture[:headerEnd], author(), picture[headerEnd:]))
+	return err
+}
+
+// author returns the chunk that names this program.
+func author() []byte { return encode("tEXt", []byte("Software\x00rlinf")) }
+
+// IsSheet reports whether a file begins as one of WritePNG.
+func IsSheet(head []byte) bool { return beginsWith(head, author()) }
+
+// IsFilm reports whether a file begins as a film in PNG. Other formats do not tell.
+func IsFilm(head []byte) bool { return beginsWith(head, encode("acTL", make([]byte, 8))[:8]) }
+
+// beginsWith reports whether head begins as a PNG file in which a chunk follows IHDR.
+func beginsWith(head, chunk []byte) bool {
+	return bytes.HasPrefix(head, signature) && bytes.HasPrefix(head[min(headerEnd, len(head)):], chunk)
+}

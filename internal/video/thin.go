@@ -47,7 +47,7 @@ func Thin(film []byte, n int) ([]byte, error) {
 	if err := thin.write("IEND", nil); err != nil {
 		return nil, err
 	}
-	copy(out.Bytes()[countsAt:], thin.frameCount())
+	copy(out.Bytes()[headerEnd:], thin.frameCount())
 	return out.Bytes(), nil
 }
 

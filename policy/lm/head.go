@@ -164,10 +164,14 @@ func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 	logits := w.head.logits[:len(part)*v]
 	w.m.logits(w, logits, hidden)
 	if temperature != 1 {
-		kernel.Scale(logits, 1/temperature)
+		kernel.Scale(logits, 1/max(temperature, LeastTemperature))
 	}
 	return logits
 }
+
+// LeastTemperature is the least temperature that logits are divided by: a lower one, such as 1e-39, counts as this one.
+// The quotients stay finite, and the largest logit already has all of the probability.
+const LeastTemperature = 1e-30
 
 // likeliest sets dst[i] to 1 if the logit of target i is the largest of its row in the last pass, and to 0 otherwise.
 // Of equal logits, the logit with the smallest id counts as the largest, as in greedy generation.
@@ -306,7 +310,7 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 			}
 		}
 		if temperature != 1 {
-			kernel.Scale(logits, 1/temperature)
+			kernel.Scale(logits, 1/max(temperature, LeastTemperature))
 		}
 		n := len(part)
 		dh := w.delta2[:n*d]

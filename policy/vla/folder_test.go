@@ -1,10 +1,13 @@
 package vla_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
@@ -96,5 +99,29 @@ func TestFolderRefused(t *testing.T) {
 	_, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
 	if err == nil || !strings.Contains(err.Error(), "expected at most vocab_size, 200") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestCheckFiles: a blank policy reads no weights, and CheckFiles finds a folder without weights.
+func TestCheckFiles(t *testing.T) {
+	dir, _ := folder(t, 320)
+	cfg, own := small()
+	fromFolder(&own, dir)
+	cfg.Blank = true
+	check := func() error {
+		pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pol.(policy.FileChecker).CheckFiles()
+	}
+	if err := check(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "model.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	if err := check(); err == nil || !strings.HasPrefix(err.Error(), "model_path: load model: ") {
+		t.Errorf("a folder without weights: %v", err)
 	}
 }

@@ -66,6 +66,8 @@ var (
 	_ policy.Augmenter = (*Policy)(nil)
 	_ policy.Denoiser  = (*Policy)(nil)
 	_ policy.Foreseer  = (*Policy)(nil)
+
+	_ policy.FileChecker = (*Policy)(nil)
 )
 
 // New is the builder of vla_policy.
@@ -274,6 +276,17 @@ func (p *Policy) init(seed uint64) error {
 	}
 	for _, set := range p.initial {
 		set(seed)
+	}
+	return nil
+}
+
+// CheckFiles returns the errors that New finds in the trunk's folder before it reads weights.
+func (p *Policy) CheckFiles() error {
+	if p.own.ModelPath == "" {
+		return nil
+	}
+	if err := hf.Check(p.trunk, p.own.ModelPath); err != nil {
+		return fmt.Errorf("model_path: %w", err)
 	}
 	return nil
 }

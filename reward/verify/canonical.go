@@ -11,9 +11,9 @@ var arguments = map[string]int{
 	"tilde": 1, "widetilde": 1, "dot": 1, "ddot": 1, "overrightarrow": 1, "overleftarrow": 1, "mathbf": 1,
 }
 
-// canonical rewrites tokens so that different notations of a formula have the same tokens. It puts arguments in braces,
-// drops braces around other single tokens, puts indices before exponents, and drops spaces between the letters of a
-// formula.
+// canonical rewrites tokens so that different notations of a formula have the same tokens. It puts arguments in
+// braces, drops braces around other single tokens, puts indices before exponents, and drops spaces between the letters
+// of a formula.
 func canonical(tokens []token) []token {
 	c := &canon{tokens: append([]token{}, tokens...)}
 	out := c.all()

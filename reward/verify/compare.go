@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // An answer holds the forms of a text that comparisons need.
 type answer struct {
 	exact  string // the text in its canonical form
 	folded string // the field exact in lower case; "" if case may distinguish variables
-	choice string // A to E, if the answer begins with a choice
+	choice string // A to J, if the answer begins with a choice
 	lone   bool   // the text is only the choice
 	tokens []token
 	tree   *node // nil if the text cannot be parsed as mathematics
@@ -19,16 +20,9 @@ type answer struct {
 
 // read returns the answer in text, or nil if text is empty or too long.
 func read(text string) *answer {
-	tokens := tokenize(withoutStars(text))
+	tokens := bare(tokenize(withoutStars(text)))
 	for nested := 0; nested < 4 && len(tokens) == 1 && tokens[0].kind == prose; nested++ {
-		tokens = tokenize(tokens[0].text)
-	}
-	for size := -1; size != len(tokens); {
-		size = len(tokens)
-		for len(tokens) > 0 && tokens[len(tokens)-1].is(symbol, ".") {
-			tokens = tokens[:len(tokens)-1]
-		}
-		tokens = unwrapped(tokens)
+		tokens = bare(tokenize(tokens[0].text))
 	}
 	if len(tokens) == 0 {
 		return nil
@@ -38,14 +32,35 @@ func read(text string) *answer {
 	if a.exact == "" {
 		return nil
 	}
-	if a.isWords() && titled(a.exact) || variables(tokens) <= 1 {
+	isTitle := a.isWords() && titled(a.exact) || shortWords[strings.ToLower(a.exact)]
+	if isTitle || variables(tokens) <= 1 && !hasSigns(tokens) {
 		a.folded = write(written, true)
 	}
-	a.choice, a.lone = choiceOf(a.exact)
+	a.choice, a.lone = choiceOf(a.exact, tokens)
 	if !isRun(tokens) {
 		a.tree = parse(tokens)
 	}
 	return a
+}
+
+// bare returns tokens without outer braces, stops at the end, and a sign = at the beginning.
+func bare(tokens []token) []token {
+	for size := -1; size != len(tokens); {
+		size = len(tokens)
+		for len(tokens) > 0 && isStop(tokens[len(tokens)-1]) {
+			tokens = tokens[:len(tokens)-1]
+		}
+		if len(tokens) > 1 && tokens[0].is(symbol, "=") {
+			tokens = tokens[1:]
+		}
+		tokens = unwrapped(tokens)
+	}
+	return tokens
+}
+
+// isStop reports whether a token at the end of an answer has no meaning.
+func isStop(t token) bool {
+	return t.kind == symbol && (t.text == "." || t.text == "," || t.text == ";")
 }
 
 // stars matches bold text in Markdown, **text**, if ** cannot mean a power.
@@ -85,17 +100,29 @@ func (a *answer) isWords() bool {
 }
 
 // titled reports whether a text looks like words by its case. Each word must be all capitals, or have no capital after
-// its first letter, and at least one word must have three letters: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// its first letter, and at least one word must have three letters or letters beyond ASCII: "Yes", "NO WAY", "Да", but
+// neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
 		long = long || len(w) >= 3
-		if w != strings.ToUpper(w) && w[1:] != strings.ToLower(w[1:]) {
+		_, first := utf8.DecodeRuneInString(w)
+		if w != strings.ToUpper(w) && w[first:] != strings.ToLower(w[first:]) {
 			return false
 		}
 	}
 	return long
 }
+
+// hasSigns reports whether tokens have a unit in which case matters, as in 5 \text{ MW}.
+func hasSigns(tokens []token) bool {
+	return len(tokens) > 1 && slices.ContainsFunc(tokens, func(t token) bool {
+		return t.kind == prose && unitOf(t.text) != unitOf(strings.ToLower(t.text))
+	})
+}
+
+// shortWords are words of two letters. Other pairs of letters are products.
+var shortWords = set("no on up ok ja si")
 
 // variables returns the number of different letters among the tokens. Upper and lower case of a
 // letter count as two.
@@ -110,22 +137,50 @@ func variables(tokens []token) int {
 }
 
 var (
-	loneChoice   = regexp.MustCompile(`^\(?([A-E])\)?[.:]?$`)
-	beginsChoice = regexp.MustCompile(`^(?:\(([A-E])\)|([A-E])[.):])([^+*/^=<>!_,].*)$`)
-	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
+	choiceWord = regexp.MustCompile(
+		`^(?i:(?:the )?(?:correct )?(?:option|choice|answer)(?: is)?|选项|答案是?)[: ]*([(A-Ja-j].*)$`)
+	loneChoice   = regexp.MustCompile(`^(?:([A-J])[.:)]?|\(([A-Ja-j])\)[.:]?)$`)
+	beginsChoice = regexp.MustCompile(`^(?:\(([A-Ja-j])\)[.:]?|([A-J])[.):])([^+*/^=<>!_,].*)$`)
+	otherChoice  = regexp.MustCompile(`\b[A-J]\b|\([a-j]\)`)
+	listed       = regexp.MustCompile(`^ (?:and|or)\b`)
+	capitalWord  = regexp.MustCompile(`^[AI] ?[a-z]`)
 )
 
-// choiceOf returns the choice at the start of an answer. It returns "" if there is none, or if the text names another
-// choice. lone reports whether the text is only the choice.
-func choiceOf(text string) (choice string, lone bool) {
+// choiceOf returns the choice at the start of an answer, such as (B), (b), B. or Option B. It returns "" if there is
+// none, or if the text names another choice. lone reports whether the text is only the choice.
+func choiceOf(text string, tokens []token) (choice string, lone bool) {
+	named := choiceWord.FindStringSubmatch(text)
+	if named != nil {
+		if text = named[1]; len(text) == 1 {
+			text = strings.ToUpper(text)
+		}
+	}
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
-		return m[1], true
+		return strings.ToUpper(m[1] + m[2]), true
 	}
 	m := beginsChoice.FindStringSubmatch(text)
-	if m == nil || otherChoice.MatchString(m[3]) {
+	if m == nil || namesChoice(m[3]) {
 		return "", false
 	}
-	return m[1] + m[2], false
+	isProduct := named == nil && tokens[0].is(symbol, "(") && len(tokens) > 3 && !tokens[3].space
+	if isProduct && tokens[3].kind != prose && m[1] != strings.ToUpper(m[1]) { // (b)x
+		return "", false
+	}
+	return strings.ToUpper(m[1] + m[2]), false
+}
+
+// namesChoice reports whether text names a choice. A letter after a digit is a unit, and A and I may be words.
+func namesChoice(text string) bool {
+	for _, at := range otherChoice.FindAllStringIndex(text, -1) {
+		before := strings.TrimRight(text[:at[0]], " ")
+		isUnit := before != "" && isDigit(rune(before[len(before)-1]))
+		isWord := capitalWord.MatchString(text[at[0]:]) && !listed.MatchString(text[at[1]:]) &&
+			!strings.HasSuffix(before, "and") && !strings.HasSuffix(before, "or")
+		if !isUnit && !isWord {
+			return true
+		}
+	}
+	return false
 }
 
 func equalAnswers(a, b *answer) bool {
@@ -164,8 +219,11 @@ func equalTrees(a, b *node) bool {
 	return false
 }
 
-// agree reports whether two units are compatible: equal, missing or unknown.
-func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
+// agree reports whether two units are compatible: equal, missing or unknown, or one is a name that both share.
+func agree(a, b string) bool {
+	return a == b || a == "" || b == "" || a == "?" || b == "?" || slices.Contains(sharedNames[a], b) ||
+		slices.Contains(sharedNames[b], a)
+}
 
 // sameItems reports whether the items of two lists can be matched one to one, so that matched items are equal. Labels
 // must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If only

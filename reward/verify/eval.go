@@ -12,7 +12,7 @@ import (
 const (
 	positivePoints = 3
 	realPoints     = positivePoints + 6
-	wholePoints    = 6
+	wholePoints    = 9
 	minPoints      = 3 // minimum number of points where both expressions are defined
 )
 

@@ -72,6 +72,67 @@ C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
 1234567.5 ~ 1\ 234\ 567.5 ~ 1\,234\,567.5
 1\frac{2}{345} ~ 1\ 2/345 ~ 1 2/345
 1, 2 ~ **1**, **2** ~ \underline{1}, \underline{2} ~ **1, 2**
+No ~ no ~ NO ~ \text{no} ~ \text{No} ~ \textbf{NO} ~ \mathrm{no} ~ \text{ no }
+да ~ Да ~ ДА ~ \text{Да} ~ \textbf{да}
+Москва ~ москва ~ \text{Москва}
+Élan ~ élan ~ \text{élan} ~ élan ~ ÉLAN
+红色 ~ \text{红色} ~ \textbf{红色}
+हाँ ~ \text{हाँ}
+Ναι ~ \text{Ναι} ~ ναι
+F ~ (F) 12 ~ F. 12 ~ F) 12 ~ F: 12 ~ (F) ~ (f) ~ (f) 12 ~ \text{(f) } 12 ~ \textbf{(F)}\ 12 ~ Option F ~ \text{Option F} ~ \text{option (f)} ~ Choice F ~ \text{Option F: } 12 ~ \text{The answer is F} ~ 选项F
+G ~ \text{G. } 5.40 \text{ MeV} ~ (G)\ 5 ~ \text{(G) 5 J} ~ (G) 5 \text{ C}
+J ~ J) 4.70 ~ (j) ~ \text{(J) both}
+B ~ (b) ~ Option B ~ \text{option b} ~ (B) 12 ~ \text{choice (B)} ~ \text{Answer: B} ~ \text{(B) A sum of effects} ~ \text{B: I think so}
+(B) 12 ~ (b) ~ Option B ~ \text{Option B}
+9.8 ~ 9.8\,\text{N} ~ 9.8 \text{ N} ~ 9.8\ \mathrm{N} ~ 9.8\text{N} ~ 9.8~\mathrm{N} ~ 9.8\text{ J} ~ 9.8 \text{ W} ~ 9.8\text{ V} ~ 9.8\text{ K} ~ 9.8\,\mathrm{A} ~ 9.8 \text{ C} ~ 9.8\,\Omega ~ 9.8 Ω ~ 9.8\text{ Ω} ~ 9.8\,\mathrm{\Omega} ~ 9.8\text{ T}
+5 \text{ N} ~ 5 \text{ newtons} ~ 5\text{ Newton} ~ 5\,\mathrm{N} ~ 5 \text{ Н} ~ 5牛
+5 \text{ J} ~ 5 \text{ joules} ~ 5\text{ Дж}
+5 \text{ kJ} ~ 5 \text{ kilojoules} ~ 5\ \mathrm{kJ}
+5\,\Omega ~ 5 \text{ ohms} ~ 5\ \text{Ω} ~ 5 Ω ~ 5\mathrm{\Omega}
+5\,\text{k}\Omega ~ 5 \mathrm{k\Omega} ~ 5 kΩ ~ 5 \text{ kiloohms} ~ 5\ \mathrm{k}\Omega
+5\,\mu\text{m} ~ 5 \text{ µm} ~ 5\ \mathrm{\mu m} ~ 5 \text{ micrometers}
+9.8 \text{ m/s}^2 ~ 9.8\ \mathrm{m/s^2} ~ 9.8 \text{ m/s²} ~ 9.8\,\text{m}\cdot\text{s}^{-2} ~ 9.8
+3 \text{ N·m} ~ 3\ \text{N}\cdot\text{m} ~ 3\ \mathrm{N \cdot m} ~ 3\text{ m·N}
+37^\circ\text{C} ~ 37 ~ 37^\circ C ~ 37°C ~ 37 ℃ ~ 37\,^\circ\mathrm{C} ~ 37\ \text{°C} ~ 37 \text{ degrees Celsius} ~ 37\text{ celsius} ~ 37^{\circ}\text{C} ~ 37^\circ ~ 37摄氏度
+-40^\circ\text{F} ~ -40 ~ -40°F ~ -40 \text{ degrees Fahrenheit}
+5 \text{ kg} ~ 5 кг ~ 5 килограмм ~ 5公斤 ~ 5千克 ~ 5 \text{ kilogramos} ~ 5 \text{千克} ~ 5
+5 \text{ m} ~ 5米 ~ 5 \text{ metros} ~ 5 м ~ 5 метров ~ 5 \text{ mètres} ~ 5 mètres ~ 5メートル ~ 5\text{ metri}
+5 \text{ cm}^2 ~ 5平方厘米 ~ 5 ~ 5\text{ см}^2
+5 \text{ hours} ~ 5小时 ~ 5 \text{ Stunden} ~ 5 часов ~ 5 \text{ heures} ~ 5 horas ~ 5時間
+5 \text{ years} ~ 5年 ~ 5 años ~ 5 лет ~ 5 Jahre
+5 ~ 5个 ~ 5人 ~ 5 яблок ~ 5 élèves ~ 5개
+50000 ~ 5万 ~ 5 万 ~ 5万元 ~ 5万人 ~ 50 тысяч
+5 \text{ 元} ~ 5元 ~ ¥5 ~ ￥5 ~ 5 \text{ yuan}
+€5 ~ 5 ~ 5 € ~ 5€ ~ 5 \text{ euros} ~ 5 \text{ EUR} ~ \text{€}5 ~ \texteuro 5 ~ €5.00
+£5 ~ 5 ~ \pounds 5 ~ 5 \text{ pounds} ~ 5£
+¥500 ~ 500 ~ 500 \text{ yen} ~ 500円 ~ \yen 500
+₹5 ~ 5 ~ 5 \text{ rupees} ~ 5₹
+\$5{,}000{,}000 ~ \$5 million ~ \$5 \text{ million} ~ \$5\text{ million dollars} ~ 5 \text{ million dollars} ~ 5 \text{ million}
+-€5 ~ -5 ~ €-5 ~ € -5
+5 ~ 5, ~ 5; ~ = 5 ~ =5 ~ = 5, ~ = \frac{10}{2} ~ = 5.
+(1,2) ~ (1,2), ~ = (1,2)
+1, 2 ~ 1, 2, ~ = 1, 2
+\frac{1}{3} ~ 0.\dot{3} ~ 0.\dot3 ~ 0.\bar{3} ~ 0.3̇ ~ 0.3\dot{3} ~ 0.\overline{3}
+\frac{1}{6} ~ 0.1\dot{6} ~ 0.1\dot6 ~ 0.16̇
+\frac{1}{7} ~ 0.\dot{1}4285\dot{7} ~ 0.\overline{142857} ~ 0.\dot14285\dot7
+\frac{3}{11} ~ 0.\dot{2}\dot{7} ~ 0.2̇7̇
+10 ~ \binom{5}{2} ~ \binom52 ~ \dbinom{5}{2} ~ {5 \choose 2} ~ \frac{1}{1}\binom{5}{3} ~ \tbinom{5}{2}
+-4 ~ \binom{-2}{3}
+-\frac{1}{8} ~ \binom{1/2}{2} ~ \binom{\frac12}{2}
+2\binom{6}{3} ~ 40 ~ 2 \cdot \binom{6}{3} ~ \binom{6}{3}\cdot 2
+\binom{2n}{n} ~ \frac{(2n)!}{(n!)^2} ~ \frac{(2n)!}{n!n!}
+\binom{n}{k} ~ \frac{n!}{k!(n-k)!} ~ \binom{n}{n-k} ~ \binom nk ~ {n \choose k}
+红色, 蓝色 ~ 红色或蓝色 ~ 蓝色和红色 ~ 蓝色，红色
+6, 7 ~ 6 \text{ und } 7 ~ 7 \text{ et } 6 ~ 6 или 7
+12 \text{ J/(kg·K)} ~ 12 \text{ J/(kg K)} ~ 12 ~ 12\ \mathrm{J/(kg\cdot K)}
+5 \text{ km/h} ~ 5 км/ч ~ 5km/h ~ 5 \text{ kilometers per hour}
+5 ~ \text{USD } 5 ~ \text{Rs. } 5 ~ 5 kWh ~ 5 MeV
+3 ~ \lfloor 3.7 \rfloor ~ ⌊3.7⌋ ~ \left\lfloor 3.7 \right\rfloor ~ \lceil 2.1 \rceil ~ \lfloor \pi \rfloor ~ \lfloor \sqrt{10} \rfloor ~ \lfloor (\sqrt3)^2 \rfloor ~ \lceil (\sqrt3)^2 \rceil ~ ⌈2.5⌉
+-4 ~ \lfloor -3.5 \rfloor ~ \lceil -4.5 \rceil ~ -\lfloor 4.5 \rfloor ~ \lfloor -\pi \rfloor
+2\lfloor x \rfloor ~ \lfloor x \rfloor + \lfloor x \rfloor ~ 2⌊x⌋ ~ 2 \left\lfloor x \right\rfloor
+4 ~ 4th floor ~ 4th ~ 4^{th} ~ 4^\text{th} ~ 4^{\text{th}} ~ 4\text{th} ~ 4 \text{th} ~ 4^{\mathrm{th}}
+21st ~ 21 ~ 21^{st} ~ 21^{\text{st}} ~ 21\text{st}
+12th ~ 12 ~ 12^{th}
 `
 
 // Each line has a solution, and wrong texts. Every text is also tried in all wrappings, and with sides exchanged.
@@ -140,6 +201,47 @@ x² ~ x³ ~ x_2 ~ 2x ~ x²²
 x₁ ~ x₂ ~ x¹ ~ x_{11}
 ⅓ ~ ⅔ ~ 0.33 ~ 3 ~ 0.333333
 x≥3 ~ x＞3 ~ x≤3 ~ 3≥x ~ x≥-3
+No ~ on ~ \text{on} ~ Yes ~ \text{yes} ~ \text{not} ~ n + o ~ No, no
+Gm ~ gm ~ \text{gm} ~ GM
+\text{CO} ~ \text{Co} ~ co
+да ~ ад ~ нет ~ \text{нет}
+红色 ~ 色红 ~ 红 ~ 蓝色 ~ \text{色红}
+上海 ~ 海上 ~ 北京
+Москва ~ Киев ~ авкМос ~ Моск
+F ~ 5 F ~ 5\text{ F} ~ 5F ~ G ~ (F)(G) ~ (F) and (G) ~ (F) + 1 ~ 12 ~ (G) 12 ~ \text{Option G} ~ Option 6 ~ (f)x ~ (g) ~ \text{Options F and G}
+(F) 12 ~ (G) 12 ~ (F) 13 ~ G ~ 13
+B ~ Option C ~ \text{option c} ~ (c) ~ (b)(c) ~ \text{Options B and C} ~ \text{(B) or (C)} ~ K ~ \text{B or C} ~ (B) C
+(b) ~ (c) ~ b + 1 ~ (b)^2
+9.8\,\text{N} ~ 9.7 ~ 9.8 \text{ J} ~ 98 \text{ N} ~ 9.8 \text{ kN} ~ 9.8\text{ newton-metres}
+5\text{ J} ~ 5 \text{ kJ} ~ 5 \text{ W} ~ 5 \text{ C}
+5\text{ mW} ~ 5\text{ MW} ~ 5\text{ W} ~ 5\text{ kW}
+5\,\Omega ~ 5\,\text{k}\Omega ~ 5\text{ V} ~ 6\,\Omega ~ \Omega ~ 5\Omega + 1
+6 ~ 1 + 5\Omega ~ 5 + \Omega ~ 6\Omega^2
+3 ~ 3A ~ 3N ~ 3V ~ 3 \text{ N} + 1
+37^\circ\text{C} ~ 37^\circ\text{F} ~ 38^\circ\text{C} ~ 37\text{ K} ~ 37°F ~ -37^\circ\text{C}
+3 \text{ N·m} ~ 3 \text{ N/m} ~ 3 \text{ N} ~ 3\text{ m}
+9.8 \text{ m/s}^2 ~ 9.8 \text{ m/s} ~ 9.8 \text{ km/s}^2 ~ 9.8 \text{ m·s}^2
+5米 ~ 5厘米 ~ 6米 ~ 5千米 ~ 5 \text{ km} ~ 5平方米 ~ 5 см
+5 кг ~ 5 г ~ 5 км ~ 6 кг
+5 ~ 5万 ~ 5以上 ~ 5倍数 ~ 5 más ~ 5 тысяч ~ 第5
+5万 ~ 5千 ~ 5亿 ~ 50万
+€5 ~ \$5 ~ £5 ~ €6 ~ 5 \text{ cents} ~ €50 ~ 5\%
+£5 ~ €5 ~ \$5 ~ ¥5 ~ 5 \text{ kg}
+¥5 ~ ₹5 ~ \$5 ~ €5
+₹5 ~ €5 ~ £5 ~ ₹50
+\$5 million ~ \$5 ~ \$5 \text{ thousand} ~ \$5 \text{ billion} ~ €5 million
+5 ~ 5,6 ~ = -5 ~ = 6 ~ 5,, 6 ~ \ne 5 ~ = 5x ~ < 5
+\frac{1}{3} ~ 0.\dot{4} ~ 0.3 ~ 0.\dot{3}5 ~ \dot{3} ~ 0.\dot{0}3 ~ 0.\dot{3}\dot{0}
+\frac{1}{6} ~ 0.\dot{1}\dot{6} ~ 0.16 ~ 0.\dot{1}6
+10 ~ \binom{5}{1} ~ \binom{2}{5} ~ \binom{25}{} ~ \frac{5}{2} ~ \binom{5}{2}^2
+3 ~ \lfloor 4.1 \rfloor ~ \lceil 3.1 \rceil ~ \lfloor 2.999 \rfloor ~ \lfloor 3.7 ~ \lfloor 3.7 \rceil
+\binom{n}{k} ~ \binom{k}{n} ~ \frac{n!}{k!} ~ \binom{n}{k+1}
+红色, 蓝色 ~ 红色 ~ 红色, 红色 ~ 红蓝色
+3.7 ~ \lfloor 3.7 \rfloor ~ \lceil 3.7 \rceil ~ |3.7| + 1
+-3 ~ \lfloor -3.5 \rfloor ~ \lceil -2.5 \rceil ~ \lceil 3.5 \rceil
+x ~ \lfloor x \rfloor ~ \lceil x \rceil ~ \lfloor x \rfloor + 1
+4th ~ 5th ~ 1/4 ~ 4t ~ 4h ~ 14th ~ 40 ~ 4^t ~ 4 \text{ kg}
+4 ~ 4nd ~ 4^{h} ~ 4thx ~ 4^{thn} ~ 1/4th
 `
 
 // wrappings are ways in which models write an answer. None changes its meaning.

@@ -8,8 +8,13 @@ import (
 
 // function returns the value of the named function at a real x. For abs, x may be complex.
 func function(name string, x *value) *value {
-	if name == "abs" {
+	switch name {
+	case "abs":
 		return absolute(x)
+	case "floor":
+		return floor(x)
+	case "ceil":
+		return negate(floor(negate(x)))
 	}
 	f := x.realPart()
 	if f == nil {
@@ -52,6 +57,26 @@ func function(name string, x *value) *value {
 	return nil
 }
 
+// floor returns the largest integer that is at most x. A floating-point number that agrees with an integer is this
+// integer.
+func floor(x *value) *value {
+	switch {
+	case x == nil || x.im != nil:
+		return nil
+	case x.rat != nil: // the method Div rounds down, because Denom is positive
+		return exact(new(big.Rat).SetInt(new(big.Int).Div(x.rat.Num(), x.rat.Denom())))
+	}
+	half := newFloat().Add(x.re, float(0.5))
+	nearest, _ := half.Int(nil)
+	if half.Sign() < 0 && !half.IsInt() {
+		nearest.Sub(nearest, big.NewInt(1)) // the method Int rounds toward 0
+	}
+	if n := newFloat().SetInt(nearest); n.Cmp(x.re) > 0 && !near(n, x.re) {
+		nearest.Sub(nearest, big.NewInt(1))
+	}
+	return exact(new(big.Rat).SetInt(nearest))
+}
+
 const maxAngle = 64 // maximum binary exponent of an angle
 
 func absolute(x *value) *value {
@@ -82,7 +107,8 @@ func exponential(x *value) *value {
 	return complexOf(newFloat().Mul(e, c), newFloat().Mul(e, s))
 }
 
-// exp returns e^x for |x| < 2⁸, in the precision of x. It sums the power series at x/2⁴⁰, and squares the sum 40 times.
+// exp returns e^x for |x| < 2⁸, in the precision of x. It sums the power series at x/2⁴⁰, and squares the sum 40
+// times.
 func exp(x *big.Float) *big.Float {
 	const halvings = 40
 	bits := x.Prec()

@@ -10,8 +10,8 @@ import (
 type Outcome uint8
 
 const (
-	// Unparsable means that no answer can be parsed: the response has no \boxed with matching braces, the box is empty,
-	// or its text is neither mathematics nor a choice nor words.
+	// Unparsable means that no answer can be parsed: the response has no \boxed with matching braces, the box is
+	// empty, or its text is neither mathematics nor a choice nor words.
 	Unparsable Outcome = iota
 	// Wrong means that the answer equals no solution.
 	Wrong

@@ -60,11 +60,11 @@ type parser struct {
 	depth     int
 	nodes     int
 	functions int
-	bars      int  // number of open |…| within the current brackets
-	angles    int  // nesting of function arguments, in which a degree is π/180
-	degrees   bool // a degree sign was read outside of functions
-	minus     bool // if true, ± is read as - and ∓ as +
-	plusMinus bool // a ± was read
+	bars      int    // number of open |…| within the current brackets
+	angles    int    // nesting of function arguments, in which a degree is π/180
+	degrees   string // the unit of a degree sign outside of functions: degree, °C or °F
+	minus     bool   // if true, ± is read as - and ∓ as +
+	plusMinus bool   // a ± was read
 }
 
 // parse returns the syntax tree of an answer, or nil if the tokens cannot be parsed.
@@ -159,7 +159,7 @@ func (p *parser) list() *node {
 }
 
 func (p *parser) separator() bool {
-	if t := p.peek(); t.kind == prose && isSeparator(t.text) {
+	if t := p.peek(); (t.kind == prose || t.kind == word) && isSeparator(t.text) {
 		p.at++
 		return true
 	}
@@ -167,8 +167,11 @@ func (p *parser) separator() bool {
 }
 
 func isSeparator(text string) bool {
-	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
+	return separators[strings.TrimPrefix(strings.ToLower(text), ", ")]
 }
+
+// separators are the words between the items of a list, also in other languages.
+var separators = set("or and und oder et ou и или 及 と または 그리고 또는")
 
 // bothSigns parses a statement. If the statement contains ±, it returns the statement twice, once with each sign.
 func (p *parser) bothSigns() []*node {
@@ -206,11 +209,11 @@ func withoutLabels(items []*node) *node {
 
 // unitStatement parses a statement with its unit. A degree sign is the unit of the whole statement.
 func (p *parser) unitStatement() *node {
-	p.degrees = false
+	p.degrees = ""
 	n := p.statement()
-	if p.degrees {
-		p.degrees = false
-		return p.withUnit(n, "degree")
+	if unit := p.degrees; unit != "" {
+		p.degrees = ""
+		return p.withUnit(n, unit)
 	}
 	return n
 }
@@ -302,8 +305,8 @@ func (p *parser) relation() string {
 	return t.text
 }
 
-// named parses a left side that is a name in words, such as \text{Area} in \text{Area} = 12. It returns nil if there is
-// none, or if the words may change the meaning: "none if k = 3".
+// named parses a left side that is a name in words, such as \text{Area} in \text{Area} = 12. It returns nil if there
+// is none, or if the words may change the meaning: "none if k = 3".
 func (p *parser) named() (*node, string) {
 	if t := p.peek(); t.kind != word && (t.kind != prose || isSeparator(t.text)) {
 		return nil, ""
@@ -365,7 +368,8 @@ func labelOf(tokens []token) string {
 	return text
 }
 
-// countVariables returns the number of variables in a comma-separated list of variables. It returns 0 for other tokens.
+// countVariables returns the number of variables in a comma-separated list of variables. It returns 0 for other
+// tokens.
 func countVariables(tokens []token) int {
 	p := &parser{tokens: tokens}
 	for n := 1; isVariable(p.peek()); n++ {
@@ -398,9 +402,12 @@ var greek = set(`
 	chi psi omega Gamma Delta Phi Psi Omega ell
 `)
 
-// union parses a sum, or intervals joined by ∪.
+// union parses a sum, a binomial n \choose k, or intervals joined by ∪.
 func (p *parser) union() *node {
 	parts := []*node{p.sum()}
+	if p.take(command, "choose") {
+		return p.make(opBinomial, "", parts[0], p.sum())
+	}
 	for !p.bad && p.take(command, "cup") {
 		parts = append(parts, p.sum())
 	}

@@ -3,6 +3,7 @@ package verify
 import (
 	"math/big"
 	"strings"
+	"unicode"
 )
 
 // primary parses a number, a variable, a function, or brackets.
@@ -18,6 +19,11 @@ func (p *parser) primary() *node {
 		return p.num(r)
 	case letter:
 		return p.variable()
+	case word:
+		if t.text[0] > unicode.MaxASCII {
+			p.at++
+			return p.make(opVariable, t.text)
+		}
 	case command:
 		return p.commandNode(t.text)
 	case symbol:
@@ -135,6 +141,11 @@ func (p *parser) commandNode(name string) *node {
 			p.expect(symbol, "]")
 		}
 		return p.make(opRoot, "", p.argument(), degree)
+	case "lfloor", "lceil":
+		end := "r" + name[1:]
+		n := p.sum()
+		p.expect(command, end)
+		return p.make(opFunction, end[1:], n)
 	case "langle":
 		items := p.items()
 		p.expect(command, "rangle")
@@ -282,18 +293,20 @@ func (p *parser) items() []*node {
 	defer func() { p.bars = bars }()
 	var items []*node
 	for !p.bad {
-		p.degrees = false
+		p.degrees = ""
 		n := p.union()
 		comma := p.take(symbol, ",") || p.take(symbol, ";")
-		if p.degrees && (comma || len(items) > 0) {
-			p.degrees = false
-			n = p.withUnit(n, "degree")
+		if unit := p.degrees; unit != "" && (comma || len(items) > 0) {
+			p.degrees = ""
+			n = p.withUnit(n, unit)
 		}
 		if items = append(items, n); !comma {
 			break
 		}
 	}
-	p.degrees = p.degrees || outer
+	if p.degrees == "" {
+		p.degrees = outer
+	}
 	if len(items) > maxItems {
 		p.fail()
 	}

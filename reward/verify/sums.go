@@ -12,7 +12,14 @@ func (p *parser) sum() *node {
 	}
 	defer p.leave()
 	total, sign := (*node)(nil), p.sign()
-	dollars := p.take(command, "dollar")
+	currency := ""
+	if p.isCurrency() || p.peek().kind == prose && currencies[unitOf(p.peek().text)] { // \text{USD } 5
+		currency = unitOf(p.peek().text)
+		p.at++
+		if sign == 0 { // €-5
+			sign = p.sign()
+		}
+	}
 	for !p.bad {
 		t := p.term()
 		if sign == '-' {
@@ -30,10 +37,17 @@ func (p *parser) sum() *node {
 	if p.bad {
 		return p.fail()
 	}
-	if dollars {
-		total = p.withUnit(total, "dollar")
+	total = p.measured(total) // $5 million
+	if currency != "" {
+		total = p.withUnit(total, currency)
 	}
-	return p.measured(total)
+	return total
+}
+
+// isCurrency reports whether the next token is the sign of a currency.
+func (p *parser) isCurrency() bool {
+	t := p.peek()
+	return t.kind == command && currencies[t.text]
 }
 
 // sign parses a sign, + or -. It returns 0 if there is none.
@@ -106,7 +120,7 @@ func (p *parser) starts(t token) bool {
 	return false
 }
 
-var starters = set("pi frac sqrt infty binom")
+var starters = set("pi frac sqrt infty binom lfloor lceil")
 
 func isFunction(name string) bool {
 	return names[name] && name != "sqrt" && name != "pi" && name != "infty" && name != "or" && name != "and"
@@ -159,7 +173,7 @@ func (p *parser) power() *node {
 		switch {
 		case p.degree():
 			if p.angles == 0 {
-				p.degrees = true
+				p.setDegrees()
 				break
 			}
 			half := p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1)))
@@ -173,6 +187,21 @@ func (p *parser) power() *node {
 		}
 	}
 	return n
+}
+
+// setDegrees records that a degree sign was read. It skips C and F after the sign.
+func (p *parser) setDegrees() {
+	unit := "degree"
+	if t := p.peek(); t.kind == letter || t.kind == prose || t.kind == word {
+		if scale := unitOf("°" + t.text); scale != "" {
+			unit = scale
+			p.at++
+		}
+	}
+	if p.degrees != "" && p.degrees != unit {
+		p.fail()
+	}
+	p.degrees = unit
 }
 
 // degree skips a degree sign, in any notation, and reports whether it was there.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // maxBytes is the maximum length of an answer in bytes.
@@ -43,7 +45,7 @@ func tokenize(s string) []token {
 	if len(s) > maxBytes || !utf8.ValidString(s) {
 		return nil
 	}
-	l := &lexer{rest: strings.Map(plainForm, s)}
+	l := &lexer{rest: dotAbove.ReplaceAllString(strings.Map(plainForm, norm.NFC.String(s)), `\dot{$1}`)}
 	for l.rest != "" {
 		l.next()
 	}
@@ -63,6 +65,8 @@ func (l *lexer) next() {
 		return
 	case isDigit(r), r == '.' && len(l.rest) > 1 && isDigit(rune(l.rest[1])):
 		l.number()
+		return
+	case l.foreign():
 		return
 	case isASCIILetter(r):
 		l.letters()
@@ -104,9 +108,61 @@ func (l *lexer) next() {
 	case unicode.IsLetter(r):
 		l.add(letter, string(r))
 		return
+	case currencySigns[r] != "":
+		l.add(command, currencySigns[r])
+		return
 	}
 	l.add(symbol, string(r))
 }
+
+// foreign reads a word with letters beyond ASCII, such as "años", "да" or "红色". It reports whether there was one. A
+// single letter is a word only if it is a unit after other tokens: 5 米. Greek letters that have a command are
+// variables.
+func (l *lexer) foreign() bool {
+	start, _ := utf8.DecodeRuneInString(l.rest)
+	script := scriptOf(start)
+	end, letters, isWord := 0, 0, false
+	for at, r := range l.rest {
+		sign := plainSymbols[r] != ""
+		isLetter := unicode.IsLetter(r) && scriptOf(r) == script || at > 0 && unicode.IsMark(r)
+		if !isLetter || sign && script != unicode.Greek {
+			break
+		}
+		end = at + utf8.RuneLen(r)
+		letters++
+		isWord = isWord || r > unicode.MaxASCII && !sign && !mathLetter(r)
+	}
+	text := l.rest[:end]
+	if !isWord || letters == 1 && (len(l.tokens) == 0 || foreignUnits[text] == "" && scales[text] == 0) {
+		return false
+	}
+	l.rest = l.rest[end:]
+	l.add(word, text)
+	return true
+}
+
+// scriptOf returns the script of a letter if its words may stand beside other letters without a space, otherwise nil.
+func scriptOf(r rune) *unicode.RangeTable {
+	switch {
+	case unicode.Is(unicode.Greek, r):
+		return unicode.Greek
+	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul), r == 'ー':
+		return unicode.Han
+	}
+	return nil
+}
+
+// mathLetter reports whether a letter beyond ASCII is a sign of mathematics, as ℓ and Λ are.
+func mathLetter(r rune) bool {
+	return 0x2100 <= r && r < 0x2150 || strings.ContainsRune("ΘΛΞΠΣΥυ", r)
+}
+
+// currencies are the commands that stand for currencies.
+var currencies = set("dollar euro gbp ¥ rupee ruble won cent")
+
+// currencySigns maps the signs of currencies to names of units.
+var currencySigns = map[rune]string{'€': "euro", '£': "gbp", '￥': "¥", '￡': "gbp", '¥': "¥",
+	'₹': "rupee", '₽': "ruble", '₩': "won", '¢': "cent"}
 
 // plainForm maps full-width characters, and letters and digits of the mathematical alphabets, to
 // ASCII. It returns other characters unchanged.
@@ -147,6 +203,8 @@ var plainSymbols = map[rune]string{
 	'⅕': `\frac15 `, '⅖': `\frac25 `, '⅗': `\frac35 `,
 	'⅘': `\frac45 `, '⅙': `\frac16 `, '⅚': `\frac56 `, '⅛': `\frac18 `,
 	'⅜': `\frac38 `, '⅝': `\frac58 `, '⅞': `\frac78 `, '⟨': `\langle `, '⟩': `\rangle `,
+	'η': `\eta `, 'κ': `\kappa `, 'ν': `\nu `, 'ξ': `\xi `, 'χ': `\chi `, 'ψ': `\psi `, 'ζ': `\zeta `, 'ϕ': `\phi `,
+	'Γ': `\Gamma `, 'Φ': `\Phi `, 'Ψ': `\Psi `, '℃': `\degree C`, '℉': `\degree F`, 'ℓ': `\ell `,
 	'α': `\alpha `, 'β': `\beta `, 'γ': `\gamma `,
 	'δ': `\delta `, 'ε': `\epsilon `, 'θ': `\theta `,
 	'λ': `\lambda `, 'μ': `\mu `, 'ρ': `\rho `, 'σ': `\sigma `,
@@ -266,6 +324,8 @@ func (l *lexer) command(name string) {
 		l.add(command, name)
 	case "R":
 		l.add(command, "mathbb R")
+	case "Omega":
+		l.ohm()
 	case "angle":
 		l.add(command, name)
 		if arg, ok := l.group(); ok {
@@ -294,6 +354,7 @@ var sameCommands = map[string]string{
 	"measuredangle": "angle",
 	"emph":          "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
 	"thickapprox": "approx", "O": "emptyset",
+	"texteuro": "euro", "EUR": "euro", "pounds": "gbp", "textsterling": "gbp", "yen": "¥", "textyen": "¥",
 	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
 }
 
@@ -332,17 +393,73 @@ func (l *lexer) prose() {
 		l.space = true
 		return
 	}
+	unit := unitSigns.Replace(text)
 	switch {
 	case names[text]:
 		l.add(command, text)
-	case len(text) == 1 && knownUnits[strings.ToLower(text)] != "" && len(l.tokens) > 0:
-		l.add(prose, text)
+	case (utf8.RuneCountInString(unit) == 1 || strings.Contains(text, `\`)) && l.measures() && unitOf(unit) != "":
+		if n := len(l.tokens) - 1; l.tokens[n].is(command, "mu") { // \mu\text{m}
+			l.tokens, unit = l.tokens[:n], "µ"+unit
+		}
+		l.add(prose, unit)
 	case strings.Contains(text, `\`), len(text) == 1, !strings.ContainsFunc(text, unicode.IsLetter):
 		l.rest = " " + text + " " + l.rest
 	default:
 		l.add(prose, text)
 	}
 }
+
+// measures reports whether a unit may follow the last token: 5 \text{ N} has a unit, and x_{\text{N}} has none.
+func (l *lexer) measures() bool {
+	if len(l.tokens) == 0 || strings.HasPrefix(l.rest, "_") || strings.HasPrefix(l.rest, "(") {
+		return false
+	}
+	switch t := l.tokens[len(l.tokens)-1]; t.kind {
+	case number:
+		return true
+	case letter:
+		return l.space
+	case symbol:
+		return strings.Contains(")]}|!'/", t.text)
+	case command:
+		return t.text == "degree" || t.text == "circ" || t.text == "cdot" || t.text == "pi" || isVariable(t)
+	}
+	return false
+}
+
+// unitSigns maps the LaTeX of a unit to plain text.
+var unitSigns = strings.NewReplacer(`\Omega`, "Ω", `\mu `, "µ", `\mu`, "µ", `^\circ`, "°", `^{\circ}`, "°",
+	`\degree `, "°", `\degree`, "°", `\cdot`, "·", "⋅", "·", "²", "^2", "³", "^3")
+
+// ohm reads Ω. It is the unit of a number at the end of an item, as in 10\,\Omega and 5 k\Omega, and a variable
+// elsewhere.
+func (l *lexer) ohm() {
+	n := len(l.tokens)
+	prefix := ""
+	if n > 1 && l.tokens[n-1].kind == letter && strings.Contains("kMGm", l.tokens[n-1].text) {
+		n--
+		prefix = l.tokens[n].text
+	}
+	item := l.tokens[:n]
+	isBorder := func(t token) bool {
+		return t.kind == symbol && strings.Contains(",;=", t.text) || t.is(command, "or") || t.is(command, "and")
+	}
+	for i := slices.IndexFunc(item, isBorder); i >= 0; i = slices.IndexFunc(item, isBorder) {
+		item = item[i+1:]
+	}
+	sum := len(item) > 0 && slices.ContainsFunc(item[1:], func(t token) bool {
+		return t.is(symbol, "+") || t.is(symbol, "-")
+	})
+	if n == 0 || sum || l.tokens[n-1].kind != number || !itemEnd.MatchString(l.rest) {
+		l.add(command, "Omega")
+		return
+	}
+	l.tokens = l.tokens[:n]
+	l.add(prose, prefix+"Ω")
+}
+
+// itemEnd matches the text after an item of an answer.
+var itemEnd = regexp.MustCompile(`^\s*(?:$|[,;.)\]}=<>$~]|\\[\])},;: ]|\\(?:text|approx|quad|le|ge)|or\b|and\b)`)
 
 // proseFormula matches text that stands for a formula: "(mod 7)", "(about 1.41)".
 var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
@@ -392,7 +509,7 @@ func (l *lexer) number() {
 	text := whole
 	if strings.HasPrefix(s, ".") {
 		n := digits(s[1:])
-		cycle, after := overline(s[1+n:])
+		cycle, after := cycle(s[1+n:])
 		if n > 0 || cycle != "" {
 			text += s[:1+n]
 			s = s[1+n:]
@@ -404,6 +521,43 @@ func (l *lexer) number() {
 	}
 	l.rest = s
 	l.add(number, text)
+	if rest, ok := ordinal(text, s); ok {
+		l.rest = rest
+		l.add(prose, ordinalUnit)
+	}
+}
+
+// ordinalSuffix matches the ending of an ordinal number without closing braces: 4th, 4^{th}, 4^\text{th}, 4\text{th}.
+var ordinalSuffix = regexp.MustCompile(
+	`^((?: *[\^{]| *\\(?:text|textrm|mathrm|rm|textsuperscript)\b)*) *(st|nd|rd|th)(?:[^A-Za-z]|$)`)
+
+// ordinal returns the text after the ending of the ordinal number with these digits in s.
+func ordinal(number, s string) (rest string, ok bool) {
+	m := ordinalSuffix.FindStringSubmatchIndex(s)
+	if m == nil || s[m[4]:m[5]] != ordinalEnding(number) {
+		return "", false
+	}
+	rest = s[m[5]:]
+	for range strings.Count(s[:m[3]], "{") {
+		if rest, ok = strings.CutPrefix(strings.TrimLeft(rest, " "), "}"); !ok {
+			return "", false
+		}
+	}
+	return rest, !strings.HasPrefix(rest, "_") && !strings.HasPrefix(rest, "^")
+}
+
+const ordinalUnit = "th"
+
+// ordinalEnding returns the English ending of the ordinal number with these digits, or "" for other numbers.
+func ordinalEnding(digits string) string {
+	if strings.Trim(digits, "0123456789,") != "" {
+		return ""
+	}
+	last := digits[len(digits)-1]
+	if len(digits) > 1 && digits[len(digits)-2] == '1' || last == '0' || last > '3' {
+		return "th"
+	}
+	return [...]string{"st", "nd", "rd"}[last-'1']
 }
 
 // thousands appends groups of three digits from s to integer, and returns the result and the rest
@@ -443,19 +597,23 @@ func thousands(integer, s string, plain bool) (string, string) {
 var thousandsMarks = []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `, `{\ }`, `\;`, `\:`, "~", "\u2009", "\u202f",
 	"\u00a0", ","}
 
-// overline reads \overline{36} as repeating digits.
-func overline(s string) (cycle, rest string) {
-	const name = `\overline{`
-	if !strings.HasPrefix(s, name) {
+// cycles matches repeating digits: \overline{36}, \bar{3}, \dot{3}, or with dots above the first and the last digit,
+// \dot{1}4285\dot{7}.
+var cycles = regexp.MustCompile(
+	`^\\(?:(?:overline|bar) *\{([0-9]+)\}|` +
+		`(?:bar|dot) *(?:\{([0-9])\}|([0-9]))(?:([0-9]*)\\dot *(?:\{([0-9])\}|([0-9])))?)`)
+
+// cycle reads repeating digits after a decimal point.
+func cycle(s string) (digits, rest string) {
+	m := cycles.FindStringSubmatch(s)
+	if m == nil {
 		return "", s
 	}
-	s = s[len(name):]
-	n := digits(s)
-	if n == 0 || n == len(s) || s[n] != '}' {
-		return "", s
-	}
-	return s[:n], s[n+1:]
+	return strings.Join(m[1:], ""), s[len(m[0]):]
 }
+
+// dotAbove matches a digit with a combining dot, as in 0.3̇.
+var dotAbove = regexp.MustCompile(`([0-9])\x{307}`)
 
 // digits returns the number of digits at the start of s.
 func digits(s string) int { return len(s) - len(strings.TrimLeftFunc(s, isDigit)) }

@@ -282,10 +282,23 @@ func factorial(a *value) *value {
 	return exact(new(big.Rat).SetInt(new(big.Int).MulRange(1, n)))
 }
 
+// binomial returns a (a-1) … (a-b+1) / b!, which is 0 for a negative integer b, or nil if a is not rational or b is no
+// small integer.
 func binomial(a, b *value) *value {
-	n, k := a.small(), b.small()
-	if n < 0 || k < 0 {
+	k := b.small()
+	if b.rat != nil && b.rat.IsInt() && b.rat.Sign() < 0 {
+		return exact(new(big.Rat))
+	}
+	if n := a.small(); n >= 0 && k >= 0 {
+		return exact(new(big.Rat).SetInt(new(big.Int).Binomial(n, k)))
+	}
+	if a.rat == nil || k < 0 || a.rat.IsInt() && a.rat.Sign() > 0 {
 		return nil
 	}
-	return exact(new(big.Rat).SetInt(new(big.Int).Binomial(n, k)))
+	result := exact(big.NewRat(1, 1))
+	for i := range k {
+		factor := new(big.Rat).Sub(a.rat, big.NewRat(i, 1))
+		result = multiply(result, exact(factor.Quo(factor, big.NewRat(i+1, 1))))
+	}
+	return result
 }

@@ -69,12 +69,12 @@ func (p *Plan) Encode() ([]byte, error) {
 
 // ReadPlan reads the file plan.json of a run.
 func ReadPlan(path string) (*Plan, error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, err
 	}
 	p := new(Plan)
-	if err := json.Unmarshal(text, p); err != nil {
+	if err := json.Unmarshal(durable.WholeNumbers(text), p); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(p.Layout.Actor) == 0 || len(p.Layout.Nodes) == 0 || p.Layout.Stages < 1 {

@@ -44,7 +44,7 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	id := s.Identity()
 	f.Build, f.Host, f.Job, f.Name = id.Build, id.Host, id.Job, s.Config.Runner.Logger.ExperimentName
 	if p.CheckMemory([]int{0}, 0, room) != nil {
-		return f, nil
+		return f, context.Cause(ctx)
 	}
 	return f, s.Correct(ctx, m, f, run)
 }

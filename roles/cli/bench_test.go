@@ -164,6 +164,7 @@ func TestBenchRefusesMeasurements(t *testing.T) {
 		"bench -b 64 -e 8":         "expected 1 <= begin <= end",
 		"bench -f 1":               "--factor 1: expected a number from 1.01 to 1e+06",
 		"bench --sizes 8,,9":       `--sizes: "": expected a size`,
+		"bench -e 1024G -f 1.01":   "sizes: expected at most 2000",
 		"bench -np 2 --np-sweep 3": `--np-sweep: "3": expected numbers from 1 to 2`,
 		"bench -np 0":              "-np 0: expected a number from 1 to 1024",
 		"bench --redop avg":        `"avg": expected some of sum, prod, min, max`,
@@ -181,6 +182,9 @@ func TestBenchRefusesMeasurements(t *testing.T) {
 		"bench -n 0":               "-n 0: expected a number from 1 to 16777216",
 		"bench extra":              `argument "extra": expected none`,
 		"bench --no-such-flag":     "unknown flag --",
+
+		"bench --sizes " + strings.Repeat("8,", 2000) + "8":           "--sizes: 2001 items: expected at most 2000",
+		"bench -np 2 --np-sweep " + strings.Repeat("1,", 60000) + "2": "--np-sweep: 60001 items: expected at most 2000",
 	})
 }
 

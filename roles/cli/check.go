@@ -11,12 +11,13 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
@@ -59,7 +60,7 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	text := v.Text(path, given)
 	if err != nil {
-		return config.Usagef("%w\n%s", err, text)
+		return config.Usagef("%w\n%w", err, args.Commands(text))
 	}
 	fmt.Fprintln(c.App.Writer, text)
 	return nil
@@ -81,7 +82,15 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	nodes := args.SpreadNodes(np, min(max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1), config.MaxRanks))
 	p, open, err := advice.Provisional(cfg, reg, tasks, nodes)
 	if err != nil {
+		return errors.Join(err, loop.CheckPaths(cfg))
+	}
+	if err := loop.CheckStart(p); err != nil {
 		return err
+	}
+	for r := range nodes {
+		if err := p.CheckFiles(r); err != nil {
+			return err
+		}
 	}
 	if open != nil {
 		fmt.Fprintln(w, "the placement auto is planned when training starts; what follows has all on rank 0")
@@ -171,7 +180,13 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
 	for _, line := range p.Describe() {
-		fmt.Fprintln(out, line)
+		fmt.Fprintln(out, printable.Line(line))
+	}
+	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(j.Placement.Ranks("env")) > 0 {
+		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
+	}
+	for _, note := range p.Notes() {
+		fmt.Fprintln(out, "warning: "+note)
 	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err
@@ -197,11 +212,12 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	defaults, lists := 0, []string(nil)
 	for _, k := range keys {
 		if k.Origin != "default" {
-			fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", k.Key, k.Value, k.Origin, k.Doc)
+			fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", printable.Line(k.Key), printable.Line(k.Value),
+				printable.Line(k.Origin), printable.Line(k.Doc))
 			continue
 		}
 		defaults++
-		if list := session.Quote(os.Args[0]) + " config " + k.Section; !slices.Contains(lists, list) {
+		if list := printable.Quote(os.Args[0]) + " config " + k.Section; !slices.Contains(lists, list) {
 			lists = append(lists, list)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -24,10 +25,12 @@ func compareFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to compare",
 			DefaultText: "the first that a run has of " + strings.Join(results.Headlines(), ", ")},
+		args.Mode(),
 		args.Float(cli.Float64Flag{Name: "at", Usage: "compare at this number of environment `STEPS`",
 			DefaultText: "at the end of each run"}, 1, 1e18),
 		&cli.StringFlag{Name: "format", Usage: "format (`FORM`) of standard output: table, md", Value: "table"},
 		&cli.BoolFlag{Name: "json", Usage: "write a JSON object with the metric and a list of the groups instead"},
+		args.Force(),
 		&cli.StringFlag{Name: "out",
 			Usage: "draw the means with their 95 % intervals over environment steps to `FILE`.svg"},
 		&cli.StringFlag{Name: "keep",
@@ -56,13 +59,22 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 			return 0, config.Usagef("--%s %s: expected a file with the ending %s", flag, path, ending)
 		}
 	}
+	for flag, made := range map[string]args.Made{"out": args.Picture(),
+		"keep": args.Begins(`(#[^\n]*\n)*seed,step,env/steps,seconds[,\n]`)} {
+		if err := args.CheckOld(c, flag, c.String(flag), made); err != nil {
+			return 0, err
+		}
+	}
 	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)
 	if err != nil {
 		return 0, config.Usagef("compare: %w", err)
 	}
 	t.Groups, t.Metric = groups, by
+	if t.Mode, err = args.ModeOf(c, by); err != nil {
+		return 0, err
+	}
 	for _, note := range append(ignored, notes(t.Groups)...) {
-		fmt.Fprintln(c.App.ErrWriter, note)
+		fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
 	}
 	if !slices.ContainsFunc(t.Estimates(), func(e results.Estimate) bool { return e.N > 0 }) {
 		return 0, config.Usagef("--at %v: no run has %s there: expected a number of environment steps %s", t.At,
@@ -88,6 +100,9 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	if err := write(c.App.Writer); err != nil {
 		return 0, err
 	}
+	if best := t.Best(); best != "" && c.String("format") == "table" && !c.Bool("json") {
+		fmt.Fprintln(c.App.Writer, best)
+	}
 	if !c.IsSet("fail-below") {
 		return loop.ExitOK, nil
 	}
@@ -97,7 +112,8 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	for i, e := range t.Estimates() {
 		if least := c.Float64("fail-below"); !(e.Mean >= least) {
-			fmt.Fprintf(log, "# %s: %s %s: expected at least %v\n", t.Groups[i].Name, t.Metric, e, least)
+			fmt.Fprintf(log, "# %s: %s %s: expected at least %v\n", printable.Line(t.Groups[i].Name),
+				printable.Line(t.Metric), e, least)
 			code = loop.ExitCheck
 		}
 	}

@@ -138,8 +138,21 @@ func TestCompareNotes(t *testing.T) {
 		"run or of a sweep, or a file of kept results\n"+
 		"note: %s: dead after step 1\nwarning: different tasks, whose figures cannot be compared: CartPole-v1, "+
 		"Pendulum-v1\n", table, strange, a)
-	if code != loop.ExitOK || errs != want || strings.Count(out, "\n") != 3 {
+	best := "\nbest: b, with the highest mean eval/return, 20\n"
+	if code != loop.ExitOK || errs != want || strings.Count(out, "\n") != 4 || !strings.HasSuffix(out, best) {
 		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)
+	}
+	_, out, _ = run(t, "compare", "--mode", "min", a, b)
+	if best := "\nbest: a, with the lowest mean eval/return, 10\n"; !strings.HasSuffix(out, best) {
+		t.Errorf("--mode min: %s", out)
+	}
+	_, out, _ = run(t, "compare", "--mode", "min", "--json", a, b)
+	if !strings.Contains(out, `"mode":"min","best":"a"`) {
+		t.Errorf("--mode min --json: %s", out)
+	}
+	if code, _, errs := run(t, "compare", "--mode", "least", a, b); code != loop.ExitConfig ||
+		!strings.Contains(errs, "--mode least: expected min or max") {
+		t.Errorf("--mode least: code %d, %s", code, errs)
 	}
 	if code, _, errs := run(t, "compare", b); code != loop.ExitOK || errs != "" {
 		t.Errorf("a run that is done: code %d, %s", code, errs)

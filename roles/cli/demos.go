@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/trainer"
@@ -15,6 +16,7 @@ func demosFlags() []cli.Flag {
 	return []cli.Flag{
 		args.Int(cli.IntFlag{Name: "episodes", Usage: "number `N` of episodes to keep", Value: 300}, 1, args.MaxCount),
 		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, safetensors", Value: "demos.safetensors"},
+		args.Force(),
 		args.Float(cli.Float64Flag{Name: "noise",
 			Usage: "standard deviation of the noise `S` added to every number of an action"}, 0, 1e6),
 		&cli.BoolFlag{Name: "clean", Usage: "write the expert's own actions without the noise"},
@@ -27,6 +29,11 @@ func demosFlags() []cli.Flag {
 	}
 }
 
+// isDemonstration reports whether a file begins as one of rlinf demos, after the eight bytes of a length.
+func isDemonstration(head []byte) bool {
+	return len(head) > 8 && args.Begins(`\{"__metadata__":\{"env":"[^"]*","episodes":"\d+","success_rate":`)(head[8:])
+}
+
 // runDemos records demonstrations of the environments' experts.
 func runDemos(c *cli.Context, reg config.Registries) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
@@ -36,12 +43,12 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
 		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: !cfg.Algorithm.LooksAhead(),
 		Seed: cfg.Actor.Seed}
-	if err := args.CheckOut(c.String("out")); err != nil {
+	if err := args.CheckOut(c, "out", c.String("out"), isDemonstration); err != nil {
 		return err
 	}
 	film := c.String("film")
 	if film != "" {
-		if err := args.CheckOut(film); err != nil {
+		if err := args.CheckOut(c, "film", film, video.IsFilm); err != nil {
 			return err
 		}
 	}
@@ -65,5 +72,13 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	stop()
 	fmt.Fprintf(c.App.Writer, "%s: %d episodes of %s, %d transitions; the expert succeeded in %d of %d episodes\n",
 		filepath.Clean(c.String("out")), d.Episodes, d.Spec.Name, len(d.Kept), d.Succeeded, d.Played)
+	if a := &cfg.Algorithm; d.Omitted > 0 {
+		fmt.Fprintf(c.App.Writer, "--still %g left out %d steps\n", d.Still, d.Omitted)
+		if n := a.OffPolicy.NStep; n > 1 && a.LooksAhead() {
+			fmt.Fprintf(c.App.ErrWriter, "warning: --still %g: algorithm.n_step %d adds up rewards of successive "+
+				"steps, and %d steps are missing: expected n_step 1, or demonstrations without --still\n", d.Still, n,
+				d.Omitted)
+		}
+	}
 	return nil
 }

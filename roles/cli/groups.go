@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
@@ -94,7 +95,7 @@ func suggest(path, metric string) string {
 	}
 	text := "."
 	if near := config.Nearest(metric, names); near != "" {
-		text = ", did you mean " + near + "?"
+		text = ", did you mean " + printable.Line(near) + "?"
 	}
 	section, _, _ := strings.Cut(metric, "/")
 	slices.SortStableFunc(names, func(a, b string) int { return rankOf(a, section) - rankOf(b, section) })
@@ -102,7 +103,7 @@ func suggest(path, metric string) string {
 	if len(names) > mostNames {
 		names, more = names[:mostNames], ", …"
 	}
-	return text + " It has " + strings.Join(names, ", ") + more
+	return text + " It has " + printable.Line(strings.Join(names, ", ")) + more
 }
 
 // rankOf returns the sort key of a metric: 0 for metrics of section, 1 for eval/, 2 for env/, and 3 for all others.

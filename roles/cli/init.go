@@ -13,9 +13,9 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
@@ -80,10 +80,10 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if err := durable.WriteFile(out, []byte(s.text.String())); err != nil {
 		return err
 	}
-	program := session.Quote(os.Args[0])
-	fmt.Fprintf(c.App.Writer, "%s: %s\n", out, about)
+	program := printable.Quote(os.Args[0])
+	fmt.Fprintf(c.App.Writer, "%s: %s\n", printable.Line(out), printable.Line(about))
 	for _, next := range []string{"check -c", "-c", "eval -c"} {
-		fmt.Fprintf(c.App.Writer, "  %s %s %s\n", program, next, session.Quote(out))
+		fmt.Fprintf(c.App.Writer, "  %s %s %s\n", program, next, printable.Quote(out))
 	}
 	return nil
 }

@@ -150,6 +150,13 @@ func TestLanguageRefuses(t *testing.T) {
 			"rollout.tensor_parallel_size=8"},
 		"actor.model.tensor_model_parallel_size: 3: expected 1, 2 or 4": {"eval", "-c", evaluationOf(t, dir, "sft"),
 			"++actor.model.tensor_model_parallel_size=3"},
+		"--chat-template: the tokenizer has no chat template: add one": {"generate", "-m", dir, "--chat"},
+		`the tokenizer has no chat template "x"`: {"generate", "-m", dir, "--chat",
+			"--chat-template", "x"},
+		"--chat-template without --chat": {"generate", "-m", dir,
+			"--chat-template", "chatml"},
+		"data.chat_template: not set: expected a chat template": {"eval", "-c", evaluationOf(t, dir, "sft"),
+			"data.apply_chat_template=true"},
 		"no folder: expected --out": {"tokenizer", "train", "x"},
 		"no files: expected texts":  {"tokenizer", "train", "--out", empty},
 	} {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
@@ -40,6 +41,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
+	if note := mpi.Forget(); note != "" {
+		fmt.Fprintln(os.Stderr, "warning:", note)
+	}
 	code := loop.ExitOK
 	hub := external.NewHub(os.Stderr, 0).Supervise(entry)
 	defer hub.Close()
@@ -52,7 +56,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 		err = lost // lost output is the cause of err
 	}
 	if err != nil {
-		return explain(err, leads)
+		return explain(err, args, leads)
 	}
 	return code
 }
@@ -61,21 +65,40 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 // leading process writes the error. Some launchers end the job when any process ends, and drop the job's last output.
 const followersWait = 2 * time.Second
 
-// explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
-// the leading process writes them.
-func explain(err error, leads bool) int {
+// explain writes err about the words of the command line, and returns its exit code. Usage errors are the same in all
+// processes of a launcher, so only the leading process writes them.
+func explain(err error, words []string, leads bool) int {
 	var usage config.UsageError
 	var help cli.ExitCoder // the library's error for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, shown(err, words))
 		return loop.ExitFailed
 	case leads:
-		fmt.Fprintln(os.Stderr, err)
+		fmt.Fprintln(os.Stderr, shown(err, words))
 	default:
 		time.Sleep(followersWait)
 	}
 	return loop.ExitConfig
+}
+
+// shown returns the text of err about the command line words for a terminal. Long lines are cut, but not commands. A
+// word, and the value in it, is shown as one line.
+func shown(err error, words []string) string {
+	text := err.Error()
+	for _, word := range words {
+		if _, value, _ := strings.Cut(word, "="); strings.Contains(value, "\n") {
+			text = strings.ReplaceAll(text, value, printable.Line(value))
+		}
+		if strings.Contains(word, "\n") {
+			text = strings.ReplaceAll(text, word, printable.Line(word))
+		}
+	}
+	var commands args.Commands
+	if errors.As(err, &commands) && strings.HasSuffix(text, string(commands)) {
+		return printable.Lines(strings.TrimSuffix(text, string(commands))) + printable.Text(string(commands))
+	}
+	return printable.Lines(text)
 }
 
 // exitCodes is part of the help of every command.
@@ -131,7 +154,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: args.Alone(func(c *cli.Context) error { return runPlan(c, reg, tasks, hub) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks, hub) }))},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},

@@ -13,12 +13,12 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -358,7 +358,7 @@ func TestOwnKeysInCheck(t *testing.T) {
 	if code != loop.ExitOK {
 		t.Fatal(stderr)
 	}
-	program := session.Quote(os.Args[0]) + " config "
+	program := printable.Quote(os.Args[0]) + " config "
 	want := "env.train.init_params.wind 0.5 (own.yaml:21) Wind is subtracted from every reward.\n" +
 		"env.eval.init_params.wind 0.5 (own.yaml:21) Wind is subtracted from every reward.\n" +
 		"reward.my_coef 2 (command line) Weight of the score.\n" +

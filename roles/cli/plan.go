@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -24,6 +26,7 @@ func planFlags() []cli.Flag {
 		args.Int(cli.IntFlag{Name: "ranks", Usage: "plan for `N` ranks",
 			DefaultText: "those of the placement"}, 1, config.MaxRanks),
 		&cli.StringFlag{Name: "save-profile", Usage: "write what was measured to `FILE`"},
+		args.Force(),
 		&cli.BoolFlag{Name: "json", Usage: "write the plan as a JSON object"},
 	}
 }
@@ -41,8 +44,26 @@ type plannedJob struct {
 	Profile   *planner.Profile `json:"profile"`
 }
 
-// runPlan measures a job, searches for its best placement, and explains it.
-func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
+// isProfile reports whether a file begins as one of planner.Write.
+func isProfile(head []byte) bool { return args.Begins(`\{\n  "(machine|profile)": \{\n`)(head) }
+
+// runPlan measures a job, searches for its best placement, and explains it. It returns the exit code of a request to
+// stop that ended the measurement.
+func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) (stop int, _ error) {
+	asked := loop.Watch()
+	defer asked.Close()
+	asked.Expire(0) // stop before the end of a Slurm job
+	defer asked.AtStop(hub.RequestStop)()
+	err := plan(c, reg, tasks, hub, asked)
+	if errors.Is(err, external.ErrStopRequested) {
+		fmt.Fprintln(c.App.ErrWriter, err)
+		stop, _ = asked.Vote()
+		return stop, nil
+	}
+	return 0, err
+}
+
+func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub, asked *loop.Requests) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
 		return err
@@ -51,7 +72,7 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 		return config.Usagef("plan: the job only evaluates: expected one that trains")
 	}
 	if out := c.String("save-profile"); out != "" {
-		if err := args.CheckOut(out); err != nil {
+		if err := args.CheckOut(c, "save-profile", out, isProfile); err != nil {
 			return err
 		}
 	}
@@ -79,9 +100,9 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
-	asked := loop.Watch()
-	defer asked.Close()
-	note, m, p, err := measureJob(c, s, m, p, session.Try(reg, tasks, asked))
+	ctx, end := session.UntilStop(c.Context, asked)
+	defer end()
+	note, m, p, err := measureJob(ctx, c, s, m, p, session.Try(reg, tasks, asked))
 	if err != nil {
 		return err
 	}
@@ -93,6 +114,9 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	found, err := s.Search(m, p)
 	if err != nil {
 		return config.UsageError{Err: err}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	yaml := s.YAML(&found.Winner().Layout)
 	if c.Bool("json") {
@@ -139,13 +163,13 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 
 // measureJob measures the machine and the operations of the job, unless they come from files. If Subject.Fit reduces
 // the actors' replicas for lack of memory, note says so.
-func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
+func measureJob(ctx context.Context, c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
 	described := m != nil && m.Host == ""
 	progress, stop := args.Progress(c, "measuring the machine")
 	defer stop()
 	if m == nil {
-		if m, err = s.Machine(c.Context); err != nil {
+		if m, err = s.Machine(ctx); err != nil {
 			return "", nil, nil, err
 		}
 	}
@@ -163,6 +187,6 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 		return note, m, p, nil
 	}
 	progress.Phase("measuring the job's operations")
-	p, err = s.Profile(c.Context, m, run)
+	p, err = s.Profile(ctx, m, run)
 	return note, m, p, err
 }

@@ -1,12 +1,19 @@
 package cli
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 )
@@ -36,6 +43,7 @@ func TestPlan(t *testing.T) {
 	}
 	t.Run("from a file", func(t *testing.T) { planFromFile(t, file, out) })
 	t.Run("what if", func(t *testing.T) { planWhatIf(t, file) })
+	t.Run("whole numbers as floats", func(t *testing.T) { planFloats(t, file, out) })
 	t.Run("refuses", func(t *testing.T) { planRefuses(t, file) })
 }
 
@@ -83,6 +91,27 @@ func planWhatIf(t *testing.T, file string) {
 	}
 }
 
+// planFloats: a machine and a profile may have whole numbers with a fraction, as other programs write them.
+func planFloats(t *testing.T, file, out string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	floats := filepath.Join(t.TempDir(), "floats.json")
+	text = regexp.MustCompile(`(?m)([:\[ ] *-?[0-9]+)(,?)$`).ReplaceAll(text, []byte("$1.0$2"))
+	if err := os.WriteFile(floats, text, 0o600); err != nil || !bytes.Contains(text, []byte(`"cores": `)) ||
+		!bytes.Contains(text, []byte(".0,\n")) {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	code, again, errs := run(t, planArgs("--profile", floats)...)
+	if code != loop.ExitOK || again != out || errs != "" {
+		t.Errorf("code %d\n%s%s\nwant\n%s", code, again, errs, out)
+	}
+	if code, _, errs := run(t, planArgs("--profile", file, "--machine", floats)...); code != loop.ExitOK {
+		t.Errorf("machine: code %d\n%s", code, errs)
+	}
+}
+
 // planRefuses: plan refuses a profile of another job, build or machine, a file without a profile, and a world that is
 // too small.
 func planRefuses(t *testing.T, file string) {
@@ -127,6 +156,27 @@ func planRefuses(t *testing.T, file string) {
 		if code, out, errs := run(t, planArgs(args...)...); code != loop.ExitConfig || !strings.Contains(errs, want) ||
 			out != "" {
 			t.Errorf("%v: code %d\n%s%s\nwant %s", args, code, out, errs, want)
+		}
+	}
+}
+
+// TestStopOfPlan: a signal ends a plan's measurement, with the exit code that it has for jobs, and with the reason.
+func TestStopOfPlan(t *testing.T) {
+	for _, c := range []struct {
+		signal syscall.Signal
+		code   int
+	}{{syscall.SIGUSR1, loop.ExitRequeue}, {syscall.SIGINT, loop.ExitInterrupted},
+		{syscall.SIGTERM, loop.ExitTerminated}} {
+		reg := rolestest.Registries()
+		var once sync.Once
+		reg.Envs.Add("StandIn-v0", func(cfg env.Config, n int) (env.Vec, error) {
+			once.Do(func() { syscall.Kill(syscall.Getpid(), c.signal) })
+			return standIn{obs: 4, act: 1}.vec(cfg, n)
+		})
+		code, out, errs := runWith(t, reg, planArgs("env.train.init_params.id=StandIn-v0",
+			"runner.val_check_interval=-1")...)
+		if want := "the program was asked to stop\n"; code != c.code || out != "" || strings.Count(errs, want) != 1 {
+			t.Errorf("%v: exit code %d, want %d and %q\n%s%s", c.signal, code, c.code, want, out, errs)
 		}
 	}
 }

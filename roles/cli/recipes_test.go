@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -56,6 +57,27 @@ func (r recipe) overrides() string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(r.command[2:]), func(o string) bool {
 		return strings.HasPrefix(o, "env.train.external.command=")
 	}), " ")
+}
+
+// modelSize matches the billions of parameters in the name of a recipe of language models.
+var modelSize = regexp.MustCompile(`-([0-9.]+)b-`)
+
+// work returns the work of an iteration of a recipe of language models that runs, and the days that it takes with 1
+// TFLOP/s, as some 30 cores have: 2 operations for each parameter and token, once to generate the token, and four times
+// to learn it. Answers have their largest length.
+func (r recipe) work() string {
+	size := modelSize.FindStringSubmatch(filepath.Base(r.path))
+	cfg, _, _ := config.Load(standIn{}.registries(), r.path, nil, false)
+	if !strings.HasPrefix(r.verdict, "runs") || size == nil || cfg == nil {
+		return ""
+	}
+	billions, _ := strconv.ParseFloat(size[1], 64)
+	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
+	tokens := cfg.Runner.SeqLength - cfg.Data.MaxPromptLength
+	days := 2 * 5 * billions * 1e9 * float64(answers) * float64(tokens) / 1e12 / 86400
+	digits, _ := strconv.ParseFloat(fmt.Sprintf("%.2g", days), 64)
+	return fmt.Sprintf("\t%d answers × %d tokens × %s billion parameters: %v days an iteration", answers, tokens,
+		size[1], digits)
 }
 
 // train runs the printed command, or the file as it is, for an iteration. A stand-in has the place of the simulator.
@@ -162,6 +184,29 @@ func TestRLinfSpellings(t *testing.T) {
 	}
 }
 
+// TestMissingAlgorithms: a verdict names the missing algorithm first, and a value model as such. A language model gets
+// no advice about simulators.
+func TestMissingAlgorithms(t *testing.T) {
+	for _, tc := range []struct{ args, want string }{
+		{"vla.yaml algorithm.adv_type=opd algorithm.loss_type=opd",
+			"needs the algorithm OPD (opd) and a VLA policy (openvla_oft) and the simulator LIBERO"},
+		{"presets.yaml algorithm.loss_type=embodied_nft",
+			"needs the algorithm NFT (embodied_nft) and the simulator ManiSkill"},
+		{"presets.yaml algorithm.adv_type=rlt_td3 algorithm.loss_type=rlt_td3",
+			"needs the algorithm RLT (rlt_td3) and the simulator ManiSkill"},
+		{"reasoning.yaml actor.model.model_type=recap_value_model",
+			"needs a value model of images (recap_value_model)"},
+		{"reasoning.yaml +env.train.env_type=maniskill", "runs with these overrides"},
+	} {
+		args := strings.Fields(tc.args)
+		_, stdout, stderr := run(t, append([]string{"check", "-c", "testdata/rlinf/" + args[0]}, args[1:]...)...)
+		_, text, _ := strings.Cut(stdout+stderr, "verdict: ")
+		if line, rest, _ := strings.Cut(text, "\n"); line != tc.want || strings.Contains(rest, "env.train.external") {
+			t.Errorf("%s: %s\n%s", tc.args, line, rest)
+		}
+	}
+}
+
 // verdictTable has the verdict of rlinf check on each of RLinf's files, at the commit in its first line; verdictPage
 // has their counts.
 const verdictTable, verdictPage = "testdata/rlinf_verdicts.tsv", "../../docs/migrating-from-rlinf.md"
@@ -198,7 +243,7 @@ func TestRLinfRecipes(t *testing.T) {
 func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 	t.Helper()
 	table = "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: " +
-		"file, verdict, overrides beside the simulator.\n"
+		"file, verdict, overrides beside the simulator, work.\n"
 	for _, folder := range []string{"evaluations", "examples"} {
 		err := filepath.WalkDir(filepath.Join(repo, folder), func(file string, d os.DirEntry, err error) error {
 			if err != nil || d.IsDir() || filepath.Ext(file) != ".yaml" {
@@ -210,7 +255,7 @@ func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 			}
 			r := check(t, file)
 			name, _ := filepath.Rel(repo, file)
-			table += fmt.Sprintf("%s\t%s\t%s\n", name, r.verdict, r.overrides())
+			table += fmt.Sprintf("%s\t%s\t%s%s\n", name, r.verdict, r.overrides(), r.work())
 			if strings.HasPrefix(name, "examples/embodiment/") && isMLP(file) && r.command != nil {
 				play = append(play, r)
 			}
@@ -280,13 +325,15 @@ var kinds = []struct{ prefix, suffix, row string }{
 		"run with the override that connects a simulator, and with further ones that are printed"},
 	{"needs", "add it in Go", "need a simulator with an expert"},
 	{"needs a VLA policy", "", "need a VLA policy"},
+	{"needs the algorithm", "", "need an algorithm that is not built here (OPD, NFT, RLT), and its policy"},
+	{"needs a value model", "", "need a value model"},
+	{"needs a reward model", "", "need a reward model of images"},
 	{"needs a policy that values", "", "need a policy that values actions by images"},
 	{"needs a flow policy", "", "need a flow policy"},
 	{"needs a language model", "", "need another language model: one that sees, or with latent attention"},
 	{"needs", "", "need what is named: an agent's loop, another task or reward"},
 	{"does not train", "", "collect data and do not train"},
-	{"does not run", "",
-		"do not run: keys of programs that are not built here (diffusion, value models, reward models)"},
+	{"does not run", "", "do not run: a mistake is left"},
 }
 
 // counts returns the table that counts verdicts by the kind of file.

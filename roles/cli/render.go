@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/play"
@@ -13,7 +14,8 @@ import (
 )
 
 func renderFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, PNG", Value: "initial_states.png"}}
+	return []cli.Flag{args.Force(),
+		&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, PNG", Value: "initial_states.png"}}
 }
 
 // runRender renders the initial states of an evaluation, as the evaluation's film would show them.
@@ -22,7 +24,7 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	if err != nil {
 		return err
 	}
-	if err := args.CheckOut(c.String("out")); err != nil {
+	if err := args.CheckOut(c, "out", c.String("out"), video.IsSheet); err != nil {
 		return err
 	}
 	e := cfg.Env.Eval

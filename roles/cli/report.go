@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -21,7 +22,7 @@ func reportCommand(reg config.Registries) *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write a page about runs for a browser: curves, waits, films, settings",
 		ArgsUsage: "RUN [RUN...]",
-		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
+		Flags: []cli.Flag{args.Force(), &cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
 			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
 		Action: args.Alone(func(c *cli.Context) error { return runReport(c, reg) }),
 	}
@@ -41,6 +42,16 @@ func runReport(c *cli.Context, reg config.Registries) error {
 			return config.Usagef("report: %w", err)
 		}
 	}
+	if out == "" {
+		out = "report.html"
+		if info, err := os.Stat(paths[0]); err == nil && info.IsDir() && len(paths) == 1 {
+			out = filepath.Join(paths[0], out)
+		}
+	}
+	made := args.Begins(`(?s)<!doctype html>\n<html lang="en"><head>.*rlinf report</title>`)
+	if err := args.CheckOld(c, "out", out, made); err != nil {
+		return err
+	}
 	var write func(io.Writer) error
 	if len(paths) == 1 && results.IsRun(paths[0]) {
 		times, err := trace.Read(paths[0])
@@ -56,16 +67,10 @@ func runReport(c *cli.Context, reg config.Registries) error {
 		}
 		write = func(w io.Writer) error { return report.WriteRuns(w, runs) }
 	}
-	if out == "" {
-		out = "report.html"
-		if info, err := os.Stat(paths[0]); err == nil && info.IsDir() && len(paths) == 1 {
-			out = filepath.Join(paths[0], out)
-		}
-	}
 	if err := durable.Write(out, write); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", out)
+	fmt.Fprintf(c.App.Writer, "%s: open it in a browser\n", printable.Line(out))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/watch"
@@ -61,14 +62,15 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	switch need := extent(moved); {
 	case need > len(r.nodes):
 		return 0, config.Usagef("scale: the job has %s, and %s needs %d: expected ranks 0..%d, or a resume on more:\n"+
-			"%s", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, r.resume(moved, need))
+			"%w", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, args.Commands(r.resume(moved, need)))
 	case status == runfolder.Done:
 		return 0, config.Usagef("scale: %s: expected a run that runs, this one is done", dir)
 	case status != runfolder.Running:
-		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%s", dir,
-			status, r.resume(moved, len(r.nodes)))
+		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%w", dir,
+			printable.Line(string(status)), args.Commands(r.resume(moved, len(r.nodes))))
 	case r.samePlaces(moved):
-		fmt.Fprintf(c.App.Writer, "%s has this placement already: %s\n", dir, moved.PlacementText())
+		fmt.Fprintf(c.App.Writer, "%s has this placement already: %s\n", printable.Line(dir),
+			printable.Line(moved.PlacementText()))
 		return loop.ExitOK, nil
 	}
 	ctx, stop := signal.NotifyContext(c.Context, os.Interrupt)
@@ -78,23 +80,24 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 		return 0, fmt.Errorf("scale: %w", err)
 	}
 	if c.Bool("no-wait") {
-		fmt.Fprintf(c.App.Writer, "asked for %s; rlinf status %s shows when the job has moved\n", moved.PlacementText(),
-			session.Quote(dir))
+		fmt.Fprintf(c.App.Writer, "asked for %s; rlinf status %s shows when the job has moved\n",
+			printable.Line(moved.PlacementText()), printable.Quote(dir))
 		return loop.ExitOK, nil
 	}
-	fmt.Fprintf(c.App.ErrWriter, "asked for %s; the job answers between two iterations\n", moved.PlacementText())
+	fmt.Fprintf(c.App.ErrWriter, "asked for %s; the job answers between two iterations\n",
+		printable.Line(moved.PlacementText()))
 	a, err := await(ctx, dir, id)
 	switch {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(c.App.ErrWriter, "the request stays; rlinf status %s shows when the job has moved\n",
-			session.Quote(dir))
+			printable.Quote(dir))
 		return loop.ExitInterrupted, nil
 	case err != nil:
 		return 0, fmt.Errorf("scale: %w", err)
 	case a.Move == nil:
-		return 0, fmt.Errorf("scale: the job refused: %s", args.Printable(a.Refused))
+		return 0, fmt.Errorf("scale: the job refused: %s", printable.Line(a.Refused))
 	}
-	fmt.Fprintf(c.App.Writer, "moved after step %d: %s\n%s\n", a.Move.Step, args.Printable(a.Move.Change()),
+	fmt.Fprintf(c.App.Writer, "moved after step %d: %s\n%s\n", a.Move.Step, printable.Line(a.Move.Change()),
 		a.Move.Cost())
 	return loop.ExitOK, nil
 }
@@ -326,7 +329,7 @@ func (r *placedRun) resume(cfg *config.Config, n int) string {
 	}
 	tail := "--resume auto"
 	for _, o := range overrides {
-		tail += " " + session.Quote(o)
+		tail += " " + printable.Quote(o)
 	}
 	if r.start.Job != "" { // the batch script of the job has the configuration
 		return fmt.Sprintf("sbatch --nodes=%d --ntasks=%d SCRIPT %s", hosts, n, tail)
@@ -337,6 +340,6 @@ func (r *placedRun) resume(cfg *config.Config, n int) string {
 	} else {
 		launch = session.Launch(r.start.Launcher, n, r.env)
 	}
-	return fmt.Sprintf("%s%s -c %s %s%s", launch, session.Quote(os.Args[0]),
-		session.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
+	return fmt.Sprintf("%s%s -c %s %s%s", launch, printable.Quote(os.Args[0]),
+		printable.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
 }

@@ -195,7 +195,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 		}
 		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
 		if parts[i].CPUsPerTask == 0 {
-			parts[i].CPUsPerTask = sideBySide(j, first, first+ranks[i])
+			parts[i].CPUsPerTask, _ = sideBySide(cfg, j, first, first+ranks[i])
 		}
 		first += ranks[i]
 	}
@@ -246,16 +246,47 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns how many workers of one rank work at the same time: the maximum over the ranks from first to
-// end-1. It counts env and rollout workers, because actors work before or after them.
-func sideBySide(j *job.Job, first, end int) int {
-	busy := make([]int, end)
-	for _, component := range []string{"env", "rollout"} {
-		for _, r := range j.Placement.Ranks(component) {
+// sideBySide returns how many cores a rank needs: the number of workers and simulators that work at the same time, as
+// the maximum over the ranks from first to end-1. It counts env and rollout workers, because actors work before or
+// after them. In place of an env worker that waits for external simulators, it counts the simulators that this worker
+// starts. counted describes them, as "4 simulators and 1 rollout worker".
+func sideBySide(c *config.Config, j *job.Job, first, end int) (cores int, counted string) {
+	envRanks, simulators := j.Placement.Ranks("env"), 0 // simulators of an env worker
+	for _, u := range config.ExternalUses(c, envRanks) {
+		if u.Env.External.Listen == "" && len(envRanks) > 0 {
+			simulators = max(simulators, config.Product(max(u.Env.External.N, 1), u.Vecs)/len(envRanks))
+		}
+	}
+	envs, rollouts := make([]int, end), make([]int, end)
+	for _, of := range []struct {
+		ranks []int
+		busy  []int
+		each  int
+	}{{envRanks, envs, max(1, simulators)}, {j.Placement.Ranks("rollout"), rollouts, 1}} {
+		for _, r := range of.ranks {
 			if r < end {
-				busy[r]++
+				of.busy[r] += of.each
 			}
 		}
 	}
-	return max(1, slices.Max(busy[first:]))
+	what := "env worker"
+	if simulators > 0 {
+		what = "simulator"
+	}
+	cores, counted = 1, count(1, "actor")
+	for r := first; r < end; r++ {
+		if envs[r]+rollouts[r] < cores || envs[r]+rollouts[r] == cores && cores > 1 {
+			continue
+		}
+		cores = envs[r] + rollouts[r]
+		var parts []string
+		if envs[r] > 0 {
+			parts = append(parts, count(envs[r], what))
+		}
+		if rollouts[r] > 0 {
+			parts = append(parts, count(rollouts[r], "rollout worker"))
+		}
+		counted = strings.Join(parts, " and ")
+	}
+	return cores, counted
 }

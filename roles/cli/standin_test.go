@@ -14,7 +14,7 @@ import (
 )
 
 // standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an
-// observation and of an action.
+// observation, elements of an action, and the limit of steps.
 const standInSpaces = "RLINF_TEST_STAND_IN"
 
 // asProgram is the variable that makes this test a rlinf, for commands that start themselves.
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	var s standIn
-	_, err := fmt.Sscanf(spaces, "%d,%d", &s.obs, &s.act)
+	_, err := fmt.Sscanf(spaces, "%d,%d,%d", &s.obs, &s.act, &s.limit)
 	if err == nil {
 		err = external.Serve(os.Getenv("RLB_ADDR"), "", func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 			cfg := env.DefaultConfig()
@@ -47,6 +47,7 @@ func TestMain(m *testing.M) {
 // reward says how near to the origin it is. Its expert goes there.
 type standIn struct {
 	obs, act int
+	limit    int         // the task's own limit of steps; 0: none
 	at       [][]float32 // [N][act]
 }
 
@@ -61,7 +62,7 @@ func (s standIn) vec(cfg env.Config, n int) (env.Vec, error) {
 
 // connect returns the value of env.train.external.command that connects s.
 func (s standIn) connect() string {
-	return fmt.Sprintf("env %s=%d,%d %s", standInSpaces, s.obs, s.act, os.Args[0])
+	return fmt.Sprintf("env %s=%d,%d,%d %s", standInSpaces, s.obs, s.act, s.limit, os.Args[0])
 }
 
 // registries returns the built-in parts, and s as the environment StandIn-v0.
@@ -81,7 +82,7 @@ func (s *standIn) Spec() env.Spec {
 		return b
 	}
 	return env.Spec{Name: "StandIn-v0", Obs: []env.Field{{Name: "state", Space: box(s.obs, 10)}}, Action: box(s.act, 1),
-		Info: []string{"success"}}
+		Info: []string{"success"}, MaxSteps: s.limit}
 }
 
 func (s *standIn) Len() int { return len(s.at) }

@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -76,7 +76,8 @@ func writeRuns(out io.Writer, reg config.Registries, dir string, runs []results.
 		if s.SecondsLeft != nil {
 			left = metrics.Clock(time.Duration(*s.SecondsLeft * float64(time.Second)))
 		}
-		fmt.Fprintln(w, strings.Join([]string{s.Run, string(s.Status), step, value, rate, left}, "\t"))
+		fmt.Fprintln(w, strings.Join([]string{printable.Line(s.Run), printable.Line(string(s.Status)), step, value,
+			rate, left}, "\t"))
 	}
 	return w.Flush()
 }
@@ -95,14 +96,14 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 	if s.Moves == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "%-11s %s\n", "placement", args.Printable(cmp.Or(s.Placement, cfg.PlacementText())))
+	fmt.Fprintf(out, "%-11s %s\n", "placement", printable.Line(cmp.Or(s.Placement, cfg.PlacementText())))
 	return writeLastMove(out, s)
 }
 
 // configOf returns the configuration of the run in dir.
 func configOf(reg config.Registries, dir string) (*config.Config, error) {
 	path := filepath.Join(dir, "config.yaml")
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
 	}
@@ -115,8 +116,8 @@ func configOf(reg config.Registries, dir string) (*config.Config, error) {
 
 // writeLastMove writes the time, reason, cost and gain of the run's last move.
 func writeLastMove(out io.Writer, s results.Standing) error {
-	all, _, err := moves.Read(s.Run)
-	if err != nil || len(all) == 0 {
+	all, made, _, err := moves.Newest(s.Run, 2) // the gain needs the move before
+	if err != nil || made == 0 {
 		return err
 	}
 	steps, seconds, err := results.StepTimes(s.Run)
@@ -124,7 +125,7 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 		return err
 	}
 	m := all[len(all)-1]
-	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, args.Printable(text)) }
+	line := func(label, text string) { fmt.Fprintf(out, "%-11s %s\n", label, printable.Line(text)) }
 	line("moved", fmt.Sprintf("after step %d, %s: %s", m.Step, m.Time.Local().Format(time.DateTime), m.Change()))
 	line("", strings.TrimSuffix(m.Reason, ".")+"; "+m.Cost())
 	before, after := moves.Gain(all, len(all)-1, steps, seconds)
@@ -137,8 +138,8 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 			words = append(words, moves.Seconds(w.seconds)+" "+w.of)
 		}
 	}
-	if len(all) > 1 {
-		words = append(words, count(len(all), "move")+" in all")
+	if made > 1 {
+		words = append(words, count(made, "move")+" in all")
 	}
 	if len(words) > 0 {
 		line("", strings.Join(words, ", "))

@@ -133,7 +133,7 @@ func TestStatusOfARunThatMoved(t *testing.T) {
 		}
 		want := []string{`placement   {actor: 0-1, env: 2, rollout: 3}
 moved       after step 1, LOCAL: → {actor: 0-1, env: 0, rollout: 0}
-            earlier?; 0 s, 0 members, 0 B sent
+            earlier\x1b; 0 s, 0 members, 0 B sent
             500 ms an iteration before, 1.12 s after
 `, `placement   {actor: 0-1, env: 3, rollout: 2}
 moved       after step 2, LOCAL: env 2 → 3, rollout 3 → 2

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -14,7 +16,8 @@ import (
 )
 
 func traceFlags() []cli.Flag {
-	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write to `FILE`.json, in Chrome's Trace Event Format",
+	return []cli.Flag{args.Force(), &cli.StringFlag{Name: "out",
+		Usage:       "write to `FILE`.json, in Chrome's Trace Event Format",
 		DefaultText: "trace.json in the run's folder"}}
 }
 
@@ -27,12 +30,17 @@ func runTrace(c *cli.Context) error {
 	if !results.IsRun(run) {
 		return config.Usagef("trace: %s: expected the folder of a run", run)
 	}
+	path := cmp.Or(c.String("out"), filepath.Join(run, "trace.json"))
+	made := args.Begins(`\{"displayTimeUnit":"ms","otherData":\{"problems":\[`)
+	if err := args.CheckOld(c, "out", path, made); err != nil {
+		return err
+	}
 	t, err := trace.Read(run)
 	if err != nil {
 		return err
 	}
 	for _, p := range t.Problems {
-		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", args.Printable(p))
+		fmt.Fprintf(c.App.ErrWriter, "warning: %s\n", printable.Line(p))
 	}
 	windows := 0
 	for _, a := range t.Attempts {
@@ -41,13 +49,9 @@ func runTrace(c *cli.Context) error {
 	if windows == 0 {
 		return fmt.Errorf("trace: %s: no iteration of this run was recorded", filepath.Join(run, trace.Folder))
 	}
-	path := c.String("out")
-	if path == "" {
-		path = filepath.Join(run, "trace.json")
-	}
 	if err := durable.Write(path, func(w io.Writer) error { return trace.WriteChrome(w, t) }); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "%s: %d iterations; open it in ui.perfetto.dev\n", path, windows)
+	_, err = fmt.Fprintf(c.App.Writer, "%s: %d iterations; open it in ui.perfetto.dev\n", printable.Line(path), windows)
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -52,7 +53,7 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 			continue
 		}
 		others.AllowIdleRanks = true
-		auto = append(auto, componentsIn(e.Key)...)
+		auto = append(auto, config.Names(e.Key)...)
 	}
 	return auto, others
 }
@@ -82,7 +83,7 @@ func (c *validation) checkAuto() {
 			continue
 		}
 		key := "component_placement." + e.Key
-		for _, name := range componentsIn(e.Key) {
+		for _, name := range config.Names(e.Key) {
 			c.found.At("cluster").Want(slices.Contains(can, name), key, PlacementAuto,
 				"ranks: auto is for "+strings.Join(can, ", "))
 		}

@@ -194,9 +194,9 @@ type RunnerConfig struct {
 	// complete checkpoint of this run. Empty, the default, starts anew. An evaluation evaluates this checkpoint, or by
 	// default the newest checkpoint in the run's folder.
 	ResumeDir string `yaml:"resume_dir"`
-	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora the file may have all
-	// weights of a language model. The run then trains adapters on these weights, and needs the file again to resume.
-	// Empty, the default, is none.
+	// CkptPath is a file of weights (safetensors), or a checkpoint's folder, to start from or to evaluate. With is_lora
+	// it may have all weights of a language model. The run then trains adapters on these weights, and needs the file
+	// again to resume. Empty, the default, is none.
 	CkptPath string `yaml:"ckpt_path"`
 	// OnlyEval evaluates and does not train. Default false; true for the embodied_eval task.
 	OnlyEval bool `yaml:"only_eval"`

@@ -334,6 +334,7 @@ func TestIdleKeys(t *testing.T) {
 		"runner.seq_length": "9", "runner.early_stop.enabled": "true", "actor.tokenizer.tokenizer_model": "x",
 		"data.train_data_paths": "x", "data.val_data_paths": "x",
 		"data.prompt_key": "x", "data.answer_key": "x", "data.messages_key": "x", "data.apply_chat_template": "true",
+		"data.chat_template":           "chatml",
 		"data.filter_prompt_by_length": "true",
 		"data.shuffle":                 "false", "data.rollout_batch_size": "3", "data.max_prompt_length": "3",
 		"algorithm.n_minibatches": "2", "algorithm.norm_adv_by_std_in_grpo": "false",

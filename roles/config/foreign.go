@@ -1,5 +1,7 @@
 package config
 
+import "fmt"
+
 // ForeignSimulator returns a text such as "the simulator ManiSkill" if envType is an env_type of RLinf that is not
 // supported here. It returns "" for any other name. Such a simulator can be connected with env_type external.
 func ForeignSimulator(envType string) string {
@@ -39,6 +41,14 @@ func ForeignPolicy(modelType string) string {
 		return "a VLA policy"
 	case "rlt_mlp_policy", "rlt_td3_mlp_policy":
 		return "a VLA policy, whose features it acts on"
+	case "recap_value_model", "steam_value_model":
+		return "a value model of images"
+	case "cfg_model":
+		return "a VLA policy with guidance"
+	case "resnet":
+		return "a reward model of images"
+	case "sd3", "wan22_ti2v_5b", "vidar":
+		return "a diffusion model"
 	case "flow_policy":
 		return "a flow policy"
 	case "qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl":
@@ -47,6 +57,25 @@ func ForeignPolicy(modelType string) string {
 		return "a language model with latent attention"
 	}
 	return ""
+}
+
+// ForeignAlgorithm returns a text such as "the algorithm OPD (opd)" if advType or lossType names an algorithm of RLinf
+// that is not supported here. It returns "" for any other names.
+func ForeignAlgorithm(advType, lossType string) string {
+	name, of := "", lossType
+	switch {
+	case lossType == "opd":
+		name = "OPD"
+	case lossType == "embodied_nft":
+		name = "NFT"
+	case lossType == "rlt_ac" || lossType == "rlt_td3":
+		name = "RLT"
+	case advType == "grpo_dynamic":
+		name, of = "GRPO over the turns of an agent", advType
+	default:
+		return ""
+	}
+	return fmt.Sprintf("the algorithm %s (%s)", name, of)
 }
 
 // useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm by loss_type alone, or by the kind

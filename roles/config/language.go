@@ -192,6 +192,9 @@ type DataConfig struct {
 	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: a text is
 	// the prompt, the answer, and the token that ends a text.
 	ApplyChatTemplate bool `yaml:"apply_chat_template"`
+	// ChatTemplate names the chat template: one of the tokenizer's, or a built-in format (chatml, llama3, mistral,
+	// llama2). Empty, the default, means the tokenizer's default template. A tokenizer without one is an error. (+)
+	ChatTemplate string `yaml:"chat_template"`
 	// FilterPromptByLength omits samples of more than runner.seq_length tokens, or in the reasoning task prompts of
 	// more than data.max_prompt_length tokens. Default false: such samples are errors.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`

@@ -100,6 +100,20 @@ func TestExtentOfLayouts(t *testing.T) {
 	}
 }
 
+// TestSequenceParallel: the key changes no number, and is reported as one that changes speed and memory.
+func TestSequenceParallel(t *testing.T) {
+	for _, section := range []string{"actor", "inference", "critic"} {
+		key := section + ".model.sequence_parallel"
+		for _, file := range []string{answering(t), rolestest.Cartpole} {
+			_, warnings := rolestest.MustLoad(t, file, "++"+key+"=true")
+			text := strings.Join(warnings, "\n")
+			if _, text, _ = strings.Cut(text, "these change speed, memory"); !strings.Contains(text, key+" ") {
+				t.Errorf("%s of %s: %q", key, filepath.Base(file), warnings)
+			}
+		}
+	}
+}
+
 // TestLayoutsThatAreRefused: a layout that no job can have is a mistake, in every kind of job.
 func TestLayoutsThatAreRefused(t *testing.T) {
 	for _, tc := range []struct{ override, texts, envs string }{ // what is expected; "": fine
@@ -117,7 +131,6 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		{"critic.model.expert_tensor_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
 		{"actor.model.virtual_pipeline_model_parallel_size=2", "1 (ranks divide", "1 (ranks divide"},
 		{"actor.model.pipeline_model_parallel_split_rank=2", "0 (a decoder", "0 (a decoder"},
-		{"actor.model.sequence_parallel=true", "false (all ranks", "false (all ranks"},
 		{"actor.model.sequence_parallel=false", "", ""},
 		{"actor.model.context_parallel_size=1", "", ""},
 		{"actor.model.pipeline_model_parallel_size=0", "a number from 1 to", ""},

@@ -70,6 +70,11 @@ func (c *Config) Err() error { return c.found.Err() }
 // Findings returns a copy of the mistakes in the values. The caller can add mistakes to the copy.
 func (c *Config) Findings() *Findings { return c.found.Fork() }
 
+// Mistake returns a mistake in the value of the dotted key. expected describes the valid values.
+func (c *Config) Mistake(key string, value any, expected string) error {
+	return c.found.Mistake(key, value, expected)
+}
+
 // Reported reports whether one of the dotted keys has a mistake.
 func (c *Config) Reported(keys ...string) bool { return c.found.Reported(keys...) }
 
@@ -88,7 +93,8 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv}
+		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv,
+		Grouped: placementKey}
 }
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
@@ -366,7 +372,7 @@ func (r *RunnerConfig) Iterations() int {
 // Places reports whether component has a placement. It does not check whether the placement fits the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
-		return slices.Contains(componentsIn(e.Key), component)
+		return slices.Contains(config.Names(e.Key), component)
 	})
 }
 

@@ -27,15 +27,6 @@ func (c *Config) ClusterSpec() spmd.Cluster {
 	return s
 }
 
-// componentsIn returns the components that a key of cluster.component_placement names, such as "actor, env".
-func componentsIn(key string) []string {
-	names := strings.Split(key, ",")
-	for i, name := range names {
-		names[i] = strings.TrimSpace(name)
-	}
-	return names
-}
-
 // Place computes the placement in a world whose rank r is on node nodes[r].
 func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
@@ -98,14 +89,14 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	}
 	var moving, order []string
 	for key := range asked {
-		moving = append(moving, componentsIn(key)...)
+		moving = append(moving, config.Names(key)...)
 	}
 	slices.Sort(moving)
 	rest := *c
 	rest.Cluster.ComponentPlacement, rest.Cluster.AllowIdleRanks = nil, true
 	for _, e := range c.Cluster.ComponentPlacement {
-		order = append(order, componentsIn(e.Key)...)
-		stay := slices.DeleteFunc(componentsIn(e.Key), func(name string) bool { return slices.Contains(moving, name) })
+		order = append(order, config.Names(e.Key)...)
+		stay := slices.DeleteFunc(config.Names(e.Key), func(name string) bool { return slices.Contains(moving, name) })
 		if e.Key = strings.Join(stay, ","); len(stay) > 0 {
 			rest.Cluster.ComponentPlacement = append(rest.Cluster.ComponentPlacement, e)
 		}
@@ -115,7 +106,7 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
-		return slices.Index(order, componentsIn(a.Key)[0]) - slices.Index(order, componentsIn(b.Key)[0])
+		return slices.Index(order, config.Names(a.Key)[0]) - slices.Index(order, config.Names(b.Key)[0])
 	})
 	for _, name := range moving { // without an entry, rollout is with the actors
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
@@ -153,7 +144,7 @@ func (c *Config) KeepMembers(p *spmd.Placement, nodes []int) {
 	places := c.Cluster.ComponentPlacement
 	c.Cluster.ComponentPlacement = nil
 	for _, e := range places {
-		for _, name := range componentsIn(e.Key) {
+		for _, name := range config.Names(e.Key) {
 			own := config.Entry[PlacementConfig]{Key: name, Value: e.Value}
 			n, ranks := len(p.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
 			if n > len(ranks) && n != len(now.Ranks(own.Key)) {

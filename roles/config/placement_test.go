@@ -88,3 +88,26 @@ func TestKeepMembers(t *testing.T) {
 		}
 	}
 }
+
+// TestPlacementOverridden: a later key takes its components out of the earlier keys, whatever components these name
+// together.
+func TestPlacementOverridden(t *testing.T) {
+	for _, c := range []struct{ file, override, want string }{
+		{"{actor: 0-7, env: 0-3, rollout: 4-7}", `={"actor,env,rollout": 0-3}`, "{'actor,env,rollout': 0-3}"},
+		{"{'actor,env,rollout': 0-3}", "={actor: 0, env: 1, rollout: 1}", "{actor: 0, env: 1, rollout: 1}"},
+		{"{'actor, env, rollout': 0-3}", "={'rollout,env,actor': 0-1}", "{'rollout,env,actor': 0-1}"},
+		{"{'actor, env, rollout': 0-3}", ".env=0", "{'actor,rollout': 0-3, env: 0}"},
+		{"{'actor,env': 0-3, rollout: 0}", ".env,rollout=1", "{actor: 0-3, 'env,rollout': 1}"},
+		{"{actor: 0-3, env: 0, rollout: 0}", "={env: 1}", "{actor: 0-3, env: 1, rollout: 0}"},
+		{"{actor: 0-3, env: {node_group: node, placement: 0}, rollout: 0}", "={env: {placement: 1}}",
+			"{actor: 0-3, env: {node_group: [node], placement: 1}, rollout: 0}"},
+		{"{actor: 0-3, env: 0, rollout: 0}", "=auto", "{actor: auto, env: auto, rollout: auto}"},
+		{"all", "={actor: 0, 'env,rollout': 1}", "{actor: 0, 'env,rollout': 1}"},
+	} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
+			"+cluster.component_placement="+c.file, "cluster.component_placement"+c.override)
+		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {
+			t.Errorf("%s and %s: %s, want %s", c.file, c.override, got, c.want)
+		}
+	}
+}

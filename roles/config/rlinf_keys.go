@@ -281,7 +281,7 @@ func (k *keyList) layout(section string) {
 		refuse(way+"_parallel_size", "1 (ranks divide a model by tensor_model_ and pipeline_model_parallel_size alone)")
 	}
 	refuse("pipeline_model_parallel_split_rank", "0 (a decoder has no encoder before it)")
-	refuse("sequence_parallel", "false (all ranks of tensor_model_parallel_size compute the norms)")
+	k.explain(section, "all ranks of tensor_model_parallel_size compute the norms", "sequence_parallel")
 }
 
 // undivided says why a model has no parallel layout.

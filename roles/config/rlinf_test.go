@@ -23,7 +23,12 @@ func TestSpellings(t *testing.T) {
 		"actor.fsdp_config.reshard_after_forward=True",
 		"env.train.init_params.control_mode=None", "runner.eval_policy_path=null")
 	rolestest.Expect(t, "warnings", warnings,
-		"command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path")
+		"command line: runner.eval_policy_path is an old name, today it is runner.ckpt_path",
+		"keys without effect here\n  THESE CHANGE WHAT IS LEARNT OR MEASURED:\n"+
+			"    actor.critic_optim.lr_scheduler  constant  command line  adv_type gae with loss_type actor_critic "+
+			"does not read it\n"+
+			"    algorithm.critic_subsample_size  0         command line  adv_type gae with loss_type actor_critic "+
+			"does not read it")
 	if c.Algorithm.NormalizeAdvantages != algo.NormalizeNone || c.Runner.OnlyEval || !c.Env.Train.AutoReset {
 		t.Errorf("True and False: %+v %+v", c.Algorithm.NormalizeAdvantages, c.Env.Train.AutoReset)
 	}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,8 +28,8 @@ func useOwnWords(t *config.Tree) {
 		if name, _ := t.Given("actor.model.model_type"); name == "qwen2.5" || name == "qwen2_5" {
 			t.Set("actor.model.model_type", "qwen2") // the name that transformers uses
 		}
-	} else if path, _ := t.Given("actor.model.model_path"); strings.HasSuffix(path, ".safetensors") {
-		t.Stand("runner.ckpt_path", "actor.model.model_path") // a file of initial weights
+	} else if path, _ := t.Given("actor.model.model_path"); namesWeights(path) {
+		t.Stand("runner.ckpt_path", "actor.model.model_path")
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
 		theirs, ok := t.Given("rollout.model." + key)
@@ -46,6 +48,21 @@ func useOwnWords(t *config.Tree) {
 		t.Stand("actor.micro_batch_size", "algorithm.training_batch_size_per_gpu")
 		answerLength(t)
 	}
+}
+
+// namesWeights reports whether path names weights that a policy of environments may begin with: a file of safetensors,
+// or a folder of a run or of its checkpoints.
+func namesWeights(path string) bool {
+	for element := range strings.SplitSeq(filepath.ToSlash(path), "/") {
+		if element == "checkpoints" || strings.HasPrefix(element, "global_step_") {
+			return true
+		}
+	}
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(path, name))
+		return path != "" && err == nil
+	}
+	return strings.HasSuffix(path, ".safetensors") || has("model.safetensors") || has("checkpoints")
 }
 
 // answerLength accepts max_new_tokens if it equals seq_length - max_prompt_length.

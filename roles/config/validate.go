@@ -144,7 +144,7 @@ func (c *validation) checkCluster() {
 	}
 	for _, e := range c.Cluster.ComponentPlacement {
 		key := "component_placement." + e.Key
-		for _, name := range componentsIn(e.Key) {
+		for _, name := range config.Names(e.Key) {
 			if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
 				name = config.Nearest(name, needed) // the needed name is misspelt, not missing

@@ -27,6 +27,7 @@ func (c *validation) checkSFT() {
 	c.idleReward("a key of rewards of environments")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
+	c.checkAlgorithmKeys()
 	if c.Reasons() {
 		c.checkReasoning()
 	} else {
@@ -58,6 +59,9 @@ func (c *validation) checkSFT() {
 	known := isLanguageModel(a.Model.ModelType) // checkNames reports other names
 	want(!known || c.TokenizerFolder() != "", "actor.tokenizer.tokenizer_model", nil,
 		"the folder of a tokenizer, or actor.model.model_path")
+	if !c.Data.ApplyChatTemplate {
+		c.idleKeys("apply_chat_template is false", "data.chat_template")
+	}
 }
 
 // checkReasoning checks the values of the reasoning task.
@@ -189,7 +193,7 @@ func (c *validation) idleSFT() {
 		"actor.enable_dp_load_balance")
 	c.idleKeys(note, "runner.seq_length", "runner.early_stop.enabled", "actor.tokenizer.tokenizer_model",
 		"data.train_data_paths", "data.val_data_paths", "data.prompt_key", "data.answer_key", "data.messages_key",
-		"data.apply_chat_template", "data.filter_prompt_by_length", "data.shuffle")
+		"data.apply_chat_template", "data.chat_template", "data.filter_prompt_by_length", "data.shuffle")
 	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, note)
 }
 

@@ -30,6 +30,7 @@ func (c *validation) checkTraining() {
 	want(c.Actor.RecvDrainMaxTrajectories > 0, "recv_drain_max_trajectories", c.Actor.RecvDrainMaxTrajectories,
 		"a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
+	c.checkAlgorithmKeys()
 	if c.Places("reward") {
 		c.Reward.Check(c.found.At("reward").Want)
 	} else {
@@ -106,15 +107,14 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
 		c.found.Want(path == "", "algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
 	}
-	if !learns.OffPolicy && !learns.Offline {
-		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
+	if learns.Offline { // algo.Registry.Fits reports the required policy
+		values := c.Actor.Model.AddQHead && loss == "offline_iql"
+		c.found.Want(!c.ActionRewards() || !values, "algorithm.reward_type", c.Algorithm.RewardType, wholeChunks(loss))
 		return
 	}
-	if c.found.Has("actor.critic_optim") { // else the mistakes are those of actor.optim
-		c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
-	}
-	if learns.Offline {
-		return // algo.Registry.Fits reports the required policy
+	if !learns.OffPolicy {
+		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))
+		return
 	}
 	if model := c.Actor.Model.ModelType; model == "rnn_policy" {
 		c.found.Want(false, "actor.model.model_type", model, fmt.Sprintf("mlp_policy (loss_type %s learns from single "+
@@ -126,8 +126,7 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	chunks, heads := c.Actor.Model.NumActionChunks, c.Actor.Model.NumQHeads
 	c.found.Want(!learns.Labelled || chunks <= 1, "actor.model.num_action_chunks", chunks,
 		fmt.Sprintf("1 (loss_type %s: experts say what to do in a state, not what after it)", loss))
-	c.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType,
-		fmt.Sprintf("chunk_level (loss_type %s learns from whole chunks)", loss))
+	c.found.Want(!c.ActionRewards(), "algorithm.reward_type", c.Algorithm.RewardType, wholeChunks(loss))
 	c.found.Want(c.Env.Train.AutoReset, "env.train.auto_reset", false, fmt.Sprintf("true (loss_type %s)", loss))
 	if (loss == "embodied_sac" || loss == "embodied_crossq") && !c.found.Reported("actor.model.num_q_heads") {
 		c.found.Want(off.CriticSubsampleSize <= heads, "algorithm.critic_subsample_size", off.CriticSubsampleSize,
@@ -135,6 +134,11 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	}
 	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
 		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
+}
+
+// wholeChunks says which reward_type an algorithm needs that learns the values of chunks.
+func wholeChunks(loss string) string {
+	return fmt.Sprintf("chunk_level (loss_type %s learns from whole chunks)", loss)
 }
 
 // checkAsync checks the requirements of asynchronous runs. If the run is not asynchronous, it reports the keys that

@@ -44,6 +44,9 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	if err != nil {
 		return err
 	}
+	if e.unfilmed != nil {
+		on.Warn(fmt.Sprintf("no film: %v", e.unfilmed))
+	}
 	all, err := on.GatherRows(ctx, rows)
 	if err != nil {
 		return err
@@ -65,6 +68,7 @@ type evaluation struct {
 	spec         env.Spec
 	unit         int    // the number of environments of each rank is a multiple of this number
 	film         string // file of the film
+	unfilmed     error  // the error that ended the film
 	unrenderable string // the simulator that cannot be rendered; "" if there is none
 	episodes     int    // number of environments; each epoch has as many episodes
 	epochs       int    // number of episodes in each environment
@@ -77,7 +81,9 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if e.env, e.spec, err = reg.EvalEnv(cfg); err != nil {
 		return nil, err
 	}
-	if e.policy, err = reg.Policies.New(cfg.PolicyConfig(), e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	blank := cfg.PolicyConfig()
+	blank.Blank = true
+	if e.policy, err = reg.Policies.New(blank, e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
 	from, weights, err := loop.FindModel(cfg, how.Checkpoint)
@@ -140,6 +146,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int, report func(string,
 	}
 	stage.Record(e.film, reg.Programs)
 	stage.CountEpisodes(report, e.epochs)
+	defer func() { e.unfilmed = stage.FilmError() }()
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())

@@ -28,7 +28,7 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	if states := e.env.InitialStates(e.episodes, e.epochs); states < e.episodes*e.epochs {
 		r.States = states
 	}
-	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" {
+	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" && e.unfilmed == nil {
 		r.Film = e.film
 	}
 	set := func(name string, value float64) {

@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -83,6 +84,8 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 		{"in the rollout worker's own environments", "actor,env,rollout,reward: 0", 1, nil},
 		{"by channel", "actor: 0; env: 1; rollout: 0; reward: 1", 2, nil},
 		{"without auto_reset", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"env.train.auto_reset=false"}},
+		{"bootstrap_type always", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"env.train.auto_reset=false",
+			"algorithm.bootstrap_type=always"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := placed(t, "../../configs/cartpole_ppo.yaml", c.components)
@@ -109,7 +112,9 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 							case masked && mask.U8()[i] == 0:
 								want, idles = 0, idles+1
 							case terminated[i] != 0:
-								want, ends = angle(i), ends+1
+								if ends++; !r.plan.BootstrapAll { // else the idle environment shows the end
+									want = angle(i)
+								}
 							case truncated[i] != 0: // the episode's last observation was not recorded
 								continue
 							default:
@@ -126,6 +131,50 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 			if goesOn < 100 || ends < 3 || c.more != nil && idles < 3 {
 				t.Errorf("%d steps within episodes, %d ends, %d idle: the test sees too little", goesOn, ends, idles)
 			}
+		})
+	}
+}
+
+// With reward_mode terminal and without auto_reset, every episode is paid in its last step, also if the end of the
+// epoch cuts the episode off.
+func TestTerminalRewardsOfEpisodesThatAreCutOff(t *testing.T) {
+	for _, c := range []struct {
+		name, components string
+		np               int
+		more             []string
+	}{
+		{"in the rollout worker's own environments", "actor,env,rollout,reward: 0", 1, nil},
+		{"by channel", "actor: 0; env: 1; rollout: 0; reward: 1", 2, []string{"rollout.pipeline_stage_num=2"}},
+		{"chunks", "actor,env,rollout,reward: 0", 1, []string{"actor.model.num_action_chunks=2",
+			"env.train.max_steps_per_rollout_epoch=8"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			// no pole falls within four steps
+			cut := []string{"env.train.auto_reset=false", "env.train.max_steps_per_rollout_epoch=4",
+				"env.train.rollout_epoch=2", "actor.global_batch_size=32", "actor.micro_batch_size=16",
+				"reward.reward_type=env", "reward.reward_mode=terminal"}
+			onRanks(t, c.np, placed(t, "../../configs/cartpole_ppo.yaml", c.components),
+				slices.Concat(small, cut, c.more), func(ctx context.Context, r *EmbodiedRunner) error {
+					if err := r.sendWeights(ctx); err != nil {
+						return err
+					}
+					if err := r.playRollout(ctx, 0); err != nil {
+						return err
+					}
+					for _, a := range r.Actor.Here() {
+						for i, got := range a.Batch().Must("reward").F32() {
+							want := float32(0)
+							if t := i / 16; t%4 == 3 {
+								want = float32(r.plan.Chunks)
+							}
+							if got != want {
+								return fmt.Errorf("step %d of environment %d: reward %v, want %v", i/16, i%16,
+									got, want)
+							}
+						}
+					}
+					return nil
+				})
 		})
 	}
 }
@@ -229,4 +278,32 @@ func TestRewardMistakes(t *testing.T) {
 		!strings.Contains(err.Error(), "actor.0.weight is") {
 		t.Errorf("another network's parameters: %v", err)
 	}
+}
+
+// A run that resumes with new episodes does not go on with the returns of the old ones.
+func TestReturnsEndWithTheirEpisodes(t *testing.T) {
+	onRanks(t, 1, placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout: 0"),
+		append(slices.Clone(small), "algorithm.normalize_rewards=true"),
+		func(_ context.Context, r *EmbodiedRunner) error {
+			a := r.Actor.Here()[0]
+			shares, err := a.Save()
+			if err != nil {
+				return err
+			}
+			st := member.State{Model: shares[1].Dict, Trainer: shares[2].Dict, Envs: shares[0].Dict}
+			running := st.Envs.Must("trainer.env.return").F64()
+			for _, want := range []float64{0, 7} {
+				for i := range running {
+					running[i] = 7
+				}
+				if err := a.Load(st); err != nil {
+					return err
+				}
+				if running[0] != want || running[15] != want {
+					t.Errorf("returns %v after a resume, want %v", running, want)
+				}
+				st.Envs.Set("episodes.return", tensor.New(tensor.F64, 16)) // now the episodes go on
+			}
+			return nil
+		})
 }

@@ -145,11 +145,15 @@ func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 
 // Evaluate plays env.eval.rollout_epoch episodes in every evaluation environment with the newest weights, for the
 // metrics eval/*. The rollouts' weights do not change. The configuration must have evaluations
-// (runner.val_check_interval).
+// (runner.val_check_interval). Before Evaluate returns an error of the environments or the policy, it saves a
+// checkpoint.
 func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	if !r.plan.Config.Evaluates() {
 		return errors.New("embodied runner: evaluate: the configuration has no evaluations " +
 			"(runner.val_check_interval)")
 	}
-	return r.loop.Timed(loop.Evaluating, ctx, r.playEvaluation)
+	if err := r.loop.Timed(loop.Evaluating, ctx, r.playEvaluation); err != nil {
+		return err
+	}
+	return r.endFailedEvaluation(ctx)
 }

@@ -174,18 +174,32 @@ func (f *TensorFile) Load(p, network *nn.Params[float32]) error {
 	return nil
 }
 
-// OpenWeights opens the file at path, the value of a configuration key. Its errors name the key.
+// ModelFile is the name of the file with the model's tensors, in the folder of a checkpoint.
+const ModelFile = "model.safetensors"
+
+// weightsFile returns the file of weights at path. If path is the folder of a checkpoint, this is the checkpoint's
+// model.
+func weightsFile(path string) string {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return filepath.Join(path, ModelFile)
+	}
+	return path
+}
+
+// OpenWeights opens the weights at path, the value of a configuration key. path is a file, or the folder of a
+// checkpoint. The errors of OpenWeights name the key.
 func OpenWeights(key, path string) (*TensorFile, error) {
-	f, err := OpenTensors(path)
+	f, err := OpenTensors(weightsFile(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))
 	}
 	return f, nil
 }
 
-// ReadWeights reads the file at path, the value of a configuration key. Its errors name the key.
+// ReadWeights reads the weights at path, as OpenWeights.
 func ReadWeights(key, path string) (tensor.Dict, error) {
-	b, err := durable.ReadFile(path)
+	path = weightsFile(path)
+	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return tensor.Dict{}, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))
 	}

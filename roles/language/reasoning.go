@@ -12,7 +12,17 @@ import (
 )
 
 // A ReasoningRunner trains a language model on its own answers. Every rank runs one. A call to a group runs on the
-// ranks that have members of the group. A program calls InitWorkers, and then Run.
+// ranks that have members of the group.
+//
+// A program calls InitWorkers. Then it calls Run, or the phases of Run in its own loop:
+//
+//	for {
+//		more, err := r.Next(ctx)
+//		if err != nil || !more {
+//			return err
+//		}
+//		… UpdateRolloutWeights, GenerateRollouts, ComputeAdvantagesAndReturns, RunTraining, EvaluateIfDue
+//	}
 //
 // Answers go from rollout workers to reward workers, inference workers, critic workers and actors, in this order.
 // Meanwhile rollout workers answer other prompts. Actors do the work of components that are not placed.
@@ -43,7 +53,7 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	if err != nil {
 		return err
 	}
-	return r.run(ctx)
+	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
 // LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Every rank must call
@@ -62,7 +72,8 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error
-	if r.runner, err = newRunner(ctx, c, r.iterate, r.evaluateAnswers); err != nil {
+	if r.runner, err = newRunner(ctx, c, r.evaluateAnswers, r.UpdateRolloutWeights, r.GenerateRollouts,
+		r.ComputeAdvantagesAndReturns, r.RunTraining); err != nil {
 		return nil, err
 	}
 	addWorkers(r.runner, g.Actor)
@@ -101,17 +112,30 @@ func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	return in, out
 }
 
-// iterate generates answers to prompts, grades them and trains on them.
-func (r *ReasoningRunner) iterate(ctx context.Context) error {
-	timed := func(p loop.Phase, run func(context.Context) error) func(context.Context) error {
-		return func(ctx context.Context) error { return r.loop.Timed(p, ctx, run) }
+// UpdateRolloutWeights sends the actors' parameters to the rollout and inference workers.
+func (r *ReasoningRunner) UpdateRolloutWeights(ctx context.Context) error {
+	return r.loop.Timed(loop.SyncWeights, ctx, r.syncModel)
+}
+
+// GenerateRollouts answers the prompts of an iteration. Meanwhile the answers are graded, get log-probs and values, and
+// go to the actors.
+func (r *ReasoningRunner) GenerateRollouts(ctx context.Context) error {
+	return r.loop.Timed(loop.GenerateRollouts, ctx, r.generate)
+}
+
+// ComputeAdvantagesAndReturns prepares the answers for training: it turns their rewards into advantages.
+func (r *ReasoningRunner) ComputeAdvantagesAndReturns(ctx context.Context) error {
+	return r.loop.Timed(loop.CalAdvAndReturns, ctx, r.computeAdvantages)
+}
+
+// RunTraining updates the model on all actors, and the critic. Then it adds 1 to GlobalStep.
+func (r *ReasoningRunner) RunTraining(ctx context.Context) error {
+	if err := r.loop.Timed(loop.ActorTraining, ctx, r.train); err != nil {
+		return err
 	}
-	err := loop.InOrder(ctx, timed(loop.SyncWeights, r.syncModel), timed(loop.GenerateRollouts, r.generate),
-		timed(loop.CalAdvAndReturns, r.computeAdvantages), timed(loop.ActorTraining, r.train))
-	if err == nil {
-		r.describe(r.loop.Report())
-	}
-	return err
+	r.describe(r.loop.Report())
+	r.loop.Trained()
+	return nil
 }
 
 // describe adds to rep the rewards that this rank's actors have received, and the use of this rank's engines.
@@ -230,13 +254,27 @@ func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err
 	}
+	rep := r.loop.Report()
+	training := len(rep.Names)
 	err := callAndReport(ctx, r.runner, r.Rollout, "evaluate",
 		func(ctx context.Context, w *worker.RolloutWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
-	rep := r.loop.Report()
+	if err != nil {
+		return err
+	}
+	failures := 0
 	for _, w := range r.Rollout.Here() {
+		if w.EvaluationError() != nil {
+			failures++
+		}
 		for _, s := range w.Shown() {
 			rep.Answers = append(rep.Answers, s.Line(), s.Block())
 		}
 	}
-	return err
+	drop := func() { rep.Names, rep.Values, rep.Answers = rep.Names[:training], rep.Values[:training], nil }
+	return r.loop.EndFailedEvaluation(ctx, failures, drop, func() error {
+		return loop.WaitAll(ctx, loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context,
+			w *worker.RolloutWorker) error {
+			return w.EvaluationError()
+		}))
+	})
 }

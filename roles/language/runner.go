@@ -2,6 +2,7 @@ package language
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
@@ -15,13 +16,14 @@ import (
 
 // A runner is the common part of SFTRunner and ReasoningRunner: the loop, and the workers of this rank.
 type runner struct {
-	loop      *loop.Loop
-	plan      *plan.Plan
-	workers   []languageWorker
-	groups    []int // groups[i] is the number of workers[i]'s group
-	known     int   // number of groups added so far
-	iteration func(context.Context) error
-	evaluate  func(context.Context) error
+	loop     *loop.Loop
+	plan     *plan.Plan
+	workers  []languageWorker
+	groups   []int                         // groups[i] is the number of workers[i]'s group
+	known    int                           // number of groups added so far
+	phases   []func(context.Context) error // of an iteration, without the evaluation
+	evaluate func(context.Context) error
+	closed   bool // the workers have been closed
 }
 
 // A languageWorker is a worker of a job that trains a language model.
@@ -35,12 +37,13 @@ type languageWorker interface {
 
 // newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Every rank must call
 // newRunner.
-func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
+func newRunner(ctx context.Context, c *loop.Cluster, evaluate func(context.Context) error,
+	phases ...func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{plan: shared.Plan(), iteration: iteration, evaluate: evaluate}
+	r := &runner{plan: shared.Plan(), phases: phases, evaluate: evaluate}
 	if r.loop, err = loop.New(c, leader{r}); err != nil {
 		return nil, err
 	}
@@ -60,14 +63,28 @@ func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	}
 }
 
-// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next.
-func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
+// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next. If none follows, it closes
+// the workers.
+func (r *runner) Next(ctx context.Context) (more bool, err error) {
+	if more, err = r.loop.Next(ctx); err != nil {
+		return false, err
+	}
+	if !more {
+		return false, r.close()
+	}
+	rep := r.loop.Report()
+	rep.Names, rep.Values, rep.Answers, rep.Stop = nil, nil, nil, nil
+	return true, nil
+}
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
 // Log adds a value to a metric that the program defines: see loop.Loop.Log.
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
+
+// Carry registers a component that the program itself has launched: see loop.Loop.Carry.
+func (r *runner) Carry(component string, members ...loop.Member) { r.loop.Carry(component, members...) }
 
 // InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls InitWorkers once, before the
 // first step.
@@ -76,26 +93,29 @@ func (r *runner) InitWorkers(ctx context.Context) error { return r.loop.Restore(
 // Run trains until the last step, until validation stops it, or until the ranks agree to stop.
 func (r *runner) Run(ctx context.Context) error {
 	for {
-		more, err := r.loop.Next(ctx)
+		more, err := r.Next(ctx)
 		if err != nil || !more {
 			return err
 		}
-		rep := r.loop.Report()
-		rep.Names, rep.Values, rep.Answers, rep.Stop = nil, nil, nil, nil
-		if err := r.iteration(ctx); err != nil {
-			return err
-		}
-		r.loop.Trained()
-		if err := r.EvaluateIfDue(ctx); err != nil {
+		if err := loop.InOrder(ctx, append(r.phases, r.EvaluateIfDue)...); err != nil {
 			return err
 		}
 	}
 }
 
-// EvaluateIfDue evaluates every runner.val_check_interval steps, and after the last step.
+// EvaluateIfDue calls Evaluate every runner.val_check_interval steps, and after the last step.
 func (r *runner) EvaluateIfDue(ctx context.Context) error {
 	if !r.plan.EvaluatesAt(r.loop.GlobalStep()) {
 		return nil
+	}
+	return r.Evaluate(ctx)
+}
+
+// Evaluate measures the newest weights on data.val_data_paths. The configuration must have evaluations
+// (runner.val_check_interval).
+func (r *runner) Evaluate(ctx context.Context) error {
+	if !r.plan.Config.Evaluates() {
+		return errors.New("runner: evaluate: the configuration has no evaluations (runner.val_check_interval)")
 	}
 	return r.loop.Timed(loop.Evaluating, ctx, r.evaluate)
 }
@@ -124,13 +144,12 @@ func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metr
 	return nil
 }
 
-// run initialises the workers, trains, and closes the workers.
-func (r *runner) run(ctx context.Context) error {
-	return loop.InOrder(ctx, r.InitWorkers, r.Run, r.close)
-}
-
 // close closes the workers after the last call.
-func (r *runner) close(context.Context) error {
+func (r *runner) close() error {
+	if r.closed {
+		return nil
+	}
+	r.closed = true
 	for _, w := range r.workers {
 		if err := w.Close(); err != nil {
 			return err

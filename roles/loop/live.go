@@ -29,7 +29,7 @@ type board struct {
 // newBoard returns a board that writes to path until close is called.
 func newBoard(path string) *board {
 	b := &board{path: path, queues: map[string]int64{}}
-	b.stop = metrics.Every(time.Second, b.write)
+	b.stop = sync.OnceFunc(metrics.Every(time.Second, b.write))
 	return b
 }
 

@@ -364,6 +364,13 @@ func (l *Logbook) Where() string {
 	return where
 }
 
+// Stop ends the writing of live.json. A run that ends with an error calls Stop and not Close.
+func (l *Logbook) Stop() {
+	if l != nil && l.live != nil {
+		l.live.stop()
+	}
+}
+
 // Close writes the last line of metrics, removes the progress line, and closes the files.
 func (l *Logbook) Close() error {
 	if l == nil {

@@ -46,6 +46,7 @@ type Loop struct {
 	leaving   bool      // the program has left the loop
 	ended     bool      // no iteration follows
 	stopEarly bool      // see StopEarly
+	salvaging bool      // see EndFailedEvaluation
 	stopped   int       // exit code of a run that stopped before its last step; else 0
 	report    Report
 	reported  int64 // the step of the report being sent
@@ -160,6 +161,9 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
 
+// Warn shows a warning.
+func (l *Loop) Warn(text string) { l.with.Saver.warn(text) }
+
 // WarnOnce warns about data that checkpoints lack. Only the first call of a run writes the warning.
 func (l *Loop) WarnOnce(text string) {
 	if s := l.with.Saver; !s.warned {
@@ -262,7 +266,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
 	last := l.AtEnd()
-	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly()
+	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly() || l.salvaging
 	v := vote{step: l.step, took: l.report.Times[WholeStep]}
 	l.writeReport()
 	_, v.path = l.world.Calls()
@@ -336,7 +340,9 @@ func (l *Loop) decide(ctx context.Context) (decision, error) {
 }
 
 // AtEnd reports whether the last iteration is done. It does not depend on votes.
-func (l *Loop) AtEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
+func (l *Loop) AtEnd() bool {
+	return l.leaving || l.stopEarly || l.salvaging || l.step >= l.job.MaxSteps
+}
 
 // savesEarly reports whether a run that stops before its last step saves a checkpoint.
 func (l *Loop) savesEarly() bool {

@@ -157,9 +157,12 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of one run. They include the requests of r, and have a deadline of their own.
+// ForRun returns the requests of one run. They include the requests of r. Expire can only shorten the time until r's
+// deadline.
 func (r *Requests) ForRun() *Requests {
-	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
+	run := &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
+	run.deadline.Store(r.deadline.Load())
+	return run
 }
 
 // Vote returns the exit code to stop with, or 0 to go on. save reports whether to save a checkpoint before the end.
@@ -178,17 +181,25 @@ func (r *Requests) Vote() (stop int, save bool) {
 // maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early enough for a
 // checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
-	end := int64(math.MaxInt64)
+	never := time.Unix(0, math.MaxInt64) // in 2262; the nanoseconds of later times overflow
+	end := never
+	if r.deadline.Load() != 0 {
+		end = time.Unix(0, r.deadline.Load())
+	}
 	if maxTime > 0 {
-		end = r.started.Add(maxTime).UnixNano()
+		if limit := r.started.Add(maxTime); limit.Before(end) {
+			end = limit
+		}
 	}
-	if s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64); err == nil {
+	s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64)
+	if err == nil && s > 0 && s < never.Unix() {
 		limit := time.Unix(s, 0)
-		limit = limit.Add(-min(limit.Sub(r.started)/20, 2*time.Minute))
-		end = min(end, limit.UnixNano())
+		if limit = limit.Add(-min(limit.Sub(r.started)/20, 2*time.Minute)); limit.Before(end) {
+			end = limit
+		}
 	}
-	if end != math.MaxInt64 {
-		r.deadline.Store(end)
+	if end.Before(never) {
+		r.deadline.Store(end.UnixNano())
 	}
 }
 

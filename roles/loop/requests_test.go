@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"math"
 	"os"
 	"os/exec"
 	"strconv"
@@ -47,6 +48,13 @@ func TestStopsInTime(t *testing.T) {
 		{name: "max_time after the end of the job", maxTime: 48 * time.Hour, slurm: 24 * time.Hour,
 			want: 24*time.Hour - 2*time.Minute},
 		{name: "a job without end", unreadableEnd: "Unknown", want: none},
+		{name: "an end of 0", unreadableEnd: "0", want: none},
+		{name: "an end before the clock", unreadableEnd: "-9223372036854775808", want: none},
+		{name: "an end in the year 2262", unreadableEnd: "9223372037", want: none},
+		{name: "an end in 292 billion years", unreadableEnd: "9223372036854775807", want: none},
+		{name: "an end beyond the numbers", unreadableEnd: "9223372036854775808", want: none},
+		{name: "a huge end and max_time", maxTime: time.Hour, unreadableEnd: "9223372036854775807", want: time.Hour},
+		{name: "a max_time of 292 years", maxTime: math.MaxInt64, want: none},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			start := time.Unix(1_800_000_000, 0)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -16,7 +17,7 @@ import (
 // The files of a checkpoint. States of environments are in the order of their global indices, so a run can resume
 // on any number of ranks.
 const (
-	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
+	ModelFile   = job.ModelFile         // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // the algorithm's other state: optimiser, counters, statistics
 	// Weights of the next rollout. The file exists only if these weights are older than the model.
 	rolloutFile = "rollout.safetensors"
@@ -91,7 +92,10 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err
 	}
-	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML, Score: r.with.Log.score(r.step)}
+	info := checkpoint.Info{Step: r.step, Ranks: s.ranks, Config: s.YAML}
+	if !r.salvaging { // else the evaluation of this step has failed
+		info.Score = r.with.Log.score(r.step)
+	}
 	_, err := s.Store.Save(info, files...)
 	return err
 }

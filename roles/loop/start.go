@@ -2,10 +2,12 @@ package loop
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/checkpoint"
@@ -161,6 +163,49 @@ func WeightsIn(p Plan, path string) (b StartState, err error) {
 	}
 	b.weights = path
 	return b.check(p)
+}
+
+// CheckPaths returns a mistake for each path in cfg that the start of the job opens and that is missing:
+// runner.resume_dir, runner.ckpt_path and the network of rewards.
+func CheckPaths(cfg *config.Config) error {
+	var missing []error
+	need := func(key, path, expected string) {
+		if _, err := os.Stat(path); path != "" && err != nil {
+			missing = append(missing, cfg.Mistake(key, path, fmt.Sprintf("%s: %v%s", expected, err, job.MadeBy(err))))
+		}
+	}
+	if dir := cfg.Runner.ResumeDir; dir != config.ResumeAuto {
+		need("runner.resume_dir", dir, "the folder of a checkpoint, or auto")
+	}
+	need("runner.ckpt_path", cfg.Runner.CkptPath, "a file of weights or the folder of a checkpoint")
+	if cfg.Places("reward") && cfg.Trains() && cfg.Reward.UseRewardModel {
+		need("reward.model.model_path", cfg.Reward.Model.ModelPath, "a file of parameters")
+	}
+	return errors.Join(missing...)
+}
+
+// CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.
+func CheckStart(p Plan) error {
+	cfg := p.Common().Config
+	if err := CheckPaths(cfg); err != nil {
+		return err
+	}
+	key, path, err := "runner.resume_dir", cfg.Runner.ResumeDir, error(nil)
+	switch {
+	case path == config.ResumeAuto:
+		return nil
+	case path != "" && cfg.Trains():
+		_, err = NamedState(p, cfg.Record(), path)
+	case path != "":
+		_, err = checkpoint.Load(path)
+	case cfg.Runner.CkptPath != "":
+		key, path = "runner.ckpt_path", cfg.Runner.CkptPath
+		_, err = WeightsIn(p, path)
+	}
+	if err != nil {
+		return cfg.Mistake(key, path, "a state of this job: "+strings.TrimPrefix(err.Error(), key+": "))
+	}
+	return nil
 }
 
 // check reads the small tensors of b. It returns an error if the state belongs to another job.

@@ -26,12 +26,12 @@ func Write(path string, m *Machine, p *Profile) error {
 
 // Read reads a file that Write has written. The machine or the profile is nil if the file lacks it.
 func Read(path string) (*Machine, *Profile, error) {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, nil, err
 	}
 	var f file
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(bytes.NewReader(durable.WholeNumbers(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&f); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w: expected a file of rlinf plan --save-profile", path, err)

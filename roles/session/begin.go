@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -35,6 +36,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
+		err = runfolder.Check(cfg.Folder())
+	}
+	if err == nil {
 		err = cfg.OpenVideos()
 	}
 	if err != nil {
@@ -44,6 +48,7 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	f.KeepAlive(cmp.Or(r.Heartbeat, runfolder.Heartbeat))
 	if err := r.open(f, resume); err != nil {
 		return errors.Join(err, f.Close())
 	}
@@ -51,16 +56,15 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens and locks the folder at path. For a requeued job, the killed predecessor on another host may still seem to
-// hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute, but gives up at a
-// heartbeat or a request to stop.
+// lock opens and locks the folder at path. For a requeued job, a killed predecessor whose process cannot be seen may
+// still seem to hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute, but gives
+// up at a heartbeat or a request to stop.
 func (s *session) lock(ctx context.Context, path string, requeued bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
 		f, err := runfolder.Open(path, os.Getenv("SLURM_JOB_ID"))
 		var busy *runfolder.BusyError
-		if host, _ := os.Hostname(); !requeued || !errors.As(err, &busy) || busy.Owner.Host == host ||
-			last != nil && busy.Beat < last.Beat {
+		if !requeued || !errors.As(err, &busy) || busy.Alive || last != nil && busy.Beat < last.Beat {
 			return f, err
 		}
 		if last == nil {
@@ -76,6 +80,17 @@ func (s *session) lock(ctx context.Context, path string, requeued bool) (*runfol
 		case <-time.After(time.Second):
 		}
 	}
+}
+
+// watchFolder ends the job if it loses the lock of the run's folder before ctx ends.
+func (r *rank) watchFolder(ctx context.Context, f *runfolder.Folder) {
+	r.w.Go("run folder", func() error {
+		err := f.Lost(ctx)
+		if err != nil {
+			r.ending.Store(nil) // another job may have the folder by now
+		}
+		return err
+	})
 }
 
 // open prepares the folder f for a run that starts with the state r.from. If resume is "auto", open first sets r.from
@@ -134,7 +149,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	}
 	switch {
 	case step > 0:
-		fmt.Fprintf(r.Out, "resuming from %s\n", r.from.From)
+		fmt.Fprintf(r.Out, "resuming from %s\n", printable.Line(r.from.From))
 		if r.from.Rescheduled != "" {
 			r.warn(r.from.Rescheduled)
 		}
@@ -143,7 +158,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 				"metrics differ from those of an uninterrupted run")
 		}
 	case r.from.From != "":
-		fmt.Fprintf(r.Out, "starting from the weights in %s\n", r.from.From)
+		fmt.Fprintf(r.Out, "starting from the weights in %s\n", printable.Line(r.from.From))
 	}
 	if r.book, err = loop.OpenLogbook(f, r.plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
 		return err

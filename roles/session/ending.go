@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -154,7 +155,7 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
 		flags += "--bind-to none "
 	}
-	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+	return fmt.Sprintf("%s %s-np %d ", printable.Quote(launcher), flags, size) // the launcher may come from a file
 }
 
 // launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. Where another MPI
@@ -207,8 +208,8 @@ func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Confi
 	}
 	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
 		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
-		e.place = " " + Quote("runner.logger.log_path="+l.LogPath) + " " +
-			Quote("runner.logger.experiment_name="+l.ExperimentName)
+		e.place = " " + printable.Quote("runner.logger.log_path="+l.LogPath) + " " +
+			printable.Quote("runner.logger.experiment_name="+l.ExperimentName)
 		progress += "; other paths are relative to the folder in which the job was started"
 	}
 	e.write(out, status, step, progress)
@@ -229,12 +230,12 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 		fmt.Fprintf(out, "%-11s %s\n", label, fmt.Sprintf(format, args...))
 	}
 	folder := e.cfg.Folder()
-	what := string(status)
+	what := printable.Line(string(status))
 	if progress != "" {
 		what += " " + progress
 	}
-	line("run", "%s: %s", folder, what)
-	program, config := Quote(e.program), Quote(filepath.Join(folder, "config.yaml"))
+	line("run", "%s: %s", printable.Line(folder), what)
+	program, config := printable.Quote(e.program), printable.Quote(filepath.Join(folder, "config.yaml"))
 	anew := fmt.Sprintf("%s%s -c %s%s", e.launch, program, config, e.ranks)
 	evaluate := fmt.Sprintf("%s eval -c %s%s", program, config, e.place)
 	if envs := &e.cfg.Env; envs.Train.External.Listen == env.ListenMPI || envs.Eval.External.Listen == env.ListenMPI {
@@ -244,7 +245,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 		}
 	}
 	saved := checkpoint.Latest(filepath.Join(folder, "checkpoints"))
-	line("checkpoint", "%s", cmp.Or(saved, "none"))
+	line("checkpoint", "%s", cmp.Or(printable.Line(saved), "none"))
 	switch {
 	case status == runfolder.Running:
 	case saved == "" && status != runfolder.Done:
@@ -260,11 +261,11 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 	label := "inspect"
 	for _, command := range e.inspections() {
-		line(label, "%s %s %s", program, command, Quote(folder))
+		line(label, "%s %s %s", program, command, printable.Quote(folder))
 		label = ""
 	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
-		line(label, "tensorboard --logdir %s", Quote(filepath.Join(folder, "tensorboard")))
+		line(label, "tensorboard --logdir %s", printable.Quote(filepath.Join(folder, "tensorboard")))
 	}
 }
 
@@ -307,11 +308,11 @@ func (e *ending) newRun() string {
 	l := &e.cfg.Runner.Logger
 	place := ""
 	if e.place != "" {
-		place = " " + Quote("runner.logger.log_path="+l.LogPath)
+		place = " " + printable.Quote("runner.logger.log_path="+l.LogPath)
 	}
 	// Remove the suffix that an earlier call of newRun has added.
 	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most))
-	name := Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
+	name := printable.Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
 	return place + " " + name + e.doubled()
 }
 
@@ -350,13 +351,4 @@ func (e *ending) doubled() (args string) {
 func (e *ending) lastStep() int64 {
 	step, _ := metrics.LastStep(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	return step
-}
-
-// Quote quotes word for a shell, if the shell would change it otherwise.
-func Quote(word string) string {
-	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-	if strings.Trim(word, plain) == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -201,15 +201,6 @@ inspect     rlinf report 'my runs/a'
 	})
 }
 
-func TestQuote(t *testing.T) {
-	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
-		"$HOME": "'$HOME'", "": ""} {
-		if got := Quote(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
-		}
-	}
-}
-
 // The name of a run that is longer has one number, also if the run before was a longer one, too.
 func TestLongerThanALongerRun(t *testing.T) {
 	e := ending{most: 8}
@@ -248,5 +239,13 @@ func TestLauncherHere(t *testing.T) {
 		if got := [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}; got != c.want {
 			t.Errorf("%v: %v, want %v", c.files, got, c.want)
 		}
+	}
+}
+
+// TestLaunchOfAFile: the launcher's name may come from a file, so it is quoted.
+func TestLaunchOfAFile(t *testing.T) {
+	none := func(string) string { return "" }
+	if got, want := Launch("run\x1b; true", 2, none), `$'run\x1b; true' -np 2 `; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

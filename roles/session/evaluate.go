@@ -26,6 +26,9 @@ func (r *rank) evaluate(ctx context.Context, cfg *config.Config) error {
 		Registries: r.reg, Out: r.Out, Progress: r.progress, Host: r})
 }
 
+// Warn shows a warning.
+func (r *rank) Warn(text string) { r.warn(text) }
+
 // asked returns the options of the evaluation, with the checkpoint to evaluate.
 func (s *session) asked(cfg *config.Config) (how task.Asked) {
 	if s.Evaluation != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -119,7 +120,7 @@ func (m *mover) refuse(why error) {
 		return
 	}
 	m.transfer = nil
-	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.Placement, why))
+	m.warn(fmt.Sprintf("the job does not move to %s: %v", printable.Line(w.Placement), why))
 	if w.request == nil {
 		m.scheduler.Refused()
 		return
@@ -285,6 +286,7 @@ func (m *mover) arrived() bool {
 	if t.request != nil {
 		m.answer(&t.proposal, moves.Answer{Move: &t.Move})
 	}
-	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.proposal.Reason))
+	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", printable.Line(t.After), 1000*t.Seconds,
+		printable.Line(t.proposal.Reason)))
 	return true
 }

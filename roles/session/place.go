@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -47,6 +48,8 @@ func (r *rank) place(ctx context.Context) error {
 	}
 	if p == nil || !subject.Serves(p) {
 		r.phase("planning the placement")
+		ctx, end := UntilStop(ctx, r.Asked)
+		defer end()
 		if p, err = subject.Decide(ctx, Try(r.Registries, r.Tasks, r.Asked)); err != nil {
 			return err
 		}
@@ -70,6 +73,8 @@ func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	p, err := r.earlierPlan()
 	if err == nil && (p == nil || !subject.Serves(p)) {
 		r.phase("measuring the job")
+		ctx, end := UntilStop(ctx, r.Asked)
+		defer end()
 		p, err = subject.Measure(ctx, Try(r.Registries, r.Tasks, r.Asked))
 	}
 	r.chosen = p
@@ -137,13 +142,28 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
+// UntilStop returns a context for work that a request to stop ends. The cause is then external.ErrStopRequested. The
+// caller must call end.
+func UntilStop(ctx context.Context, requests *loop.Requests) (_ context.Context, end func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	forget := requests.AtStop(func(bool) { cancel(external.ErrStopRequested) })
+	return ctx, func() {
+		forget()
+		cancel(nil)
+	}
+}
+
 // Try returns a function that runs a job on ranks of this process, in a separate session without output. If the job
-// fails, the function returns the session's log as an error. The requests to stop also stop this job.
+// fails, the function returns the session's log as an error. The requests to stop also stop this job. The error is then
+// external.ErrStopRequested, unless the session has found a mistake in the configuration.
 func Try(reg config.Registries, tasks task.Tasks, requests *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer
 		s := New(Options{Registries: reg, Tasks: tasks, Asked: requests.ForRun(), Out: io.Discard, Log: &log})
 		code, err := s.Start(ctx, ranks, cfg, nil, nil)
+		if stop, _ := requests.Vote(); stop != 0 && code != loop.ExitOK && code != loop.ExitConfig {
+			return external.ErrStopRequested
+		}
 		if err == nil && code != loop.ExitOK {
 			err = errors.New(strings.TrimSpace(log.String()))
 		}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -23,10 +24,11 @@ func (s *session) showProgress() (stop func()) {
 		out = errs
 	}
 	s.progress = metrics.NewProgress(out, metrics.On(s.Terminal))
-	s.Out, s.log.to = s.progress.Above(s.Out), s.progress.Above(errs)
+	s.Out, s.log.to = s.progress.Above(printable.NewWriter(s.Out)), s.progress.Above(errs)
 	end := s.progress.Watch()
 	return func() {
 		end()
+		s.logbook.Load().Stop()
 		s.progress.Done()
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
@@ -102,6 +103,9 @@ func (rs *ranks) flush() {
 // enter begins the job on a rank, in the first world. It returns the data that the rank's workers share, or nil if the
 // job only evaluates or cannot start.
 func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
+	if r.w.Rank() == 0 && r.cfgErr == nil { // configure can measure the job
+		r.heedRequests(r.cfg)
+	}
 	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {
 		return nil, err
@@ -109,11 +113,8 @@ func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	if r.evaluates(cfg) {
 		return nil, r.evaluate(ctx, cfg)
 	}
-	r.Asked.Expire(cfg.Runner.MaxTime)
-	r.ranks.atEnd(r, r.Asked.AtStop(r.hub.RequestStop))
-	if r.w.Rank() == 0 {
-		s, late := r.session, r.w.Size() > 1
-		r.ranks.atEnd(r, r.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
+	if r.w.Rank() != 0 {
+		r.heedRequests(cfg)
 	}
 	r.hub.Watch(r.giveUp())
 	r.phase("starting simulators")
@@ -147,6 +148,20 @@ func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	}
 	r.ranks.atEnd(r, r.Asked.BeforeExit(r.abandon))
 	return shared, nil
+}
+
+// heedRequests sets the time limit of a job that trains, and makes requests to stop end waits for simulators. Rank 0
+// answers the requests.
+func (r *rank) heedRequests(cfg *config.Config) {
+	if r.evaluates(cfg) {
+		return
+	}
+	r.Asked.Expire(cfg.Runner.MaxTime)
+	r.ranks.atEnd(r, r.Asked.AtStop(r.hub.RequestStop))
+	if r.w.Rank() == 0 {
+		s, late := r.session, r.w.Size() > 1
+		r.ranks.atEnd(r, r.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
+	}
 }
 
 // enterAgain continues the job on a rank, in the world after a move.

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // A RankLog is the log of a process: standard error, and a file in the run's folder. The text written before the folder
@@ -19,13 +21,18 @@ type RankLog struct {
 	file  *os.File
 }
 
-// Write writes p to standard error and the file. It ignores errors of the file, because standard error has the text.
+// Write writes p to standard error and the file, with escapes in place of control characters. It ignores errors of the
+// file, because standard error has the text.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.early.Write(p)
+	safe := printable.Text(string(p))
+	l.early.WriteString(safe)
 	l.flush()
-	return cmp.Or(l.to, io.Writer(os.Stderr)).Write(p)
+	if _, err := io.WriteString(cmp.Or(l.to, io.Writer(os.Stderr)), safe); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // Keep writes p only to the file. If the folder is not open, Keep calls Write.

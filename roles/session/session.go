@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
@@ -38,6 +39,7 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
+	Heartbeat  time.Duration     // interval between renewals of the lock of the run's folder; 0 means the usual one
 	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 
@@ -214,16 +216,16 @@ func (r *rank) checkThreads(j *job.Job) {
 	}
 }
 
-// train runs the program, while rank 0 renews the lock of the run's folder. It returns 0, or the exit code of a run
+// train runs the program, while rank 0 watches the lock of the run's folder. It returns 0, or the exit code of a run
 // that stopped before its last step.
 func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
-	keep, cancel := context.WithCancel(ctx) // ends keepFolder
+	held, cancel := context.WithCancel(ctx) // ends watchFolder
 	defer cancel()
 	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
 		Count: r.counters(r.plan.Common()), Holdings: r.holdings, Moves: m}
 	if r.w.Rank() == 0 {
 		with.Started = func() error {
-			r.keepFolder(keep)
+			r.watchFolder(held, r.folder.Load())
 			if m.arrived() {
 				return nil // keep the status: it is running, or the run has failed meanwhile
 			}
@@ -260,18 +262,6 @@ func (s *session) flush(log *trace.Log, last bool) {
 	if err := log.Flush(last); err != nil {
 		s.warn(err.Error())
 	}
-}
-
-// keepFolder renews the lock of the run's folder until ctx ends.
-func (r *rank) keepFolder(ctx context.Context) {
-	s, f := r.session, r.folder.Load()
-	r.w.Go("run folder", func() error {
-		err := f.KeepAlive(ctx)
-		if err != nil {
-			s.ending.Store(nil) // another job may have the folder by now
-		}
-		return err
-	})
 }
 
 // configure returns the configuration that rank 0 has read. It returns nil if this configuration does not fit the

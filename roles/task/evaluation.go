@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -47,6 +48,8 @@ type Host interface {
 	// Ask queries the specification of the external simulators of cfg, on the first rank of ranks. It returns cfg with
 	// the specification. If the simulators do not answer, Ask returns nil, and rank 0 writes the reason.
 	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
+	// Warn shows a warning.
+	Warn(text string)
 	// Leave ends the simulators that run in this MPI job.
 	Leave(ctx context.Context) error
 }
@@ -92,7 +95,7 @@ func (e *Evaluation) Write(r *Results) error {
 	if r.States > 0 {
 		unit += fmt.Sprintf(" from %d initial states", r.States)
 	}
-	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, unit, r.Task)
+	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", printable.Line(r.From), r.Count, unit, printable.Line(r.Task))
 	width := r.Width
 	for _, name := range r.Names {
 		width = max(width, len(name))

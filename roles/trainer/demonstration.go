@@ -35,6 +35,7 @@ type Demonstration struct {
 	Kept              [][]byte       // encoded transitions
 	own, last         tensor.Tensor  // actions to record: of this step, and of the previous step
 	Played, Succeeded int            // numbers of played and of successful episodes
+	Omitted           int            // number of steps that Still has left out of the played episodes
 }
 
 // shares splits n into whole numbers in proportion to weights. The first positive weights get the remainder, one each.
@@ -118,6 +119,8 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			_, ended := s.Now.Took(i)
 			if ended || len(running[i]) == 0 || !d.idle(d.own, i) {
 				running[i] = append(running[i], d.transition(i, before, s, ended))
+			} else {
+				d.Omitted++
 			}
 			infos := s.Now.InfoOf(i)
 			for at := success; success >= 0 && at < len(infos); at += len(d.Spec.Info) {

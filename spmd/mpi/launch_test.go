@@ -90,7 +90,9 @@ func descriptors(t *testing.T) (socket, noSocket int) {
 // setLaunched sets these variables of launchers, and unsets all other ones.
 func setLaunched(t *testing.T, env map[string]string) {
 	names := []string{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_FIRST_RANKS", "PMIX_NAMESPACE",
-		"PMI_SIZE", "PMI_RANK", "PMI_FD", "PMI_PORT", "HYDI_CONTROL_FD", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}
+		"PMI_SIZE", "PMI_RANK", "PMI_FD", "PMI_PORT", "HYDI_CONTROL_FD", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID",
+		"PMIX_SERVER_URI3", "PMIX_SERVER_URI4", "PMIX_SERVER_TMPDIR", "SLURM_TASK_PID", "SLURM_SRUN_COMM_HOST",
+		"SLURM_SRUN_COMM_PORT"}
 	for name := range env {
 		if !slices.Contains(names, name) {
 			t.Fatalf("%s is not unset elsewhere", name)

@@ -43,22 +43,39 @@ def play(player, greeting, address=None):
                 player.load(conversation.payload)
                 conversation.answer()
             else:
-                conversation.answer_with(_pictures(player, conversation.payload))
+                _draw(player, conversation)
     except KeyboardInterrupt:
         sys.exit(130)
     except ProtocolError as err:
         conversation.error(str(err))
         sys.exit("rlb: %s" % err)
     except Exception as err:
-        traceback.print_exc()
-        if conversation.logged:  # standard error, with the traceback, is in the log
-            conversation.error("".join(traceback.format_exception_only(type(err), err)).rstrip())
-        else:
-            conversation.error(traceback.format_exc().rstrip())
+        _report(err, conversation)
         sys.exit(1)
     finally:
         player.close()
     conversation.close()
+
+
+def _report(err, conversation):
+    """Send the exception that is being handled as ERROR."""
+    traceback.print_exc()
+    if conversation.logged:  # standard error, with the traceback, is in the log
+        conversation.error("".join(traceback.format_exception_only(type(err), err)).rstrip())
+    else:
+        conversation.error(traceback.format_exc().rstrip())
+
+
+def _draw(player, conversation):
+    """Answer RENDER. If the simulator cannot draw, its episodes go on."""
+    try:
+        pictures = _pictures(player, conversation.payload)
+    except ProtocolError:
+        raise
+    except Exception as err:
+        _report(err, conversation)
+    else:
+        conversation.answer_with(pictures)
 
 
 def explain(fields, conversation):

@@ -119,12 +119,11 @@ class _Single:
         observations["action_mask"][i] = np.concatenate([spaces.to_numpy(part).ravel() for part in parts])
 
     def step(self, autoreset):
-        conversation, envs, over, seen, final = self._conversation, self._envs, self._over, [], False
+        conversation, envs, over, final = self._conversation, self._envs, self._over, False
         reward_of, terminated_of, truncated_of = self._reward, self._terminated, self._truncated
         limit, never_terminate, more = conversation.max_steps, conversation.never_terminate, self.info or self._mask
         actions = self.actions.each()
-        which = range(len(actions)) if conversation.whole() else np.flatnonzero(conversation.mask).tolist()
-        for i in which:
+        for i in range(len(actions)) if conversation.whole() else np.flatnonzero(conversation.mask).tolist():
             if over[i]:
                 raise ProtocolError("STEP of environment %d, whose episode is over" % i)
             result = envs[i].step(actions[i])
@@ -147,12 +146,7 @@ class _Single:
                 observation, final = self._begin_episode(i), True
             elif ended:
                 over[i] = True
-            seen.append(observation)
-        if len(seen) == len(envs):
-            self._obs.write_all(seen)
-        else:
-            for i, observation in zip(which, seen):
-                self._obs.write(i, observation)
+            self._obs.write(i, observation)
         return final
 
     def save(self):

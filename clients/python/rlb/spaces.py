@@ -278,23 +278,12 @@ class Observer:
         self._fields = [(field, arrays[field.name]) for field in fields]
 
     def write(self, i, observation):
-        """Write the observation of environment i."""
+        """Write the observation of environment i, at once: the environment may use its memory again for the next one."""
         for field, array in self._fields:
             value = field.value(observation)
-            field.check(value.shape, field.shape)
+            if value.shape != field.shape:
+                field.check(value.shape, field.shape)
             array[i] = value
-
-    def write_all(self, observations):
-        """Write the observations of all environments from a list."""
-        for field, array in self._fields:
-            values = [field.value(observation) for observation in observations]
-            for value in values:
-                if value.shape != field.shape:
-                    field.check(value.shape, field.shape)
-            if field.shape:  # one operation for all takes a tenth of the time
-                np.concatenate(values, out=array.reshape((-1,) + field.shape[1:]), casting="unsafe")
-            else:
-                array[:] = values
 
     def write_rows(self, which, observations):
         """Write the observations of some environments from a batch of all. which is a mask, numbers, or ... for all."""

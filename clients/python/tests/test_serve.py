@@ -62,6 +62,48 @@ class BatchWalk:
             out.info["success"][i], out.info["t"][i] = info["is_success"], info["t"]
 
 
+class OneBuffer(Walk):
+    """Walk whose environments show their observations in one array, as a library does that answers in its own memory."""
+
+    shown = np.zeros(2)
+
+    def show(self, seen):
+        self.shown[:] = seen
+        return self.shown
+
+    def reset(self, *, seed=None, options=None):
+        return self.show(super().reset(seed=seed)[0]), {}
+
+    def step(self, action):
+        seen, *rest = super().step(action)
+        return (self.show(seen), *rest)
+
+
+class OneDict(OneBuffer):
+    """OneBuffer whose environments show a part of the array in one dictionary, with a picture and a mask of choices in arrays of all."""
+
+    observation_space = gymlike.Dict({"state": Walk.observation_space, "picture": gymlike.Box(0, 255, (3, 4, 5), np.uint8),
+                                      "action_mask": gymlike.MultiBinary(2)})
+    picture, mask = np.zeros((3, 4, 5), np.uint8), np.zeros(2, np.int8)
+    seen = {"state": OneBuffer.shown, "picture": picture, "action_mask": mask}
+
+    def show(self, seen):
+        super().show(seen)
+        self.picture[:] = self.t
+        self.mask[:] = self.t % 2, 1
+        return self.seen
+
+
+class OneBufferVector(gymlike.SyncVectorEnv):
+    """A vector environment whose steps and resets return one array."""
+
+    shown = None
+
+    def batch(self, values):
+        self.shown = np.zeros((len(values), 2)) if self.shown is None else self.shown
+        return np.stack(values, out=self.shown)
+
+
 class OldWalk:
     """Walk in the way of Gym before 0.26: seed, a reset that returns the observation alone, a step of four."""
 
@@ -87,11 +129,15 @@ def vector(mode, **arguments):
 
 CHILDREN = {
     "one by one": lambda address: rlb.serve(Walk, info=["success", "t"], address=address),
+    "one by one, in one array": lambda address: rlb.serve(OneBuffer, info=["success", "t"], address=address),
+    "one by one, in one dictionary": lambda address: rlb.serve(OneDict, info=["success", "t"], address=address),
     "old Gym": lambda address: rlb.serve(OldWalk, info=["success", "t"], observation_space=rlb.Box(-np.inf, np.inf, (2,)),
                                          action_space=rlb.Discrete(2), address=address),
     "batch": lambda address: rlb.serve_batch(BatchWalk, info=["success", "t"], address=address),
     "vector, next step": vector(AutoresetMode.NEXT_STEP),
     "vector, same step": vector(AutoresetMode.SAME_STEP),
+    "vector, disabled, in one array": lambda address: rlb.serve_vector(
+        lambda n: OneBufferVector([Walk] * n, AutoresetMode.DISABLED), info=["success", "t"], address=address),
     "vector, disabled": vector(AutoresetMode.DISABLED),
     "vector, a reset of its own": vector(AutoresetMode.DISABLED, num_envs=N, reset=lambda env, mask, seeds: env.reset(
         seed=seeds, options={"reset_mask": mask})),
@@ -111,8 +157,18 @@ class SameNumbers(unittest.TestCase):
                 np.testing.assert_array_equal(parent.out[name], np.array(want[key]).astype(parent.out[name].dtype), "step %d: %s" % (t, name))
             for i, obs in want["final"].items():
                 np.testing.assert_array_equal(parent.out["final.state"][i], obs.astype(np.float32))
+            if "obs.picture" in parent.out:
+                self.check_dict(parent.out, want["final"])
             ended += len(want["final"])
         self.assertGreater(ended, 10)
+
+    def check_dict(self, out, final):
+        """Check that the other members of OneDict belong to the state: the time of the episode is in all of them."""
+        for kind, rows in ("obs", range(N)), ("final", final):
+            for i in rows:
+                t = int(out[kind + ".state"][i, 1])
+                np.testing.assert_array_equal(out[kind + ".picture"][i], np.full((4, 5, 3), t))
+                self.assertEqual(out[kind + ".action_mask"][i].tolist(), [t % 2, 1])
 
     def test_players(self):
         for name, child in CHILDREN.items():
@@ -342,6 +398,24 @@ class Kinds(unittest.TestCase):
             self.assertTrue(parent.greeting["render"])
             pictures = parent.ask(RENDER, payload=np.array([4, 2], "<u4").tobytes() + b"\0\1")
             self.assertEqual(np.frombuffer(pictures, np.uint8).reshape(2, 4, 3)[:, :, 0].tolist(), [[0, 0, 200, 200]] * 2)
+
+    def test_render_fails(self):
+        """The simulator says why it cannot draw, and its episode goes on."""
+        class Blind(Everything):
+            def render(self):
+                raise RuntimeError("no display")
+
+        class Flat(Everything):
+            def render(self):
+                return np.zeros((4, 2))
+
+        for kind, why in [(Blind, "no display"), (Flat, "shape \\(4, 2\\)")]:
+            with self.subTest(why), quiet(), Parent(lambda address: rlb.serve(kind, address=address), 2) as parent:
+                parent.reset()
+                with self.assertRaisesRegex(AssertionError, why):
+                    parent.ask(RENDER, payload=np.array([4, 2], "<u4").tobytes() + b"\1\1")
+                parent.step(np.arange(8))
+                np.testing.assert_array_equal(parent.out["reward"], [6, 22])
 
     def test_actions(self):
         for space, greeting, action, want in [

@@ -265,6 +265,38 @@ func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32
 	return logProbs
 }
 
+// TestLowTemperatures: at a temperature close to 0 the most likely token is taken, with a probability of 1.
+func TestLowTemperatures(t *testing.T) {
+	m := model(t)
+	e, err := engine.New(m, engine.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	likeliest, err := e.Generate(t.Context(), requests(5, engine.Greedy(8)), engine.Watch{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, temperature := range []float64{1e-20, 1e-30, 1e-38, 1e-39, 1e-46, 5e-324} {
+		s := engine.Greedy(8)
+		s.Temperature = temperature
+		got, err := e.Generate(t.Context(), requests(5, s), engine.Watch{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range got {
+			uncertain := slices.Max(r.LogProbs) != 0 || slices.Min(r.LogProbs) != 0
+			if uncertain || !slices.Equal(r.Tokens, likeliest[i].Tokens) {
+				t.Errorf("temperature %g: tokens %v, log-probs %v, want %v", temperature, r.Tokens, r.LogProbs,
+					likeliest[i].Tokens)
+			}
+		}
+		logProbs := nextLogProbs(t, m, []int32{4, 2}, float32(temperature))
+		if slices.Max(logProbs) != 0 || slices.ContainsFunc(logProbs, func(x float32) bool { return x != x }) {
+			t.Errorf("temperature %g: log-probs %v", temperature, logProbs)
+		}
+	}
+}
+
 // TestFrequencies: tokens are drawn as often as softmax(logits/temperature) says, within top_k and top_p.
 func TestFrequencies(t *testing.T) {
 	m := model(t)

@@ -60,7 +60,7 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 		id = largest(logits[:len(p.order)])
 		return id, m.Distribution(logits).LogProb(logits[id])
 	}
-	inverse := float32(1 / o.Temperature)
+	inverse := float32(1 / max(o.Temperature, lm.LeastTemperature))
 	for i := range logits {
 		logits[i] *= inverse
 	}

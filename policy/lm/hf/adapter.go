@@ -28,7 +28,7 @@ const (
 // dropout.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, fmt.Errorf("adapter: %w", err)
 	}

@@ -18,7 +18,7 @@ import (
 // a value, the error names key and value. A missing key gets the default of the model's family in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return lm.Config{}, fmt.Errorf("model configuration: %w", err)
 	}
@@ -69,7 +69,7 @@ func get[T any](r *reader, key string, fallback T) T {
 		return fallback
 	}
 	x := fallback
-	if err := json.Unmarshal(r.keys[key], &x); err != nil {
+	if err := json.Unmarshal(durable.WholeNumbers(r.keys[key]), &x); err != nil {
 		r.fail("%s is %s, expected %T", key, r.keys[key], fallback)
 		return fallback
 	}

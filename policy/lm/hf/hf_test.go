@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -201,8 +202,12 @@ func TestGoldenConfigs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	floats := regexp.MustCompile(`(?m)(: [0-9]+)(,?)$`).ReplaceAll(four, []byte("$1.0$2"))
 	a, errA := hf.ParseConfig(four)
 	b, errB := hf.ParseConfig(five)
+	if c, err := hf.ParseConfig(floats); err != nil || fmt.Sprint(a) != fmt.Sprint(c) {
+		t.Errorf("whole numbers as floats: %v\n%s", err, floats)
+	}
 	if errA != nil || errB != nil || fmt.Sprint(a) != fmt.Sprint(b) || !a.Tied || a.Vocab != 512 {
 		t.Errorf("%+v, %v\n%+v, %v", a, errA, b, errB)
 	}
@@ -294,6 +299,28 @@ func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	}
 	m.Init(3)
 	return m
+}
+
+// A weight that the type of the files cannot hold is an error with the tensor's name, and no folder is written.
+func TestSaveBeyondRange(t *testing.T) {
+	for _, c := range []struct {
+		dtype tensor.DType
+		x     float32
+		ok    bool
+	}{
+		{tensor.F16, 65519, true}, {tensor.F16, 65520, false}, {tensor.F16, -70000, false}, {tensor.F32, 1e38, true},
+		{tensor.BF16, 3.3e38, true}, {tensor.BF16, 3.4e38, false}, {tensor.F16, float32(math.Inf(1)), true},
+	} {
+		m, dir := newModel(t, tiny(lm.Llama), lm.Options{}), filepath.Join(t.TempDir(), "new")
+		m.Tensors()[1].Data[3] = c.x
+		err := hf.Save(m, dir, hf.SaveOptions{DType: c.dtype})
+		if c.ok != (err == nil) || !c.ok && !strings.Contains(err.Error(), `tensor "model.layers.0.`) {
+			t.Errorf("%g in %v: %v", c.x, c.dtype, err)
+		}
+		if _, err := os.Stat(dir); c.ok != (err == nil) {
+			t.Errorf("%g in %v: the folder: %v", c.x, c.dtype, err)
+		}
+	}
 }
 
 // A saved and loaded model of any family is the same, from one file and from shards: exactly in float32, and rounded in

@@ -88,7 +88,7 @@ func (f *folder) openAll(dir string) error {
 	if _, err := os.Stat(one); err == nil { // an index is then from an earlier save; transformers ignores it, too
 		return f.open(one, nil)
 	}
-	text, err := durable.ReadFile(many)
+	text, err := durable.ReadFile(many, durable.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s has neither %s nor %s", dir, oneFile, indexFile)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -24,7 +25,7 @@ type SaveOptions struct {
 // Save writes a checkpoint folder for transformers: config.json, generation_config.json with the ids of special tokens,
 // and the weights. Adapters are merged into the weights.
 // If the folder exists, Save replaces files of the same names. It removes model.safetensors or the index of an earlier
-// save, so that every reader finds the new weights.
+// save, so that every reader finds the new weights. If a weight is beyond the type's range, Save writes nothing.
 func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	defer prefix(&err, "save model")
 	if o.DType == 0 {
@@ -32,6 +33,9 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	}
 	if _, ok := dtypeNames[o.DType]; !ok {
 		return fmt.Errorf("weights as %v, expected one of %v", o.DType, readable)
+	}
+	if err := checkRange(m, o.DType); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -71,6 +75,24 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
+}
+
+// checkRange returns an error if a finite weight would become infinite in the type.
+func checkRange(m *lm.Model, dtype tensor.DType) error {
+	// The least numbers that are rounded to infinity.
+	infinite, ok := map[tensor.DType]float32{tensor.F16: 65520, tensor.BF16: 0x1.ffp127}[dtype]
+	if !ok {
+		return nil
+	}
+	for _, t := range m.MergedTensors() {
+		for _, x := range m.Merged(t.Name).Data {
+			if size := max(x, -x); size >= infinite && size <= math.MaxFloat32 {
+				return fmt.Errorf("tensor %q: %g would become infinite in %v: expected a type with a larger range",
+					fileName(m.Config.Family, t.Name), x, dtype)
+			}
+		}
+	}
+	return nil
 }
 
 // A shard describes the tensors of one file.

@@ -33,7 +33,7 @@ func ReadTokens(dir, adapters string) (Tokens, error) {
 		paths = append(paths, filepath.Join(adapters, generationConfig))
 	}
 	for i, path := range paths {
-		text, err := durable.ReadFile(path)
+		text, err := durable.ReadFile(path, durable.Text)
 		if i > 0 && errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

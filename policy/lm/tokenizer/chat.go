@@ -1,12 +1,16 @@
 package tokenizer
 
 import (
+	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/policy/lm/tokenizer/jinja"
 )
 
 // A Chat is a conversation that a ChatTemplate turns into one text.
@@ -42,33 +46,44 @@ func Messages(messages ...Message) json.RawMessage {
 type ChatTemplate struct {
 	name   string
 	tokens config
-	jinja  *jinja // nil for a built-in format
+	jinja  *jinja.Template // nil for a built-in format
 	format format
 }
 
-// ChatTemplate returns the named template of the tokenizer. "" means the default template. If the tokenizer has no
-// templates, the default is the first built-in format whose special tokens the tokenizer has. If there is no such
-// template, the error lists the available templates.
+// ChatTemplate returns the named template of the tokenizer, or the built-in format with this name. "" means the
+// tokenizer's default template. If there is no such template, the error says what is available.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
-	if name == "" {
-		name = defaultTemplate
+	source, ok := t.config.templates[cmp.Or(name, defaultTemplate)]
+	switch {
+	case ok:
+		return newChatTemplate(cmp.Or(name, defaultTemplate), source, t.config)
+	case name != "" && slices.Contains(BuiltinTemplates(), name):
+		return t.BuiltinTemplate(name)
 	}
-	if source, ok := t.config.templates[name]; ok {
-		return newChatTemplate(name, source, t.config)
+	text := "the tokenizer has no chat template"
+	switch named := slices.Sorted(maps.Keys(t.config.templates)); {
+	case len(named) > 0:
+		text = fmt.Sprintf("%q: the tokenizer has %s", name, strings.Join(named, ", "))
+	case name != "":
+		text += fmt.Sprintf(" %q", name)
+	default:
+		text += ": add one to tokenizer_config.json"
 	}
-	if len(t.config.templates) > 0 {
-		return nil, fmt.Errorf("chat template %q: the tokenizer has %s", name,
-			strings.Join(slices.Sorted(maps.Keys(t.config.templates)), ", "))
+	text += "; or name a built-in format (" + strings.Join(BuiltinTemplates(), ", ") + ")"
+	if likely := t.likelyFormat(); likely != "" {
+		text += "; the special tokens are those of " + likely
 	}
-	if name == defaultTemplate {
-		for _, f := range formats {
-			if !slices.ContainsFunc(f.marks, func(mark string) bool { return !t.hasAdded(mark) }) {
-				return t.BuiltinTemplate(f.name)
-			}
+	return nil, errors.New(text)
+}
+
+// likelyFormat returns the name of the built-in format whose special tokens the tokenizer has, or "".
+func (t *Tokenizer) likelyFormat() string {
+	for _, f := range formats {
+		if !slices.ContainsFunc(f.marks, func(mark string) bool { return !t.hasAdded(mark) }) {
+			return f.name
 		}
 	}
-	return nil, fmt.Errorf("chat template %q: the tokenizer has none; the built-in formats are %s", name,
-		strings.Join(BuiltinTemplates(), ", "))
+	return ""
 }
 
 func (t *Tokenizer) hasAdded(text string) bool {
@@ -81,7 +96,7 @@ func (t *Tokenizer) ParseChatTemplate(source string) (*ChatTemplate, error) {
 }
 
 func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) {
-	j, err := parseJinja(source)
+	j, err := jinja.Parse(source)
 	if err != nil {
 		return nil, fmt.Errorf("chat template %q: %w", name, err)
 	}
@@ -97,7 +112,7 @@ func (e *TemplateError) Error() string { return e.Message }
 // with EncodeSequence. If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {
-		text, err = c.jinja.render(chat, c.tokens)
+		text, err = renderJinja(c.jinja, chat, c.tokens)
 	} else {
 		text, err = c.format.render(chat, c.tokens)
 	}

@@ -10,7 +10,7 @@ import (
 // A format is a built-in chat format, for tokenizers without a template. It does not support tools.
 type format struct {
 	name string
-	// marks are added tokens. A tokenizer that has all of these tokens uses the format.
+	// marks are added tokens. A tokenizer that has all of these tokens was probably made for the format.
 	marks []string
 	// inst puts each message of the user between [INST] and [/INST]. The system message goes into the
 	// first message of the user.
@@ -31,7 +31,7 @@ var formats = []format{
 		header: "<|start_header_id|>", body: "<|end_header_id|>\n\n", end: "<|eot_id|>", trim: true,
 	},
 	{name: "mistral", marks: []string{"[INST]", "[/INST]"}, inst: true},
-	{name: "llama2", marks: []string{"<s>", "</s>"}, inst: true, trim: true},
+	{name: "llama2", marks: []string{"[INST]", "<<SYS>>"}, inst: true, trim: true},
 }
 
 // BuiltinTemplates returns the names of the built-in chat formats.

@@ -49,7 +49,7 @@ const (
 func Load(dir string) (*Tokenizer, error) {
 	files := map[string][]byte{}
 	for _, name := range fileNames {
-		text, err := durable.ReadFile(filepath.Join(dir, name))
+		text, err := durable.ReadFile(filepath.Join(dir, name), durable.Data)
 		if err != nil && (name == tokenizerFile || !errors.Is(err, fs.ErrNotExist)) {
 			return nil, fmt.Errorf("load tokenizer: %w", err)
 		}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // A reader keeps the first error in a file.
@@ -37,7 +39,7 @@ func readValue(r *reader, text []byte) value {
 		}
 		r.err = err
 	}
-	return value{r, "", text}
+	return value{r, "", durable.WholeNumbers(text)}
 }
 
 // fail sets the error of the reader, unless the reader already has one.

@@ -129,7 +129,7 @@ func writeJSON(path string, v any) error {
 // Copy copies the files of a tokenizer from the folder src to the folder dst.
 func Copy(dst, src string) error {
 	for _, name := range fileNames {
-		text, err := durable.ReadFile(filepath.Join(src, name))
+		text, err := durable.ReadFile(filepath.Join(src, name), durable.Data)
 		if errors.Is(err, fs.ErrNotExist) && name != tokenizerFile {
 			continue
 		}

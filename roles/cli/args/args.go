@@ -8,11 +8,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"runtime"
 
 	keys "github.com/rlinf/rlinf/internal/config"
-	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/task"
@@ -79,7 +78,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	cfg, warnings, err := config.LoadText(reg, path, text, overrides, c.Bool("strict"))
 	for _, w := range warnings {
 		if mpi.Leads() {
-			fmt.Fprintln(log, "warning:", w)
+			fmt.Fprintln(log, "warning:", printable.Lines(w))
 		}
 	}
 	if cfg == nil {
@@ -109,15 +108,6 @@ func CheckFile(c *cli.Context) error {
 	path := c.String("config")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return config.Usagef("-c %s: expected a file, which %s names to others", path, c.Command.Name)
-	}
-	return nil
-}
-
-// CheckOut returns a usage error if the file of --out cannot be made. Commands call CheckOut before they begin their
-// work.
-func CheckOut(path string) error {
-	if err := durable.Writable(filepath.Dir(path)); err != nil {
-		return config.Usagef("--out %s: expected a file in a folder that can be written: %w", path, err)
 	}
 	return nil
 }

@@ -5,19 +5,18 @@ import (
 	"errors"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer writes the output of a command. When the reader of the output has gone away, the Writer drops the output, so
-// that the command goes on. It records any other error, so that a command with lost output ends with an error.
+// A Writer writes the output of a command, with escapes in place of control characters (printable.Text). When the
+// reader of the output has gone away, the Writer drops the output, so that the command goes on. It records any other
+// error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
@@ -30,6 +29,14 @@ func NewWriter(w io.Writer) *Writer { return &Writer{to: w} }
 
 // Write writes p, unless the reader has gone away.
 func (w *Writer) Write(p []byte) (int, error) {
+	if _, err := w.write([]byte(printable.Text(string(p)))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// write writes p without escapes.
+func (w *Writer) write(p []byte) (int, error) {
 	n, err := w.to.Write(p)
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,6 +62,19 @@ func (w *Writer) Gone() bool {
 	return w.gone
 }
 
+// Exact returns a writer to w that writes texts as they are, for commands whose result is a text. A terminal gets
+// escapes.
+func Exact(w io.Writer) io.Writer {
+	if o, ok := w.(*Writer); ok && Terminal(w) == nil {
+		return exact{o}
+	}
+	return w
+}
+
+type exact struct{ to *Writer }
+
+func (e exact) Write(p []byte) (int, error) { return e.to.write(p) }
+
 // Terminal returns the terminal behind w, or nil if w is no terminal. It also returns nil under a launcher, because
 // ranks of Open MPI see a terminal even if there is none.
 func Terminal(w io.Writer) *os.File {
@@ -71,27 +91,15 @@ func Terminal(w io.Writer) *os.File {
 // Progress shows the work of a command on standard error, until stop is called. phase names the first phase of the
 // work. stop may be called more than once.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
-	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
+	out, terminal := c.App.ErrWriter, Terminal(c.App.ErrWriter)
+	if terminal != nil {
+		out = terminal // a live line needs control sequences
+	}
+	p = metrics.NewProgress(out, metrics.On(terminal))
 	end := p.Watch()
 	p.Phase(phase)
 	return p, sync.OnceFunc(func() {
 		end()
 		p.Done()
 	})
-}
-
-// Printable returns the text of a file as a terminal can show it. Control characters become question marks, and
-// combining accents are left out.
-func Printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\t':
-			return ' '
-		case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
-			return -1
-		case r == utf8.RuneError || !unicode.IsPrint(r):
-			return '?'
-		}
-		return r
-	}, text)
 }

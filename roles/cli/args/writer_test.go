@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -43,4 +45,18 @@ func TestProgressOfACommand(t *testing.T) {
 			t.Errorf("got %q, expected %q", errs.String(), want)
 		}
 	})
+}
+
+// TestExact: a Writer escapes control characters, but not in the texts that a command is asked for.
+func TestExact(t *testing.T) {
+	var out strings.Builder
+	w := NewWriter(&out)
+	for _, to := range []io.Writer{w, Exact(w), Exact(&out)} {
+		if n, err := io.WriteString(to, "a\x1b\r\n"); n != 4 || err != nil {
+			t.Error(n, err)
+		}
+	}
+	if want := `a\x1b\x0d` + "\n" + strings.Repeat("a\x1b\r\n", 2); out.String() != want {
+		t.Errorf("%q, want %q", out.String(), want)
+	}
 }

@@ -86,6 +86,7 @@ func benchFlags() []cli.Flag {
 			strings.Join(results.Formats(), ", "), Value: "table"},
 		&cli.StringSliceFlag{Name: "out",
 			Usage: "also write `FILE`; its ending chooses the format: .txt, .csv, .json, .md; may be repeated"},
+		args.Force(),
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
 		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
 			"of one start each; exit code 3 if anything is slower"},
@@ -215,12 +216,14 @@ func (j *benchJob) configure() {
 // mistake so far.
 func (j *benchJob) openFiles() {
 	j.addWriter(j.String("format"), j.App.Writer)
+	j.checkOld("plot", j.String("plot"), args.Picture())
 	for _, path := range j.StringSlice("out") {
 		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json",
 			".md": "md"}[filepath.Ext(path)]
 		if !ok {
 			j.wrong("--out %s: expected a file with the ending .txt, .csv, .json or .md", path)
 		}
+		j.checkOld("out", path, args.Begins(beginnings[format]))
 		if j.err != nil || !mpi.Leads() {
 			continue
 		}
@@ -231,6 +234,19 @@ func (j *benchJob) openFiles() {
 		}
 		j.files = append(j.files, f)
 		j.addWriter(format, f)
+	}
+}
+
+// beginnings are regular expressions for the beginnings of reports, by format.
+var beginnings = map[string]string{"table": "# rlinf bench ", "csv": `op,[a-z0-9_,]*,med_us,[a-z0-9_,]*\n`,
+	"json": `\{"schema":\d+,"bench":"`, "md": "    rlinf bench "}
+
+// checkOld makes it a mistake if the leading process would replace a file of the user: see args.CheckOld.
+func (f *flags) checkOld(flag, path string, made args.Made) {
+	if mpi.Leads() {
+		if err := args.CheckOld(f.Context, flag, path, made); err != nil {
+			f.wrong("%w", err)
+		}
 	}
 }
 
@@ -297,7 +313,7 @@ func (j *benchJob) judge() (int, error) {
 	code := loop.ExitOK
 	say := j.App.Writer
 	if form := j.String("format"); form != "table" && form != "wide" {
-		say = os.Stderr // standard output is for programs that read the other formats
+		say = j.App.ErrWriter // standard output is for programs that read the other formats
 		if form != "md" {
 			for _, warning := range j.report.Machine.Warnings() {
 				fmt.Fprintln(say, "#", warning)

@@ -86,6 +86,7 @@ func collectivePlan(f *flags) bench.Plan {
 		if f.IsSet("algo") {
 			f.wrong("--tune measures every algorithm: expected it without --algo")
 		}
+		f.checkOld("tune", f.String("tune"), args.Begins(`\{\n  "schema": \d+,\n(  "machine": .*\n)?  "rules": `))
 		p.Algorithms = collectives.Algorithms()[1:] // all but auto, which uses the table
 	}
 	p.Memory = f.names("mem", []string{"arena", "go"})

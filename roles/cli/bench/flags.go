@@ -51,8 +51,15 @@ func (f *flags) several() int {
 	return world
 }
 
+// maxItems is the maximum number of items of a list, so that a report stays a report.
+const maxItems = 2000
+
 // list reads a list with commas between the items.
 func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T) {
+	if n := strings.Count(f.String(flag), ",") + 1; n > maxItems {
+		f.wrong("--%s: %d items: expected at most %d", flag, n, maxItems)
+		return nil
+	}
 	for item := range strings.SplitSeq(f.String(flag), ",") {
 		v, err := parse(strings.TrimSpace(item))
 		if err != nil {
@@ -163,7 +170,10 @@ func (f *flags) sizes() (sizes []int) {
 	for s := float64(ends[0]); s <= float64(ends[1]); s *= f.Float64("factor") {
 		sizes = append(sizes, int(s))
 	}
-	return slices.Compact(sizes)
+	if sizes = slices.Compact(sizes); len(sizes) > maxItems {
+		f.wrong("--factor %v: %d sizes: expected at most %d", f.Float64("factor"), len(sizes), maxItems)
+	}
+	return sizes
 }
 
 // pairFlag returns the flag that flags.pair reads.

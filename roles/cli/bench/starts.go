@@ -62,7 +62,7 @@ func (j *benchJob) runStarts(ctx context.Context, n int) error {
 	defer os.RemoveAll(folder)
 	var reports []*results.Report
 	for i := range n {
-		fmt.Fprintf(os.Stderr, "start %d of %d\n", i+1, n)
+		fmt.Fprintf(j.App.ErrWriter, "start %d of %d\n", i+1, n)
 		r, err := j.startOnce(ctx, filepath.Join(folder, fmt.Sprint(i, ".json")))
 		if err != nil {
 			return err

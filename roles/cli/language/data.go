@@ -1,6 +1,7 @@
 package language
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {
 	return []cli.Flag{
+		args.Force(),
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for train.jsonl, test.jsonl and tokenizer/; default: data/NAME"},
 		args.Int(cli.IntFlag{Name: "train", Value: 20000, Usage: "number of problems for training"}, 0, maxProblems),
 		args.Int(cli.IntFlag{Name: "test", Value: 500,
@@ -54,15 +56,21 @@ func runData(c *cli.Context) error {
 	if err != nil {
 		return config.Usagef("data: %w", err)
 	}
+	dir := cmp.Or(c.String("out"), filepath.Join("data", t.Name))
+	made := args.Begins(`\{"prompt":".*,"task":"[a-z]+","query_id":0\}\n`)
+	for _, name := range []string{"train.jsonl", "test.jsonl"} {
+		if err := args.CheckOld(c, "out", filepath.Join(dir, name), made); err != nil {
+			return err
+		}
+	}
+	if err := checkOldTokenizer(c, filepath.Join(dir, "tokenizer")); err != nil {
+		return err
+	}
 	progress, stop := args.Progress(c, "making problems")
 	defer stop()
 	train, test, err := t.Generate(c.Uint64("seed"), c.Int("train"), c.Int("test"))
 	if err != nil {
 		return config.Usagef("data: %w", err)
-	}
-	dir := c.String("out")
-	if dir == "" {
-		dir = filepath.Join("data", t.Name)
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -116,6 +124,10 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
+// chatML is the built-in format chatml as a template.
+const chatML = `{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}` +
+	`{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
+
 // trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens has all bytes and the end of text, and no
 // merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
@@ -123,6 +135,7 @@ func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokeniz
 		Special: []string{"<|endoftext|>"}}
 	if t.Chat {
 		o.EOS, o.Special = "<|im_end|>", append(o.Special, "<|im_start|>", "<|im_end|>")
+		o.ChatTemplate = chatML
 	}
 	return tokenizer.Train(dir, func(yield func(string) bool) {
 		for _, p := range problems {

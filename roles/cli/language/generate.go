@@ -30,6 +30,8 @@ func generateFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "prompts", Usage: "`FILE` with a prompt in each line; - is standard input"},
 		&cli.BoolFlag{Name: "chat", Usage: "write prompts as the model's chat template does"},
+		&cli.StringFlag{Name: "chat-template",
+			Usage: "`NAME` of a chat template for --chat: one of the model's, or chatml, llama3, mistral or llama2"},
 		args.Int(cli.IntFlag{Name: "max-new-tokens", Value: 128,
 			Usage: "maximum number of new tokens in an answer"}, 1, args.MaxCount),
 		args.Float(cli.Float64Flag{Name: "temperature", Value: 1,
@@ -73,9 +75,12 @@ func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
 	if w.tokens, err = loadTokenizer(c); err != nil {
 		return err
 	}
+	if c.IsSet("chat-template") && !c.Bool("chat") {
+		return config.Usagef("generate: --chat-template without --chat: expected both")
+	}
 	if c.Bool("chat") {
-		if w.chat, err = w.tokens.ChatTemplate(""); err != nil {
-			return config.UsageError{Err: err}
+		if w.chat, err = w.tokens.ChatTemplate(c.String("chat-template")); err != nil {
+			return config.Usagef("generate: --chat-template: %w", err)
 		}
 	}
 	if w.sampling, err = samplingOf(c, w.tokens, w.chat); err != nil {
@@ -275,7 +280,7 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer,
 				"ids": r.Tokens})
 		} else {
-			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
+			_, err = fmt.Fprintf(args.Exact(w.c.App.Writer), "> %s\n%s\n\n", lines[i], answer)
 		}
 		if err != nil {
 			return err
@@ -321,14 +326,14 @@ func (w *writer) stream(ctx context.Context, prompt string) error {
 	out := w.tokens.NewStream(true)
 	show := engine.Watch{Token: func(_ int, id int32) {
 		if !slices.Contains(w.sampling.Stop, id) {
-			fmt.Fprint(w.c.App.Writer, out.Next(id))
+			fmt.Fprint(args.Exact(w.c.App.Writer), out.Next(id))
 		}
 	}}
 	a, err := w.model.answer(ctx, w.c, w.tokens.Size(), []engine.Request{r}, show)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(w.c.App.Writer, out.End())
+	fmt.Fprintln(args.Exact(w.c.App.Writer), out.End())
 	w.speed(len(a.results[0].Tokens), a.took)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,12 +52,13 @@ func runDecode(c *cli.Context) error {
 	if c.Bool("json") {
 		return json.NewEncoder(c.App.Writer).Encode(map[string]string{"text": text})
 	}
-	_, err = fmt.Fprintln(c.App.Writer, text)
+	_, err = fmt.Fprintln(args.Exact(c.App.Writer), text)
 	return err
 }
 
 func trainFlags() []cli.Flag {
 	return []cli.Flag{
+		args.Force(),
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for tokenizer.json and tokenizer_config.json"},
 		args.Int(cli.IntFlag{Name: "vocab-size", Value: 1024,
 			Usage: "tokens, special ones and bytes among them"}, 257, 1<<20),
@@ -67,6 +69,20 @@ func trainFlags() []cli.Flag {
 	}
 }
 
+// checkOldTokenizer returns a usage error if the folder has a tokenizer of another program: see args.CheckOld.
+func checkOldTokenizer(c *cli.Context, folder string) error {
+	const settings = "tokenizer_config.json"
+	made := args.Begins(`\{\n  "add_bos_token": \w+,\n  "added_tokens_decoder": \{\n` +
+		`    "\d+": \{\n      "content": .*\n      "single_word"`)
+	if err := args.CheckOld(c, "out", filepath.Join(folder, settings), made); err != nil {
+		return err
+	}
+	return args.CheckOld(c, "out", filepath.Join(folder, "tokenizer.json"), func([]byte) bool {
+		head, err := args.Head(filepath.Join(folder, settings))
+		return err == nil && made(head)
+	})
+}
+
 // runTrain trains a new tokenizer on the lines of files.
 func runTrain(c *cli.Context) error {
 	out, files := c.String("out"), c.Args().Slice()
@@ -75,6 +91,9 @@ func runTrain(c *cli.Context) error {
 		return config.Usagef("tokenizer train: no folder: expected --out FOLDER")
 	case len(files) == 0:
 		return config.Usagef("tokenizer train: no files: expected texts to learn from")
+	}
+	if err := checkOldTokenizer(c, out); err != nil {
+		return err
 	}
 	var texts []string
 	for _, name := range files {

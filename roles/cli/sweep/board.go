@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
 )
 
@@ -23,11 +24,13 @@ type board struct {
 	width  func() int // width of the terminal
 	now    func() time.Time
 	metric string
-	total  int // number of runs
+	mode   string // results.ModeMin or ModeMax
+	total  int    // number of runs
 
 	mu      sync.Mutex
 	closed  bool
 	done    int
+	failed  int
 	began   map[*sweepRun]time.Time // start times of the active runs
 	took    time.Duration           // total time of the runs that were trained since this start of the sweep
 	trained int                     // number of these runs
@@ -35,8 +38,8 @@ type board struct {
 	bestRun string
 }
 
-func newBoard(out io.Writer, live bool, width func() int, metric string, total int) *board {
-	return &board{out: out, live: live, width: width, now: time.Now, metric: metric, total: total,
+func newBoard(out io.Writer, live bool, width func() int, metric, mode string, total int) *board {
+	return &board{out: out, live: live, width: width, now: time.Now, metric: metric, mode: mode, total: total,
 		began: map[*sweepRun]time.Time{}, best: math.NaN()}
 }
 
@@ -58,17 +61,20 @@ func (b *board) finished(r *sweepRun, value float64, duration time.Duration) int
 		b.took += duration
 		b.trained++
 	}
-	if results.Better(b.metric, value, b.best) {
+	if results.Better(b.mode, value, b.best) {
 		b.best, b.bestRun = value, r.name()
 	}
 	return b.done
 }
 
-// ended removes an active run that stopped before its end.
-func (b *board) ended(r *sweepRun) {
+// ended removes an active run that stopped before its end. A run that failed is not repeated.
+func (b *board) ended(r *sweepRun, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.began, r)
+	if failed {
+		b.failed++
+	}
 }
 
 // print prints a line, above the progress line.
@@ -76,7 +82,7 @@ func (b *board) print(format string, args ...any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.clear()
-	fmt.Fprintf(b.out, format, args...)
+	io.WriteString(b.out, printable.Lines(fmt.Sprintf(format, args...)))
 	if b.live {
 		b.show()
 	}
@@ -108,15 +114,18 @@ func (b *board) clear() {
 
 func (b *board) show() {
 	if b.live {
-		io.WriteString(b.out, metrics.Cut(b.line(), b.width()-metrics.Echo))
+		io.WriteString(b.out, metrics.Cut(printable.Line(b.line()), b.width()-metrics.Echo))
 	} else {
-		io.WriteString(b.out, b.line()+"\n")
+		io.WriteString(b.out, printable.Line(b.line())+"\n")
 	}
 }
 
 // line returns the progress line. A narrow terminal may cut off its end.
 func (b *board) line() string {
 	parts := []string{fmt.Sprintf("%d of %d done", b.done, b.total)}
+	if b.failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", b.failed))
+	}
 	if !math.IsNaN(b.best) {
 		parts = append(parts, fmt.Sprintf("best %s %.4g (%s)", b.metric, b.best, b.bestRun))
 	}
@@ -154,7 +163,7 @@ func (b *board) remaining() time.Duration {
 	if each == 0 {
 		return 0
 	}
-	left := each * time.Duration(b.total-b.done-len(b.began))
+	left := each * time.Duration(b.total-b.done-b.failed-len(b.began))
 	for _, began := range b.began {
 		left += max(each-now.Sub(began), 0)
 	}

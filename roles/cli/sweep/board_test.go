@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -33,7 +34,7 @@ func TestBoard(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder
 	now := time.Unix(1_800_000_000, 0)
-	b := newBoard(&out, false, nil, "eval/return", 6)
+	b := newBoard(&out, false, nil, "eval/return", results.ModeMax, 6)
 	b.now = func() time.Time { return now }
 	earlier, first, second := boardRun(t, dir, "a=0", ""),
 		boardRun(t, dir, "a=1", "{\"step\":10}\n{\"step\":25}\n{\"st"), boardRun(t, dir, "a=2", "")
@@ -51,14 +52,17 @@ func TestBoard(t *testing.T) {
 	now = now.Add(20 * time.Second)
 	b.tick() // 10 s and 20 s, and two more
 	b.finished(third, math.NaN(), 20*time.Second)
-	b.ended(second)
+	b.ended(second, true)
 	b.print("%s failed\n", second.name())
 	b.tick()
+	b.begin(boardRun(t, dir, "a=4", ""))
+	b.tick() // 30 s for this run, and 30 s for the only one that is left
 	want := `1 of 6 done · best eval/return 7 (a=0/seed_1)
 1 of 6 done · best eval/return 7 (a=0/seed_1) · ETA 1m30s · under way: a=1/seed_1 25/100, a=2/seed_1 0/100
 2 of 6 done · best eval/return 12 (a=1/seed_1) · ETA 55s · under way: a=2/seed_1 0/100, a=3/seed_1 0/100
 a=2/seed_1 failed
-3 of 6 done · best eval/return 12 (a=1/seed_1)
+3 of 6 done · 1 failed · best eval/return 12 (a=1/seed_1)
+3 of 6 done · 1 failed · best eval/return 12 (a=1/seed_1) · ETA 1m00s · under way: a=4/seed_1 0/100
 `
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", &out, want)
@@ -68,7 +72,7 @@ a=2/seed_1 failed
 // On a terminal it is one line below what is printed, cut to the width, and gone in the end.
 func TestBoardOnATerminal(t *testing.T) {
 	var out strings.Builder
-	b := newBoard(&out, true, func() int { return 30 }, "eval/return", 6)
+	b := newBoard(&out, true, func() int { return 30 }, "eval/return", results.ModeMax, 6)
 	b.finished(boardRun(t, t.TempDir(), "a=0", ""), 7, 0)
 	b.tick()
 	b.print("a remark\n")

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/urfave/cli/v2"
 )
@@ -236,7 +237,10 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, nil, err
 	}
-	_, subject, err = advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
+	p, subject, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
+	if err == nil {
+		err = loop.CheckStart(p)
+	}
 	if err != nil {
 		return 0, nil, config.UsageError{Err: err}
 	}

@@ -49,6 +49,7 @@ func Flags() []cli.Flag {
 			DefaultText: "cores / ranks of a run"}, 1, maxRuns),
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
+		args.Mode(),
 	}
 }
 
@@ -59,6 +60,7 @@ type sweep struct {
 	own    session.Own
 	runs   []*sweepRun
 	metric string
+	mode   string // see args.Mode
 	asked  *loop.Requests
 	out    io.Writer
 
@@ -82,11 +84,14 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	n, launcher := mpi.Launched()
 	s := &sweep{reg: reg, tasks: tasks, own: own, metric: c.String("metric"), out: c.App.Writer}
 	var err error
-	if s.runs, err = sweepRuns(c, reg, tasks, os.Stderr); err != nil {
+	if s.runs, err = sweepRuns(c, reg, tasks, c.App.ErrWriter); err != nil {
 		return 0, err
 	}
 	if s.metric == "" {
 		s.metric = s.runs[0].cfg.Headline()
+	}
+	if s.mode, err = args.ModeOf(c, s.metric); err != nil {
+		return 0, err
 	}
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
@@ -95,9 +100,11 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 				jobs, launcher, n)
 		}
 	}
-	s.board = newBoard(s.out, launcher == "" && metrics.IsTerminal(os.Stdout), func() int {
-		return metrics.Width(os.Stdout)
-	}, s.metric, len(s.runs))
+	live, out := launcher == "" && metrics.IsTerminal(os.Stdout), s.out
+	if live {
+		out = os.Stdout // a live line needs control sequences
+	}
+	s.board = newBoard(out, live, func() int { return metrics.Width(os.Stdout) }, s.metric, s.mode, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
 	s.asked.Expire(0)       // stop before the end of a Slurm job
@@ -206,11 +213,11 @@ func (s *sweep) note(o outcome) {
 		s.board.print("%d/%d · %s · %s · %.0fs\n", done, len(s.runs), run.name(), score, o.Seconds)
 	case loop.ExitRequeue, loop.ExitInterrupted, loop.ExitTerminated, loop.ExitHungUp:
 		s.requeue = true
-		s.board.ended(run)
+		s.board.ended(run, false)
 		s.board.print("%s · stopped before its end · %.0fs\n", run.name(), o.Seconds)
 	default:
 		s.failures = append(s.failures, fmt.Sprintf("%s failed: %s", run.name(), cause(o.Said)))
-		s.board.ended(run)
+		s.board.ended(run, true)
 		s.board.print("%s · failed · %.0fs\n", run.name(), o.Seconds)
 	}
 }
@@ -234,7 +241,7 @@ func (s *sweep) finish() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	table := &results.Table{Metric: s.metric, At: math.Inf(1), Groups: groups}
+	table := &results.Table{Metric: s.metric, Mode: s.mode, At: math.Inf(1), Groups: groups}
 	if len(table.Groups) > 0 {
 		folder := s.folder()
 		var text bytes.Buffer
@@ -243,6 +250,9 @@ func (s *sweep) finish() (int, error) {
 			durable.WriteFile(filepath.Join(folder, "curves.svg"), s.picture(groups)))
 		if err != nil {
 			return 0, err
+		}
+		if best := table.Best(); best != "" {
+			fmt.Fprintln(s.out, best)
 		}
 		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.board.done, len(s.runs),
 			folder)

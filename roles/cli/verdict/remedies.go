@@ -36,8 +36,12 @@ var quotedValue = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 // remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
+	case cfg.ReadsTexts() && strings.HasPrefix(e.Key, "env."):
+		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
+	case e.Key == "reward.model.model_path" && e.Value != "not set":
+		return nil // the file is missing or does not fit
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
 		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
@@ -63,6 +67,9 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	}
 	if m := singleValue.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
 		return []string{e.Key + "=" + m[1]}
+	}
+	if strings.HasPrefix(e.Want, "expected a multiple of ") {
+		return multiple(e)
 	}
 	for _, p := range []*regexp.Regexp{nullValue, quotedValue} {
 		if m := p.FindStringSubmatch(e.Want); m != nil {

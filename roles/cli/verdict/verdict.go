@@ -12,8 +12,8 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/session"
 )
 
 // A Verdict is the result of Judge: whether a configuration runs, and what it lacks. The zero Verdict means that it
@@ -58,6 +58,10 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	if kind := config.ForeignPolicy(cfg.Actor.Model.ModelType); kind != "" {
 		lacks = append([]string{fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)}, lacks...)
 	}
+	unknown := slices.ContainsFunc(mistakes(err), ofAlgorithm) // a program may have its own algorithm of this name
+	if algorithm := config.ForeignAlgorithm(cfg.Algorithm.AdvType, cfg.Algorithm.LossType); unknown && algorithm != "" {
+		lacks = append([]string{algorithm}, lacks...)
+	}
 	if v.Policy = strings.Join(lacks, " and "); v.Policy != "" {
 		return v
 	}
@@ -86,9 +90,14 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		if len(more) == 0 {
 			break
 		}
-		v.Overrides = append(v.Overrides, more...)
+		v.Overrides = append(slices.DeleteFunc(v.Overrides, func(o string) bool { // a later remedy replaces it
+			key, _, _ := strings.Cut(o, "=")
+			return slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+		}), more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
-		v.Left = mistakes(err)
+		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
+			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
+		})
 	}
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
@@ -107,8 +116,16 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 // ofModel reports whether e is a mistake about actor.model.model_type.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
+// ofAlgorithm reports whether e is a mistake about the name of the algorithm.
+func ofAlgorithm(e *yaml.FieldError) bool {
+	return e.Key == "algorithm.adv_type" || e.Key == "algorithm.loss_type"
+}
+
 // simulator returns the name of the RLinf simulator that cfg needs but does not connect, or "" if there is none.
 func simulator(cfg *config.Config) string {
+	if cfg.ReadsTexts() {
+		return "" // a language model has no environments
+	}
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
 			return name
@@ -120,7 +137,7 @@ func simulator(cfg *config.Config) string {
 // unlocated matches a mistake without an origin.
 var unlocated = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It accepts a missing file of demonstrations: the user makes this file later.
+// mistakes returns the mistakes in err.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -130,7 +147,7 @@ func mistakes(err error) []*yaml.FieldError {
 		}
 		all = []*yaml.FieldError{e}
 	}
-	return slices.DeleteFunc(all, func(e *yaml.FieldError) bool { return e.Key+"="+e.Value == demos })
+	return all
 }
 
 // Headline returns the verdict in one line.
@@ -142,10 +159,8 @@ func (v Verdict) Headline() string {
 		return "needs " + v.Policy
 	case v.Idle:
 		return "does not train: it places neither actor nor rollout"
-	case len(v.Left) == 1:
-		return "does not run: one mistake cannot be fixed by an override"
-	case len(v.Left) > 1:
-		return fmt.Sprintf("does not run: %d mistakes cannot be fixed by an override", len(v.Left))
+	case len(v.Left) > 0:
+		return "does not run: " + v.change()
 	case v.Expert:
 		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
 	case v.Simulator != "":
@@ -154,6 +169,25 @@ func (v Verdict) Headline() string {
 		return "runs with these overrides"
 	}
 	return "runs"
+}
+
+// change names the keys that need other values. A mistake without a key cannot be fixed by an override.
+func (v Verdict) change() string {
+	var keys []string
+	for _, e := range v.Left {
+		switch {
+		case e.Key == "" && len(v.Left) == 1:
+			return "one mistake cannot be fixed by an override"
+		case e.Key == "":
+			return fmt.Sprintf("%d mistakes cannot be fixed by an override", len(v.Left))
+		case !slices.Contains(keys, e.Key):
+			keys = append(keys, e.Key)
+		}
+	}
+	if len(keys) > 3 {
+		return fmt.Sprintf("change %d keys", len(keys))
+	}
+	return "change " + strings.Join(keys, ", ")
 }
 
 // Text returns the headline, and the commands or changes that the job needs. path is the configuration file, and args
@@ -167,7 +201,7 @@ func (v Verdict) Text(path string, args []string) string {
 		if len(v.Overrides) > 0 {
 			words := make([]string, len(v.Overrides))
 			for i, o := range v.Overrides {
-				words[i] = session.Quote(o)
+				words[i] = printable.Quote(o)
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
@@ -201,13 +235,13 @@ func (v Verdict) Text(path string, args []string) string {
 // commandLine returns the shell command that trains. For a key in both args and overrides, the value in overrides
 // counts.
 func commandLine(path string, args, overrides []string) string {
-	words := []string{"rlinf", "-c", session.Quote(path)}
+	words := []string{"rlinf", "-c", printable.Quote(path)}
 	args = slices.DeleteFunc(slices.Clone(args), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
 		return sets && slices.ContainsFunc(overrides, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
 	for _, o := range slices.Concat(args, overrides) {
-		words = append(words, session.Quote(o))
+		words = append(words, printable.Quote(o))
 	}
 	return strings.Join(words, " ")
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,7 +63,7 @@ func (a *alerts) newest() (found Alert) {
 	for _, l := range logs {
 		t, known := a.tails[l.name]
 		if !known || t.size != l.info.Size() || !t.at.Equal(l.info.ModTime()) {
-			t = tail{l.info.Size(), l.info.ModTime(), lastAlert(filepath.Join(a.dir, l.name), l.info.Size())}
+			t = tail{l.info.Size(), l.info.ModTime(), lastAlert(filepath.Join(a.dir, l.name))}
 			a.tails[l.name] = t
 		}
 		if t.alert != "" {
@@ -75,18 +74,12 @@ func (a *alerts) newest() (found Alert) {
 }
 
 // lastAlert returns the last alarming line at the end of a log, or "" if there is none.
-func lastAlert(path string, size int64) string {
-	f, err := durable.Open(path)
+func lastAlert(path string) string {
+	text, cut, err := durable.Tail(path, mostTail)
 	if err != nil {
 		return ""
 	}
-	defer f.Close()
-	from := max(size-mostTail, 0)
-	text, err := io.ReadAll(io.NewSectionReader(f, from, mostTail))
-	if err != nil {
-		return ""
-	}
-	if from > 0 { // drop the first line, which lacks its beginning
+	if cut { // drop the first line, which lacks its beginning
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	all := alarmLine.FindAllIndex(text, -1)

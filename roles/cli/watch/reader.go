@@ -1,7 +1,6 @@
 package watch
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -58,6 +57,7 @@ func (r *Reader) Read(t time.Time) (State, error) {
 			s.Problem = err.Error()
 		} else {
 			s.Standing, r.looked = standing, t
+			s.Held, _ = runfolder.Held(r.dir) // after an error the status decides
 			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
 			if start, ok := runfolder.LastStart(r.dir); ok {
 				s.Started = start.Started
@@ -95,7 +95,7 @@ func (s *State) readLive(path string) {
 
 // readHosts returns the host of each rank in ranks.jsonl. It skips damaged lines.
 func readHosts(path string) map[int]string {
-	text, err := durable.ReadFile(path)
+	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil
 	}
@@ -147,14 +147,14 @@ func (r *record) read() error {
 	if _, err := f.Seek(r.next, io.SeekStart); err != nil {
 		return err
 	}
-	for in := bufio.NewReaderSize(f, 1<<20); ; cut = false {
-		line, err := in.ReadBytes('\n')
+	for in := durable.NewLines(f); ; cut = false {
+		line, read, err := in.Next()
 		if err == io.EOF {
 			return nil // the last line is still being written
 		} else if err != nil {
 			return fmt.Errorf("metrics.jsonl: %w", err)
 		}
-		r.next += int64(len(line))
+		r.next += read
 		if !cut {
 			r.add(line)
 		}

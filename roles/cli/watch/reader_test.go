@@ -220,13 +220,114 @@ func TestFollow(t *testing.T) {
 			}
 		}
 	})
-	want := "rank 2: warning: ?[31mred\n" +
+	want := "rank 2: warning: \\x1b[31mred\n" +
 		"running · step 1/3 · return 4 · 1.23k env steps/s · ETA 4s\n" +
-		"moved after step 2: env 0 → 1; 2 s, 1 member, 7 B sent; ?me\n" +
+		"moved after step 2: env 0 → 1; 2 s, 1 member, 7 B sent; \\x1bme\n" +
 		"running · step 3/3 · return 5.5 · 1.23k env steps/s\n" +
 		"done · step 3/3 · return 5.5 · 1.23k env steps/s\n"
 	if err != nil || out.String() != want {
 		t.Errorf("%v, got\n%swant\n%s", err, out.String(), want)
+	}
+}
+
+// TestFollowABeginning: the command may be started beside a job that has not begun its run, or resumes one. It waits as
+// long as the job holds the folder.
+func TestFollowABeginning(t *testing.T) {
+	f := newFolder(t, runfolder.Done)
+	f.extend(`{"step":1,"env/return":4}` + "\n")
+	own, err := runfolder.Open(f.dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(f.dir, "STATUS")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sleeps := 0
+	r := NewReader(f.dir)
+	err = follow(r, &out, func(time.Duration) {
+		sleeps++
+		r.looked = time.Unix(1, 0)
+		var err error
+		switch sleeps {
+		case 100:
+			err = own.SetStatus(runfolder.Checkpointed) // as of an earlier job
+		case 200:
+			err = own.SetStatus(runfolder.Running)
+		case 201:
+			err = own.SetStatus(runfolder.Done)
+		case 202:
+			err = own.Close()
+		case 203:
+			err = errors.New("does not end")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+	want := "not begun · step 1 · return 4\n" + f.dir + ": waiting for the job that holds the folder\n" +
+		"checkpointed · step 1 · return 4\nrunning · step 1 · return 4\ndone · step 1 · return 4\n"
+	if err != nil || out.String() != want {
+		t.Errorf("%v, got\n%swant\n%s", err, out.String(), want)
+	}
+}
+
+// TestFollowNothing: without a job, the command waits for 30 seconds, and says so.
+func TestFollowNothing(t *testing.T) {
+	f := newFolder(t, runfolder.Done)
+	if err := os.Remove(filepath.Join(f.dir, "STATUS")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	sleeps := 0
+	err := follow(NewReader(f.dir), &out, func(time.Duration) { sleeps++ })
+	if err == nil || !strings.HasSuffix(err.Error(), f.dir+": the run has not begun; waited 30s for a job") ||
+		sleeps != 30 || !strings.HasSuffix(out.String(), f.dir+": the run has not begun; waiting 30s for a job\n") {
+		t.Errorf("%v after %d reads, output %s", err, sleeps, out.String())
+	}
+}
+
+// TestAwaitRun: a folder may be missing when the command begins. A folder that is there and is no run's is refused at
+// once, unless a job holds it.
+func TestAwaitRun(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "logs", "run")
+	for _, c := range []struct {
+		appears int // the number of reads before the run appears; 0 means never
+		held    bool
+		sleeps  int
+		err     string
+	}{
+		{0, false, 30, dir + ": no such folder; waited 30s for a job"},
+		{7, false, 7, ""},
+		{100, true, 100, ""},
+	} {
+		os.RemoveAll(dir)
+		if c.held {
+			own, err := runfolder.Open(dir, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { own.Close() })
+		}
+		var out bytes.Buffer
+		sleeps := 0
+		got, err := awaitRun([]string{dir}, &out, func(time.Duration) {
+			if sleeps++; sleeps == c.appears {
+				if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "config.yaml"), nil,
+					0o666)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if sleeps != c.sleeps || c.err == "" && (got != dir || err != nil) || c.err != "" && (err == nil ||
+			err.Error() != c.err) || strings.Count(out.String(), "waiting") != 1 {
+			t.Errorf("%+v: %q, %v after %d reads, output %s", c, got, err, sleeps, out.String())
+		}
+	}
+	for _, dirs := range [][]string{{dir, "b"}, {t.TempDir()}} {
+		if _, err := awaitRun(dirs, nil, nil); err == nil {
+			t.Errorf("%q: no error", dirs)
+		}
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 // A State has everything that rlinf watch shows about a run.
 type State struct {
 	results.Standing
+	Held    bool      // a job that lives holds the run's folder
 	Now     time.Time // when the State is shown
 	Started time.Time // the newest start of the run; zero if unknown
 	Record  Record
@@ -45,8 +46,8 @@ type Alert struct {
 
 func (a Alert) source() string { return fmt.Sprintf("rank %d", a.Rank) }
 
-// Over reports whether the run has ended.
-func (s *State) Over() bool { return s.Status != runfolder.Running }
+// Over reports whether the run has ended. A job that holds the folder may be about to begin it, or to continue it.
+func (s *State) Over() bool { return s.Status != runfolder.Running && !s.Held }
 
 // Step returns the number of iterations made.
 func (s *State) Step() int64 { return max(s.Standing.Step, s.Live.Step, s.Record.Step) }

@@ -190,6 +190,14 @@ func show(out string, width, height int) string {
 			erase(row, min(col, width-1)) // the cursor does not leave the last column
 		case m[2] == "" && m[0] >= " ":
 			n := columns(m[0])
+			if n == 0 { // it combines with the character before
+				at := col - 1
+				for at > 0 && cells[row][at] == "" { // the second half of a wide character
+					at--
+				}
+				cells[row][at] += m[0]
+				continue
+			}
 			col = min(col, width-n)
 			cells[row][col] = m[0]
 			if n == 2 {

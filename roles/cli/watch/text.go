@@ -6,11 +6,11 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/internal/printable"
 )
 
 // clean returns text without control characters.
-func clean(text string) string { return args.Printable(text) }
+func clean(text string) string { return printable.Line(text) }
 
 // wideRunes are the characters that fill two columns of a terminal.
 var wideRunes = &unicode.RangeTable{
@@ -23,8 +23,11 @@ var wideRunes = &unicode.RangeTable{
 // columns returns the number of columns of a clean text.
 func columns(text string) (n int) {
 	for _, r := range text {
-		n++
-		if unicode.Is(wideRunes, r) {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf): // combines with the letter before
+		case unicode.Is(wideRunes, r):
+			n += 2
+		default:
 			n++
 		}
 	}

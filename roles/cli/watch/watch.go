@@ -6,13 +6,16 @@
 package watch
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -23,12 +26,16 @@ import (
 const Usage = "rlinf watch RUN        # on a terminal: a screen; q or Ctrl-C leaves it\n" +
 	"rlinf watch RUN | cat  # a line for each change, until the run ends"
 
-// readEvery is the time between two reads of the run's folder.
-const readEvery = time.Second
+// readEvery is the time between two reads of the run's folder. beginTime is how long the command waits for a run that
+// has not begun, if no job holds its folder.
+const (
+	readEvery = time.Second
+	beginTime = 30 * time.Second
+)
 
 // Run shows the run that the argument names, and returns the exit code.
 func Run(c *cli.Context) (int, error) {
-	dir, err := OneRun(c.Args().Slice())
+	dir, err := awaitRun(c.Args().Slice(), c.App.ErrWriter, time.Sleep)
 	if err != nil {
 		return 0, config.Usagef("watch: %w", err)
 	}
@@ -37,6 +44,34 @@ func Run(c *cli.Context) (int, error) {
 		return onTerminal(r, os.Stdin, out)
 	}
 	return loop.ExitOK, follow(r, c.App.Writer, time.Sleep)
+}
+
+// awaitRun is OneRun for a run that may be about to begin: it waits for a folder that is missing, or that a job holds.
+func awaitRun(dirs []string, out io.Writer, sleep func(time.Duration)) (dir string, err error) {
+	for waited := time.Duration(0); ; waited += readEvery {
+		if dir, err = OneRun(dirs); err == nil || len(dirs) != 1 {
+			return dir, err
+		}
+		held, _ := runfolder.Held(dirs[0])
+		if _, statErr := os.Stat(dirs[0]); !held && !errors.Is(statErr, fs.ErrNotExist) {
+			return "", err
+		}
+		if !held && waited >= beginTime {
+			return "", fmt.Errorf("%w; waited %v for a job", err, beginTime)
+		}
+		if waited == 0 {
+			fmt.Fprintln(out, clean(waiting(dirs[0], held)))
+		}
+		sleep(readEvery)
+	}
+}
+
+// waiting says for what the command waits.
+func waiting(dir string, held bool) string {
+	if held {
+		return dir + ": waiting for the job that holds the folder"
+	}
+	return fmt.Sprintf("%s: the run has not begun; waiting %v for a job", dir, beginTime)
 }
 
 // OneRun returns the folder of the run that the arguments name. If they name a folder of runs, it returns an error that
@@ -53,15 +88,16 @@ func OneRun(dirs []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return "", fmt.Errorf("%s: expected the folder of a run, such as %s, the newest in it", dir, runs[0].Run)
+	return "", fmt.Errorf("%s: expected the folder of a run, such as %s, the newest in it", dir, clean(runs[0].Run))
 }
 
 // follow writes a line for each change of the run until the run ends, or until the reader of the lines has gone away.
 func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 	var shown string
 	var alert Alert
-	told := 0 // the number of moves that were written
-	for {
+	waits := ""                                             // the last line about what the command waits for
+	told := 0                                               // the number of moves that were written
+	for waited := time.Duration(0); ; waited += readEvery { // since the run was last running
 		s, err := r.Read(time.Now())
 		if err != nil {
 			return fmt.Errorf("watch: %w", err)
@@ -80,8 +116,19 @@ func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 				return nil // the Writer keeps the error
 			}
 		}
-		if w, ok := out.(*args.Writer); s.Over() || ok && w.Gone() {
+		w, ok := out.(*args.Writer)
+		switch begun := s.Status != results.NotBegun; {
+		case ok && w.Gone(), s.Over() && begun:
 			return nil
+		case s.Over() && waited >= beginTime:
+			return fmt.Errorf("watch: %s: the run has not begun; waited %v for a job", s.Run, beginTime)
+		case s.Status == runfolder.Running:
+			waits, waited = "", 0
+		case !begun || waited > standingEvery: // at its end a job holds the folder for a moment
+			if text := waiting(s.Run, s.Held); text != waits {
+				waits = text
+				fmt.Fprintln(out, clean(text))
+			}
 		}
 		sleep(readEvery)
 	}

@@ -217,6 +217,9 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	var alone, crowd, prepare, infer probe.Series
 	begun := time.Now()
 	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if err := first.learn(&infer, &prepare, &alone); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
@@ -66,29 +65,6 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		}
 	}
 	return f
-}
-
-// heapWithin returns an allocator that allocates at most the available memory. An allocation beyond this amount fails
-// with a shortage.
-func heapWithin(have job.Available) tensor.Allocator {
-	need := int64(0)
-	return func(n int) ([]byte, error) {
-		if need += int64(n); need > have.Free {
-			return nil, shortage{need, have}
-		}
-		return tensor.Heap(n)
-	}
-}
-
-// A shortage is the error of an allocation that needs more memory than is available.
-type shortage struct {
-	need int64
-	have job.Available
-}
-
-// Error says how much memory is needed and how much is available.
-func (s shortage) Error() string {
-	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
 // checkObservations reports whether the memory of all nodes has room for the observations of one iteration, and for

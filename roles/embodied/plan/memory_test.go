@@ -47,15 +47,52 @@ func TestCheckObservations(t *testing.T) {
 	}
 }
 
-// TestHeapWithin: allocations succeed as long as their sum is within the memory.
-func TestHeapWithin(t *testing.T) {
-	alloc := heapWithin(job.Available{Free: 100})
-	if b, err := alloc(60); err != nil || len(b) != 60 {
-		t.Errorf("60 of 100 bytes: %d, %v", len(b), err)
+// TestChecksDrawNothing: a check makes policies without initial parameters, which take minutes to draw for wide layers.
+func TestChecksDrawNothing(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "reward.use_reward_model=true", "reward.model.model_path=x",
+		"cluster.component_placement={actor: 0, env: 0, rollout: 0, reward: 0}")
+	reg, drawn, blank := rolestest.Registries(), 0, 0
+	reg.Policies = new(policy.Registry)
+	reg.Policies.Add("mlp_policy",
+		func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+			if cfg.Blank {
+				blank++
+			} else {
+				drawn++
+			}
+			return policy.NewMLP(cfg, spec, seed, alloc)
+		})
+	p, err := newPlan(cfg, reg, make([]int, 1))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if _, err := alloc(41); !errors.As(err, new(shortage)) {
-		t.Errorf("101 of 100 bytes: %v, want a shortage", err)
+	if drawn > 0 || blank != 2 {
+		t.Errorf("%d policies with initial parameters and %d without, want 0 and 2: of actor and reward", drawn, blank)
 	}
+	if err := p.Fits(nil, tensor.Dict{}); drawn > 0 || err == nil || !strings.Contains(err.Error(), "model: no ") {
+		t.Errorf("a file without weights: %v, and %d policies with initial parameters", err, drawn)
+	}
+}
+
+// fileless is a policy whose files are missing.
+type fileless struct{ policy.Policy }
+
+func (fileless) CheckFiles() error { return errors.New("no file of weights") }
+
+// TestChecksFiles: a check finds errors in the files of a policy's initial parameters.
+func TestChecksFiles(t *testing.T) {
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
+	reg := rolestest.Registries()
+	reg.Policies = new(policy.Registry)
+	reg.Policies.Add("mlp_policy",
+		func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+			pol, err := policy.NewMLP(cfg, spec, seed, alloc)
+			return fileless{pol}, err
+		})
+	_, err := newPlan(cfg, reg, make([]int, 8))
+	rolestest.Expect(t, "mistakes", rolestest.ErrorLines(err),
+		rolestest.Cartpole+":23: actor.model.model_type: mlp_policy (the default): expected a policy that fits: no "+
+			"file of weights")
 }
 
 // TestTooLarge: parts that fit into no memory are an error of their key, before they are made. If the environments do

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
@@ -40,6 +39,7 @@ type Plan struct {
 	config.Learning
 
 	demos tensor.Dict // demonstrations to train on
+	notes []string    // warnings about the demonstrations
 }
 
 // EnvSpec returns the spec of a training environment.
@@ -57,28 +57,6 @@ func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.
 // Environments returns the number of training environments. saved is true, because checkpoints have the states of the
 // environments.
 func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
-
-// Notes returns warnings that the user should see before the job begins.
-func (p *Plan) Notes() (notes []string) {
-	if p.Unrenderable != "" {
-		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
-			" draws no pictures")
-	}
-	if repeated := p.repeatedStates(); repeated != "" {
-		key := "group_size"
-		if p.Config.Env.Eval.GroupSize <= 1 {
-			key = "use_fixed_reset_state_ids"
-		}
-		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
-	}
-	if p.alone && p.Config.Cluster.AutoScheduler {
-		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
-	}
-	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
-		notes = append(notes, p.NotSaved())
-	}
-	return notes
-}
 
 // EnvsPerSimulator returns the number of training environments that cannot be divided among workers: those that one
 // external simulator plays, or 1.
@@ -116,7 +94,9 @@ func (p *Plan) EvaluatesApart() bool { return p.Config.Evaluates() && p.SyncInte
 
 // Fits returns an error unless model has the tensors of this plan's policy.
 func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
-	pol, err := p.NewPolicy(tensor.Heap)
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	pol, err := p.NewBlankPolicy(memory.Alloc)
 	if err != nil {
 		return err
 	}
@@ -128,7 +108,7 @@ func (p *Plan) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	return p.newPolicy(p.Config.PolicyConfig(), alloc)
 }
 
-// NewBlankPolicy makes the policy for parameters that the caller will load.
+// NewBlankPolicy makes the policy for a check, or for parameters that the caller will load.
 func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	cfg := p.Config.PolicyConfig()
 	cfg.Blank = true

@@ -24,6 +24,11 @@ func (d *Draft) readDemos() {
 	if err != nil {
 		d.found.Problem("algorithm.demo_buffer.load_path", path, fmt.Sprintf("demonstrations in %s: %v%s",
 			d.Spec.Name, err, demosBy(path, err)))
+		return
+	}
+	d.checkShare(path)
+	if err := d.noteGaps(path); err != nil {
+		d.found.Problem("algorithm.demo_buffer.load_path", path, "demonstrations: "+err.Error())
 	}
 }
 

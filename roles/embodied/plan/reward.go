@@ -40,7 +40,8 @@ func (p *Plan) CheckFiles(rank int) error {
 
 // NewRule makes the rule of a reward worker. rows is the maximum number of transitions in a call of the rule.
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
-	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
+	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma,
+		BootstrapAlways: p.BootstrapAll, Rows: rows}
 	if s.Config.UseRewardModel {
 		net, err := p.newRewardNetwork()
 		if err != nil {
@@ -58,8 +59,11 @@ func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	return p.Registries.Rewards.New(s)
 }
 
+// newRewardNetwork makes the network of a reward worker without its parameters, which come from a file.
 func (p *Plan) newRewardNetwork() (policy.Policy, error) {
-	return p.Registries.Policies.New(p.Config.Reward.Model.Config, p.Spec, p.Config.Actor.Seed, tensor.Heap)
+	cfg := p.Config.Reward.Model.Config
+	cfg.Blank = true
+	return p.newPolicy(cfg, tensor.Heap)
 }
 
 // RewardWorker returns the reward worker that scores the steps of route l.

@@ -24,6 +24,7 @@ type Camera struct {
 	rgb      tensor.Tensor // pictures of all environments, [N, Height, Width, 3]
 	on       []bool        // [N], whether the episode is running
 	dim      []bool        // [N], whether the last picture of the ended episode has been darkened
+	err      error         // the error that ended the last film
 }
 
 // newCamera returns a camera for vec, or an error if vec cannot be rendered as cfg asks.
@@ -72,16 +73,47 @@ func (s *Stage) Record(file string, starter programs.Entry) {
 	}
 }
 
-// start begins the film of an evaluation. reset has the first observations of the evaluation's episodes.
-func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
-	if c.file == "" {
-		return nil
+// FilmError returns the error that ended the film of the last evaluation, and forgets it. The evaluation went on
+// without a film.
+func (s *Stage) FilmError() (err error) {
+	if s.camera != nil {
+		err, s.camera.err = s.camera.err, nil
 	}
+	return err
+}
+
+// begin begins the film of an evaluation, if one was asked for. reset has the first observations of the evaluation's
+// episodes.
+func (c *Camera) begin(reset *env.Step, episodes *env.Episodes) {
+	if c.file != "" {
+		c.keep(c.start(reset, episodes))
+		c.file = ""
+	}
+}
+
+// watch adds a frame after a step of the environments, if the evaluation is filmed.
+func (c *Camera) watch(now *env.Step, episodes *env.Episodes) {
+	if c.film != nil {
+		c.keep(c.step(now, episodes))
+	}
+}
+
+// keep ends the film if err is not nil.
+func (c *Camera) keep(err error) {
+	if err == nil {
+		return
+	}
+	if c.err = err; c.film != nil {
+		c.err = errors.Join(err, c.film.Abandon())
+		c.film = nil
+	}
+}
+
+func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
 	c.sheet, c.captions = c.newSheet(reset, min(c.cfg.NumEnvs, len(c.on)), 2)
 	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS, c.by); err != nil {
 		return err
 	}
-	c.file = ""
 	clear(c.dim)
 	for n := range c.on {
 		c.on[n] = n < c.cfg.NumEnvs
@@ -89,11 +121,8 @@ func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
 	return c.shoot(episodes)
 }
 
-// step adds a frame after a step of the environments. It ends the film when all filmed episodes have ended.
+// step adds a frame. It ends the film when all filmed episodes have ended.
 func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
-	if c.film == nil {
-		return nil
-	}
 	if err := c.shoot(episodes); err != nil {
 		return err
 	}
@@ -107,9 +136,9 @@ func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
 	if running {
 		return nil
 	}
-	err := c.film.Close()
+	film := c.film
 	c.film = nil
-	return err
+	return film.Close()
 }
 
 // shoot adds a frame.

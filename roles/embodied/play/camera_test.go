@@ -1,13 +1,17 @@
 package play
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/programs"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestCamera films two of three environments, whose episodes end at different times.
@@ -67,5 +71,63 @@ func TestCamera(t *testing.T) {
 	}
 	if play(); s.camera.film != nil {
 		t.Error("an evaluation was filmed that nobody asked to film")
+	}
+}
+
+// A blind is a Vec that cannot draw its second picture.
+type blind struct {
+	env.Vec
+	pictures int
+}
+
+func (b *blind) Render(v env.View, mask []bool, rgb tensor.Tensor) error {
+	if b.pictures++; b.pictures == 3 { // the first call only asks whether it can draw
+		return errors.New("no display")
+	}
+	return env.Render(b.Vec, v, mask, rgb)
+}
+
+// An error of a film does not end the evaluation, and the next evaluation is filmed again.
+func TestEvaluationWithoutAFilm(t *testing.T) {
+	reg := rolestest.Registries().Envs.With("blind", func(cfg env.Config, n int) (env.Vec, error) {
+		cfg.EnvType = "CartPole-v1"
+		v, err := rolestest.Registries().Envs.New(cfg, n)
+		return &blind{Vec: v}, err
+	})
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.VideoCfg.SaveVideo = "blind", true
+	s, err := NewStage(reg, cfg, env.Eval, 0, 2, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good := filepath.Join(dir, "film.png")
+	for i, c := range []struct{ file, want string }{
+		{good, "no display"}, {filepath.Join(dir, "file", "film.png"), "not a directory"}, {good, ""},
+	} {
+		s.Record(c.file, programs.Entry{})
+		if err := s.Begin(); err != nil {
+			t.Fatal(err)
+		}
+		for !s.Over() {
+			if err := s.Step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := s.FilmError()
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("film %d: %v, want %q", i, err, c.want)
+		}
+		if s.FilmError() != nil {
+			t.Error("the error of a film is returned twice")
+		}
+		files, err := filepath.Glob(filepath.Join(dir, "*film*"))
+		if hidden, _ := filepath.Glob(filepath.Join(dir, ".*film*")); err != nil || len(hidden) > 0 ||
+			(len(files) > 0) != (i == 2) {
+			t.Errorf("film %d left %v and %v (%v)", i, files, hidden, err)
+		}
 	}
 }

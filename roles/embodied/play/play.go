@@ -7,7 +7,8 @@ import (
 )
 
 // PlayEpoch plays the steps [t0, t0+n) in s, and records them with rec. The episodes of s must have begun. After each
-// step t it calls observed(t), unless observed is nil.
+// step t it calls observed(t), unless observed is nil. It calls Finish before observed(t0+n-1), so that rec then knows
+// which episodes have ended.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, t0, n int, observed func(t int) error) error {
 	for t := t0; t < t0+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == t0)
@@ -21,6 +22,11 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, t0, n int, observed func(t int) er
 		if err := rec.Observe(t, s.Now); err != nil {
 			return err
 		}
+		if t == t0+n-1 {
+			if err := rec.Finish(t, s.Now.Obs, !s.AutoReset); err != nil {
+				return err
+			}
+		}
 		if observed == nil {
 			continue
 		}
@@ -28,7 +34,7 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, t0, n int, observed func(t int) er
 			return fmt.Errorf("step %d: %w", t, err)
 		}
 	}
-	return rec.Finish(t0+n-1, s.Now.Obs, !s.AutoReset)
+	return nil
 }
 
 // PlayEpisodes plays episodes in all environments of s. epochs is the number of episodes per environment. The initial

@@ -94,7 +94,7 @@ func (s *Stage) Begin() error {
 	s.Now.Status.Zero()
 	s.Running = true
 	if s.camera != nil {
-		return s.camera.start(s.Now, s.Episodes)
+		s.camera.begin(s.Now, s.Episodes)
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (s *Stage) step() error {
 	}
 	s.Episodes.Observe(s.Now)
 	if s.camera != nil {
-		return s.camera.step(s.Now, s.Episodes)
+		s.camera.watch(s.Now, s.Episodes)
 	}
 	return nil
 }

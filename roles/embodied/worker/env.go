@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -135,7 +136,8 @@ func (w *EnvWorker) Film(file string) {
 	}
 }
 
-// Evaluate plays env.eval.rollout_epoch episodes in every evaluation environment.
+// Evaluate plays env.eval.rollout_epoch episodes in every evaluation environment. EvaluationError returns an error of
+// the environments.
 func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	eval := slices.DeleteFunc(slices.Clone(w.eval), func(s *envStage) bool { return s.inline })
 	if err := w.open(eval, obs, act); err != nil {
@@ -145,7 +147,7 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 		s.CountEpisodes(s.count, w.plan.Config.Env.Eval.RolloutEpoch)
 		s.Seeder.Rewind() // every evaluation has the same initial states
 		for range w.plan.Config.Env.Eval.RolloutEpoch {
-			if err := s.evaluate(ctx); err != nil {
+			if more, err := w.evaluate(ctx, s); err != nil || !more {
 				return err
 			}
 		}
@@ -153,21 +155,44 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// evaluate plays one episode in every environment of s.
-func (s *envStage) evaluate(ctx context.Context) error {
-	if err := s.Begin(); err != nil {
-		return err
-	}
-	for !s.Over() {
+// evaluate plays one episode in every environment of s. more is false if the evaluation has failed. Then all routes
+// know it, and w.failure is the error if it is one of the environments.
+func (w *EnvWorker) evaluate(ctx context.Context, s *envStage) (more bool, err error) {
+	w.failure = s.Begin()
+	more = w.failure == nil
+	for more && !s.Over() {
 		if err := s.send(ctx, 0); err != nil {
-			return err
+			return false, err
 		}
-		if err := s.advance(ctx); err != nil {
-			return err
+		if more, err = s.receive(ctx); err != nil {
+			return false, err
+		}
+		if more {
+			w.failure = s.step()
+			more = w.failure == nil
 		}
 	}
 	// The last item gets no answer. With an answer, env and rollout workers would wait for each other.
-	return s.send(ctx, lastOfEpisodes)
+	if !more {
+		return false, s.send(ctx, failedEvaluation)
+	}
+	return true, s.send(ctx, lastOfEpisodes)
+}
+
+// Unfilmed returns the error that ended the film of the last evaluation, and forgets it. It also returns nil if there
+// was no film.
+func (w *EnvWorker) Unfilmed() (err error) {
+	for _, s := range w.eval {
+		err = errors.Join(err, s.FilmError())
+	}
+	return err
+}
+
+// DropEvaluation forgets the ended episodes of an evaluation that has failed.
+func (w *EnvWorker) DropEvaluation() {
+	for _, s := range w.eval {
+		s.Episodes.Take()
+	}
 }
 
 // open opens the ends of the channels. Later calls do nothing.

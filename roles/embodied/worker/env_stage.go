@@ -34,15 +34,28 @@ type envRoute struct {
 
 // advance receives actions over every route, and takes a step.
 func (s *envStage) advance(ctx context.Context) error {
+	if _, err := s.receive(ctx); err != nil {
+		return err
+	}
+	return s.step()
+}
+
+// receive receives actions over every route. ok is false if a rollout worker answers that the evaluation has failed.
+func (s *envStage) receive(ctx context.Context) (ok bool, err error) {
+	ok = true
 	for _, l := range s.routes {
 		item, err := l.act.Get(ctx)
 		if err != nil {
-			return fmt.Errorf("actions for environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return false, fmt.Errorf("actions for environments %d-%d: %w", l.Lo, l.Hi-1, err)
 		}
-		s.accept(l, item.Dict)
+		if item.Version == failedEvaluation {
+			ok = false
+		} else {
+			s.accept(l, item.Dict)
+		}
 		l.act.Release(item)
 	}
-	return s.step()
+	return ok, nil
 }
 
 // step takes a step, and records its time.

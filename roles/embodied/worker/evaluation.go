@@ -27,17 +27,17 @@ type evalRoute struct {
 }
 
 // Evaluate receives observations and sends the policy's most likely actions, until all routes have played their
-// episodes. Then it restores the rollouts' weights.
+// episodes. Then it restores the rollouts' weights. EvaluationError returns an error of the policy, or of environments
+// that this worker steps. The other routes play to the end.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
+	r.failure = nil
 	left, epochs := len(r.evals), r.plan.Config.Env.Eval.RolloutEpoch
 	for _, l := range r.evals {
 		if l.over = l.stage != nil; l.over {
 			left--
 			l.stage.CountEpisodes(l.count, epochs)
-			if err := l.player.PlayEpisodes(l.stage, epochs); err != nil {
-				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
-			}
+			r.fail(l, l.player.PlayEpisodes(l.stage, epochs))
 			continue
 		}
 		l.epoch = 0
@@ -57,8 +57,8 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 			if l.over {
 				continue
 			}
-			if err := l.step(ctx, r.infer, epochs); err != nil {
-				return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			if err := l.step(ctx, r, epochs); err != nil {
+				return l.located(err)
 			}
 			if l.over {
 				left--
@@ -68,28 +68,57 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
+// fail records the first error of an evaluation.
+func (r *RolloutWorker) fail(l *evalRoute, err error) {
+	if err != nil && r.failure == nil {
+		r.failure = l.located(err)
+	}
+}
+
+func (l *evalRoute) located(err error) error {
+	return fmt.Errorf("evaluate environments %d-%d: %w", l.Lo, l.Hi-1, err)
+}
+
 // step receives observations and sends actions. epochs is the number of episodes that each environment plays.
-func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error {
+func (l *evalRoute) step(ctx context.Context, r *RolloutWorker, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {
 		return err
 	}
 	defer l.obs.Release(item)
-	if item.Version == lastOfEpisodes {
+	switch item.Version {
+	case failedEvaluation:
+		l.over = true
+		return nil
+	case lastOfEpisodes:
 		l.epoch++
 		l.over = l.epoch == epochs
 		l.player.Begin(l.epoch)
 		return nil
 	}
-	infer.Begin()
+	r.infer.Begin()
 	act, err := l.player.Act(l.steps.viewOf(item, stepOf).Obs)
-	infer.End(0, 0)
+	r.infer.End(0, 0)
 	if err != nil {
-		return err
+		r.fail(l, err)
+		return l.giveUp(ctx)
 	}
 	_, space := l.player.Policy.Spaces()
 	return sendAction(ctx, l.act, l.actions, space, act)
 }
 
-// lastOfEpisodes is the version of the item that a route sends when the episodes of all its environments have ended.
-const lastOfEpisodes = -1
+// giveUp tells the env worker that the evaluation has failed. The env worker answers on all of its routes.
+func (l *evalRoute) giveUp(ctx context.Context) error {
+	item, err := l.act.Take(ctx, l.actions)
+	if err != nil {
+		return err
+	}
+	item.Version = failedEvaluation
+	return l.act.Put(ctx, item)
+}
+
+// Versions of the items in which routes tell that something has ended.
+const (
+	lastOfEpisodes   = -1 // the episodes of all environments of the route have ended
+	failedEvaluation = -2 // the evaluation ends because of an error
+)

@@ -292,19 +292,24 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, ended bool,
 	err error) {
 	at := e*p.Steps + t // time in the trajectory
+	ended = t == p.Steps
 	if t > 0 {
 		if err := l.rec.Observe(at-1, st); err != nil {
-			return act, false, err
+			return act, ended, err
+		}
+		if ended { // before rewards are requested, because Finish decides which episodes end here
+			if err := l.rec.Finish(at-1, st.Obs, !p.AutoReset); err != nil {
+				return act, ended, err
+			}
 		}
 		if err := l.scorer.ask(ctx, l.rec, at-1, st); err != nil {
-			return act, false, err
+			return act, ended, err
 		}
 	}
-	if t == p.Steps {
-		return act, true, l.rec.Finish(at-1, st.Obs, !p.AutoReset)
+	if !ended {
+		act, err = l.rec.Act(at, st.Obs, t == 0)
 	}
-	act, err = l.rec.Act(at, st.Obs, t == 0)
-	return act, false, err
+	return act, ended, err
 }
 
 // sendAction sends the actions of act over a route.

@@ -46,8 +46,9 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 
 // A base is the common part of all workers.
 type base struct {
-	m    *spmd.Member
-	plan *plan.Plan
+	m       *spmd.Member
+	plan    *plan.Plan
+	failure error // see EvaluationError
 }
 
 // newBase returns the base of the worker of member m, and the Shared of its rank.
@@ -56,11 +57,14 @@ func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	if err != nil {
 		return base{}, nil, fmt.Errorf("%s %d: %w", m.Group(), m.Index(), err)
 	}
-	return base{m, p}, loop.SharedOf(c).(*Shared), nil
+	return base{m: m, plan: p}, loop.SharedOf(c).(*Shared), nil
 }
 
 // Member returns the member of this worker.
 func (b *base) Member() *spmd.Member { return b.m }
+
+// EvaluationError returns the error with which the last evaluation of this worker failed, or nil.
+func (b *base) EvaluationError() error { return b.failure }
 
 // Connect makes the policies of this rank, and the weights that travel between ranks.
 func (s *Shared) Connect(ctx context.Context) (err error) {

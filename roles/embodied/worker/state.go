@@ -56,6 +56,9 @@ func (a *ActorWorker) Load(st member.State) error {
 	if err := a.algo.Load(trainer); err != nil {
 		return err
 	}
+	if x, ok := a.algo.(algo.Interruptible); ok && !play.HasEpisodes(st.Envs) {
+		x.Interrupt()
+	}
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
 		a.arrivals.Rollouts = taken.I64()[0]
 		for _, in := range a.inputs {

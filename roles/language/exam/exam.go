@@ -1,6 +1,7 @@
 package exam
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -43,25 +44,25 @@ type Shown struct {
 	Grade    answer.Grade
 }
 
-// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first n questions.
+// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first n questions. If answers
+// cannot be graded, Take still asks all questions, because other ranks may compute the model together with this one.
+// Then it returns the first error, and sums of the right length.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, n int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
 	responses, grades, err := e.ask(ctx, questions, 1, e.Greedy)
-	if err != nil {
-		return nil, nil, err
-	}
 	for i := range responses {
 		count(sums, &responses[i], grades[i])
 		if i < n {
 			shown = append(shown, Shown{responses[i], grades[i]})
 		}
 	}
-	if e.Samples == 0 {
-		return sums, shown, nil
+	if e.Samples == 0 || ctx.Err() != nil {
+		return sums, shown, err
 	}
-	if responses, grades, err = e.ask(ctx, questions, e.Samples, e.Sampled); err != nil {
-		return nil, nil, err
+	responses, grades, second := e.ask(ctx, questions, e.Samples, e.Sampled)
+	if err = cmp.Or(err, second); err != nil {
+		return sums, shown, err
 	}
 	for i := range questions {
 		right := 0

@@ -117,6 +117,20 @@ func steps(r *config.RunnerConfig, perEpoch int64) int64 {
 	return n
 }
 
+// modelKey returns the key to which an error of LanguageOf belongs, and its value: the folder that lacks a file, or the
+// model's type.
+func modelKey(c *config.Config, err error) (key, value string) {
+	keys := c.LanguageModel()
+	var missing *fs.PathError
+	switch {
+	case !errors.As(err, &missing):
+		return "actor.model.model_type", c.Actor.Model.ModelType
+	case filepath.Dir(missing.Path) == filepath.Clean(keys.LoRAPath):
+		return "actor.model.lora_path", keys.LoRAPath
+	}
+	return "actor.model.model_path", keys.ModelPath
+}
+
 // readModel reads the tokenizer and the configuration of the model. It reports whether both could be read.
 func (d *Draft) readModel() bool {
 	c := d.Config
@@ -127,7 +141,8 @@ func (d *Draft) readModel() bool {
 		return false
 	}
 	if d.Language, err = LanguageOf(c, k.Size()); err != nil {
-		d.found.Problem("actor.model.model_type", c.Actor.Model.ModelType, "a model that can be made: "+err.Error())
+		key, value := modelKey(c, err)
+		d.found.Problem(key, value, "a model that can be made: "+err.Error())
 		return false
 	}
 	if err := d.UseBase(c.Runner.CkptPath); err != nil {
@@ -144,7 +159,7 @@ func (d *Draft) readModel() bool {
 	d.Tokenizer = k
 	var warnings []string
 	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
-		d.found.Problem("data.apply_chat_template", true, "a tokenizer with a chat template: "+err.Error())
+		d.found.Problem("data.chat_template", c.Data.ChatTemplate, "a chat template: "+err.Error())
 	}
 	d.notes = append(d.notes, warnings...)
 	d.Sampling.Stop = nil

@@ -44,7 +44,7 @@ func Ends(folder []int, k *tokenizer.Tokenizer, chat *tokenizer.ChatTemplate) (e
 func (l *Language) UseTokenizer(cfg *config.Config, k *tokenizer.Tokenizer) (chat *tokenizer.ChatTemplate,
 	warnings []string, err error) {
 	if cfg.Data.ApplyChatTemplate {
-		if chat, err = k.ChatTemplate(""); err != nil {
+		if chat, err = k.ChatTemplate(cfg.Data.ChatTemplate); err != nil {
 			return nil, nil, err
 		}
 	}

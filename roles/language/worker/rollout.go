@@ -32,6 +32,7 @@ type RolloutWorker struct {
 	exam      *exam.Exam           // nil without evaluations
 	grader    *answer.Grader       // the exam's grader; nil without evaluations
 	shown     []exam.Shown         // answers of the last evaluation
+	failure   error                // see EvaluationError
 	ended     int                  // number of ended answers in the batch
 	asked     int                  // number of answers in the batch
 	mean      int                  // mean length of the answers in the last dealt batch; 0 if there is none yet
@@ -149,21 +150,25 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 }
 
 // Evaluate asks the model this replica's share of the validation questions. It returns exam.Metrics over all replicas.
+// EvaluationError returns an error of this worker's model or rule.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
 	defer w.engine.Use()
 	replicas, this := w.sums.Replicas()
 	sums, shown, err := w.exam.Take(ctx, w.plan.ValidationQuestions(this, replicas), shownAnswers)
-	if err != nil {
+	if ctx.Err() != nil { // the job ends
 		return algo.Metrics{}, err
 	}
-	w.shown = shown
+	w.shown, w.failure = shown, err
 	if err := w.sums.Sum(sums); err != nil {
 		return algo.Metrics{}, err
 	}
 	names, values := exam.Metrics(sums)
 	return algo.Metrics{Names: names, Values: values}, nil
 }
+
+// EvaluationError returns the error with which the last evaluation of this worker failed, or nil.
+func (w *RolloutWorker) EvaluationError() error { return w.failure }
 
 // Shown returns some answers of the last evaluation. It returns nil unless the worker is member 0.
 func (w *RolloutWorker) Shown() []exam.Shown {

@@ -68,7 +68,7 @@ var sizes = [...]int{64, 256 << 10}
 // link measures the link between two workers, one on rank 0 and one on the given rank, which can also be 0.
 func link(ctx context.Context, rank int) (planner.Link, error) {
 	var times [len(sizes)]float64
-	err := spmd.Run(ctx, local.New(rank+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+	err := inWorld(ctx, rank+1, func(ctx context.Context, w *spmd.World) error {
 		for i, size := range sizes {
 			if err := roundTrips(ctx, w, i, size, rank, &times[i]); err != nil {
 				return err
@@ -80,6 +80,15 @@ func link(ctx context.Context, rank int) (planner.Link, error) {
 		return planner.Link{}, fmt.Errorf("measure a link: %w", err)
 	}
 	return linkOf(times), nil
+}
+
+// inWorld runs main on n goroutine ranks. If ctx ends, it waits for main, because a world that ends early writes an
+// error. It then returns the cause.
+func inWorld(ctx context.Context, n int, main func(context.Context, *spmd.World) error) error {
+	if err := spmd.Run(context.WithoutCancel(ctx), local.New(n), spmd.Options{}, main); err != nil {
+		return err
+	}
+	return context.Cause(ctx)
 }
 
 // linkOf returns the link on which an item of sizes[i] bytes takes times[i] seconds.

@@ -1,7 +1,7 @@
 package probe
 
 import (
-	"errors"
+	"cmp"
 	"sync"
 	"time"
 
@@ -16,7 +16,7 @@ type Series struct {
 	Total   float64 // seconds of all calls
 }
 
-// Together calls f(0) to f(n-1) at the same time, and returns the mean of their seconds.
+// Together calls f(0) to f(n-1) at the same time, and returns the mean of their seconds, and the first error.
 func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, err error) {
 	var wg sync.WaitGroup
 	errs, seconds := make([]error, n), make([]float64, n)
@@ -24,7 +24,7 @@ func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, 
 		wg.Go(func() { seconds[i], errs[i] = f(i) })
 	}
 	wg.Wait()
-	return stat.Mean(seconds, nil), errors.Join(errs...)
+	return stat.Mean(seconds, nil), cmp.Or(errs...)
 }
 
 // Add adds a sample.

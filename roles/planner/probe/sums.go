@@ -9,7 +9,6 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
 	"gonum.org/v1/gonum/stat"
 )
@@ -40,7 +39,8 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 		rows = append(rows, rows[1])
 	}
 	times := make([][]float64, len(rows))
-	err := summing(ctx, world, members, rows[1], func(w *spmd.World, g *collectives.Group, grad []float32) error {
+	err := summing(ctx, world, members, rows[1], func(ctx context.Context, w *spmd.World, g *collectives.Group,
+		grad []float32) error {
 		r := collectives.NewReducer(ctx, g, work.BucketBytes)
 		few, shares := make([]float64, rows[0]/2), make([]int, members)
 		for i := range shares {
@@ -103,7 +103,8 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
 	seconds := make([]float64, len(rows))
 	const members = 2
-	err := summing(ctx, world, members, rows[1], func(w *spmd.World, g *collectives.Group, x []float32) error {
+	err := summing(ctx, world, members, rows[1], func(ctx context.Context, w *spmd.World, g *collectives.Group,
+		x []float32) error {
 		for i, n := range rows {
 			const warm = 20
 			trips := max(50, min(500, 1<<24/n))
@@ -135,9 +136,8 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 // summing starts a world of goroutine ranks, and calls task on its first ranks, the members. task gets the group of the
 // members, and memory for n numbers.
 func summing(ctx context.Context, world, members, n int,
-	task func(w *spmd.World, g *collectives.Group, x []float32) error) error {
-	ranks := local.New(max(members, world))
-	return spmd.Run(ctx, ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+	task func(ctx context.Context, w *spmd.World, g *collectives.Group, x []float32) error) error {
+	return inWorld(ctx, max(members, world), func(ctx context.Context, w *spmd.World) error {
 		if w.Rank() >= members {
 			return nil
 		}
@@ -153,7 +153,7 @@ func summing(ctx context.Context, world, members, n int,
 		if err != nil {
 			return err
 		}
-		return task(w, g, tensor.Of(memory[:4*n], tensor.F32, n).F32())
+		return task(ctx, w, g, tensor.Of(memory[:4*n], tensor.F32, n).F32())
 	})
 }
 

@@ -1,0 +1,47 @@
+package jinja
+
+import (
+	"encoding/json"
+	"os"
+	"testing"
+)
+
+// Templates give the texts of Jinja2, or an error where Jinja2 gives one. testdata/table.py made the table.
+func TestTable(t *testing.T) {
+	text, err := os.ReadFile("testdata/table.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table struct {
+		Values map[string]json.RawMessage
+		Cases  []struct {
+			Template, Error string
+			Text            *string
+		}
+	}
+	if err := json.Unmarshal(text, &table); err != nil {
+		t.Fatal(err)
+	}
+	used := map[string]bool{}
+	for _, c := range table.Cases {
+		values := map[string]any{}
+		for name, v := range table.Values {
+			if values[name], err = FromJSON(v); err != nil {
+				t.Fatal(err)
+			}
+		}
+		used[c.Template] = true
+		got := ""
+		template, err := Parse(c.Template)
+		if err == nil {
+			got, err = template.Render(values)
+		}
+		switch {
+		case c.Text == nil && err == nil:
+			t.Errorf("%s: got %q, expected an error as %q", c.Template, got, c.Error)
+		case c.Text != nil && (err != nil || got != *c.Text):
+			t.Errorf("%s:\n got %q, %v\nwant %q", c.Template, got, err, *c.Text)
+		}
+	}
+	t.Logf("%d templates", len(used))
+}

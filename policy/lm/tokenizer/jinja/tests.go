@@ -1,0 +1,114 @@
+package jinja
+
+import (
+	"strings"
+	"unicode"
+)
+
+type test = func(e *evaluator, v any, a *Arguments) bool
+
+// allTests returns the tests that may follow "is".
+func allTests() map[string]test {
+	of := func(holds func(any) bool) test {
+		return func(_ *evaluator, v any, a *Arguments) bool {
+			a.bind("a test")
+			return holds(v)
+		}
+	}
+	with := func(holds func(v, other any) bool) test {
+		return func(_ *evaluator, v any, a *Arguments) bool {
+			return holds(v, required("a test", a.bind("a test", "other"), 1)[0])
+		}
+	}
+	isUndefined := func(v any) bool { _, ok := v.(undefined); return ok }
+	set := map[string]test{
+		"odd":         of(func(v any) bool { return equal(arithmetic("%", v, 2), 1) }),
+		"even":        of(func(v any) bool { return equal(arithmetic("%", v, 2), 0) }),
+		"divisibleby": with(func(v, other any) bool { return equal(arithmetic("%", v, other), 0) }),
+		"defined":     of(func(v any) bool { return !isUndefined(v) }),
+		"undefined":   of(isUndefined),
+		"filter":      func(e *evaluator, v any, _ *Arguments) bool { return e.filters[str(v)] != nil },
+		"test":        func(e *evaluator, v any, _ *Arguments) bool { return e.tests[str(v)] != nil },
+		"none":        of(func(v any) bool { return v == nil }),
+		"boolean":     of(func(v any) bool { _, ok := v.(bool); return ok }),
+		"false":       of(func(v any) bool { return v == false }),
+		"true":        of(func(v any) bool { return v == true }),
+		"integer": of(func(v any) bool {
+			switch v.(type) {
+			case int, BigNumber:
+				return true
+			}
+			return false
+		}),
+		"float":  of(func(v any) bool { _, ok := v.(float64); return ok }),
+		"lower":  of(func(v any) bool { return isCase(str(v), unicode.IsLower) }),
+		"upper":  of(func(v any) bool { return isCase(str(v), unicode.IsUpper) }),
+		"string": of(func(v any) bool { _, ok := text(v); return ok }),
+		"mapping": of(func(v any) bool {
+			_, ok := v.(*Dict)
+			return ok
+		}),
+		"number": of(func(v any) bool { _, big := v.(BigNumber); return big || isNumber(v) }),
+		"sequence": of(func(v any) bool {
+			switch v.(type) {
+			case string, markup, List, tuple, *Dict, numbers, undefined:
+				return true
+			}
+			return false
+		}),
+		"iterable": of(func(v any) bool {
+			if _, ok := v.(*generator); ok {
+				return true
+			}
+			_, ok := iterable(v)
+			return ok
+		}),
+		"callable": of(func(v any) bool {
+			switch l := v.(type) {
+			case builtin, Function, undefined:
+				return true
+			case *loop:
+				return l != nil
+			}
+			return false
+		}),
+		"sameas":  with(same),
+		"escaped": of(func(v any) bool { _, ok := v.(markup); return ok }),
+		"in":      with(func(v, set any) bool { return contains(set, v) }),
+	}
+	for _, names := range []string{"== eq equalto", "!= ne", "> gt greaterthan", ">= ge", "< lt lessthan", "<= le"} {
+		sign, _, _ := strings.Cut(names, " ")
+		for name := range strings.FieldsSeq(names) {
+			set[name] = with(func(v, other any) bool { return compares(sign, v, other) })
+		}
+	}
+	return set
+}
+
+// same is Python's is, for values that templates can compare so.
+func same(a, b any) bool {
+	switch a := a.(type) {
+	case nil, bool, int, string:
+		return a == b
+	case *Dict, *namespace, *generator, *loop:
+		return a == b
+	case List:
+		b, ok := b.(List)
+		return ok && len(a) == len(b) && len(a) > 0 && &a[0] == &b[0]
+	}
+	return false
+}
+
+// isCase is Python's islower and isupper: at least one letter has a case, and each has this one.
+func isCase(s string, is func(rune) bool) bool {
+	found := false
+	for _, r := range s {
+		if unicode.IsLower(r) || unicode.IsUpper(r) || unicode.IsTitle(r) {
+			if !is(r) {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}

@@ -1,0 +1,67 @@
+package args
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/urfave/cli/v2"
+)
+
+// Commands are the last lines of an error. The user may paste them, so they are never cut.
+type Commands string
+
+func (c Commands) Error() string { return string(c) }
+
+// Made reports whether a file begins as the files that a command writes. head has the first bytes of the file.
+type Made func(head []byte) bool
+
+// Begins returns a Made for files whose beginning matches a regular expression.
+func Begins(pattern string) Made { return regexp.MustCompile("^(?:" + pattern + ")").Match }
+
+// Picture recognises plots as SVG.
+func Picture() Made {
+	return Begins(`<svg xmlns="http://www\.w3\.org/2000/svg" viewBox="0 0 \d+ \d+" width="\d+" height="\d+" ` +
+		`font-family="sans-serif" font-size="12" fill="#222">\n<rect width="100%" height="100%" fill="#fff"/>\n`)
+}
+
+// Force returns the flag that CheckOld reads.
+func Force() cli.Flag {
+	return &cli.BoolFlag{Name: "force", Usage: "replace a file that this command did not write"}
+}
+
+// CheckOut returns a usage error if the file of a flag cannot be made, or would replace a file of the user: see
+// CheckOld. Commands call CheckOut before they begin their work.
+func CheckOut(c *cli.Context, flag, path string, made Made) error {
+	if err := durable.Writable(filepath.Dir(path)); err != nil {
+		return config.Usagef("--%s %s: expected a file in a folder that can be written: %w", flag, path, err)
+	}
+	return CheckOld(c, flag, path, made)
+}
+
+// CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
+// made. Empty files may be replaced, and with --force all files.
+func CheckOld(c *cli.Context, flag, path string, made Made) error {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
+		return nil // what cannot be written is an error of the writer
+	}
+	if head, err := Head(path); err == nil && made(head) {
+		return nil
+	}
+	return config.Usagef("--%s %s: this command did not write the file that is there: expected another name, or "+
+		"--force to replace it", flag, path)
+}
+
+// Head returns the first bytes of the file at path.
+func Head(path string) ([]byte, error) {
+	f, err := durable.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 64<<10))
+}

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// TestCheckPaths: check looks for each file and folder that a run would open, and says whether it belongs to the job.
+// A model_path with the folder of a checkpoint loads the checkpoint's weights.
+func TestCheckPaths(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "job.yaml")
+	job := strings.Replace(keyJob, "save_at_end: false, ", "", 1)
+	if err := os.WriteFile(file, []byte(job), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	reg := standIn{obs: 2, act: 2}.registries()
+	train := func(name string, overrides ...string) string {
+		t.Helper()
+		args := append([]string{"-c", file, "runner.logger.log_path=" + dir, "runner.logger.experiment_name=" + name},
+			overrides...)
+		if code, _, stderr := runWith(t, reg, args...); code != loop.ExitOK {
+			t.Fatalf("%s: exit code %d\n%s", name, code, stderr)
+		}
+		return plainMetrics(t, filepath.Join(dir, name, "metrics.jsonl"))
+	}
+	train("first")
+	checkpoint := filepath.Join(dir, "first", "checkpoints", "global_step_4")
+	missing := filepath.Join(dir, "first", "checkpoints", "global_step_9")
+	for _, tc := range []struct{ overrides, want string }{
+		{"runner.resume_dir=" + checkpoint + " runner.max_steps=5", ""},
+		{"runner.ckpt_path=" + checkpoint, ""},
+		{"actor.model.model_path=" + checkpoint, ""},
+		{"runner.resume_dir=auto", ""},
+		{"runner.resume_dir=" + missing, "runner.resume_dir: " + missing + ": expected the folder of a checkpoint"},
+		{"runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
+		{"actor.model.model_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
+		{"runner.only_eval=true runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of"},
+		{"runner.ckpt_path=" + checkpoint + " actor.model.hidden_sizes=[3]", "runner.ckpt_path: " + checkpoint +
+			": expected a state of this job: "},
+		{"runner.resume_dir=" + checkpoint + " algorithm.gamma=0.5", "runner.resume_dir: " + checkpoint +
+			": expected a state of this job: "},
+		{"actor.model.model_path=" + filepath.Join(dir, "first"), "runner.ckpt_path: " + filepath.Join(dir, "first") +
+			": expected a state of this job: "},
+		{"actor.optim.lr=fast runner.ckpt_path=" + missing, "actor.optim.lr: fast"},
+		{"env.train.env_type=Standing-v0 runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected"},
+		{"+cluster.component_placement.reward=0 reward.use_reward_model=true reward.model.model_path=" + missing,
+			"reward.model.model_path: " + missing + ": expected a file of parameters"},
+	} {
+		args := append([]string{"check", "-c", file}, strings.Fields(tc.overrides)...)
+		code, stdout, stderr := runWith(t, reg, args...)
+		runs := strings.Contains(stdout, "verdict: runs\n")
+		if tc.want == "" && (code != loop.ExitOK || !runs) ||
+			tc.want != "" && (code != loop.ExitConfig || runs || !strings.Contains(stderr, tc.want)) {
+			t.Errorf("check %s: exit code %d, want %q\n%s%s", tc.overrides, code, tc.want, stdout, stderr)
+		}
+	}
+	scratch := train("scratch")
+	weights := train("weights", "runner.ckpt_path="+filepath.Join(checkpoint, loop.ModelFile))
+	for _, key := range []string{"runner.ckpt_path", "actor.model.model_path"} {
+		if got := train("folder", key+"="+checkpoint); got != weights || got == scratch {
+			t.Errorf("%s=%s does not begin with the weights of the checkpoint", key, checkpoint)
+		}
+	}
+}

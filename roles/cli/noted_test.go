@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/roles/loop"
+)
+
+// TestNotes: check warns of settings that the simulator or the demonstrations do not allow, with the numbers.
+func TestNotes(t *testing.T) {
+	dir := t.TempDir()
+	sim := standIn{obs: 2, act: 2, limit: 40}
+	file := filepath.Join(dir, "job.yaml")
+	if err := os.WriteFile(file, []byte(keyJob), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	record := func(name string, flags ...string) string {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		flags = append([]string{"demos", "-c", file, "--all", "--out", out}, flags...)
+		code, stdout, stderr := runWith(t, sim.registries(), flags...)
+		if code != loop.ExitOK {
+			t.Fatal(stderr)
+		}
+		if still := slices.Contains(flags, "--still"); strings.Contains(stdout, "left out") != still {
+			t.Errorf("demos %v: %s", flags, stdout)
+		}
+		return " algorithm.demo_buffer.load_path=" + out
+	}
+	all, one := record("all", "--episodes", "5"), record("one", "--episodes", "1")
+	still := record("still", "--episodes", "5", "--still", "0.9")
+	const iql = "algorithm.adv_type=offline_iql algorithm.loss_type=offline_iql actor.model.add_q_head=true"
+	const bc = "algorithm.adv_type=embodied_bc algorithm.loss_type=embodied_bc"
+	external := "env.train.env_type=external env.train.max_episode_steps="
+	for _, tc := range []struct{ overrides, want string }{
+		{external + "40", ""},
+		{external + "40 env.train.external.n=3 rollout.pipeline_stage_num=2",
+			"cores: 7 for each rank (6 simulators and 1 rollout worker at the same time)"},
+		{"", "cores: 2 for each rank (1 env worker and 1 rollout worker at the same time)"},
+		{external + "1000", "warning: env.train.max_episode_steps: 1000, but StandIn-v0 names a limit of its own: 40."},
+		{"env.train.max_episode_steps=1000", ""}, // environments in Go take any limit
+		{iql + all + " algorithm.n_step=3", ""},
+		{iql + still, ""},
+		{iql + still + " algorithm.n_step=3", "warning: algorithm.n_step 3 adds up rewards of successive steps, and " +
+			"steps are missing after "},
+		{iql + still + " actor.model.num_action_chunks=2", "warning: actor.model.num_action_chunks 2 adds up rewards"},
+		{iql + all + " algorithm.reward_type=action_level actor.model.num_action_chunks=2",
+			"algorithm.reward_type: action_level: expected chunk_level (loss_type offline_iql learns from whole"},
+		{bc + all + " algorithm.demo_buffer.validation_share=0.3", ""},
+		{bc + one + " algorithm.demo_buffer.validation_share=0.3", "algorithm.demo_buffer.validation_share: 0.3: " +
+			"expected a share that sets whole episodes aside and leaves others: of the "},
+	} {
+		args := append([]string{"check", "-c", file, "env.train.external.command=" + sim.connect()},
+			strings.Fields(tc.overrides)...)
+		if !strings.HasPrefix(tc.overrides, external) {
+			args = append(args[:3], args[4:]...)
+		}
+		_, stdout, stderr := runWith(t, sim.registries(), args...)
+		if text := stdout + stderr; !strings.Contains(text, tc.want) ||
+			tc.want == "" && (strings.Contains(text, "warning:") || !strings.Contains(text, "verdict: runs\n")) {
+			t.Errorf("check %s: want %q\n%s", tc.overrides, tc.want, text)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package plan
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/roles/job"
+)
+
+// Notes returns warnings that the user should see before the job begins.
+func (p *Plan) Notes() []string {
+	notes := slices.Clone(p.notes)
+	if p.Unrenderable != "" {
+		notes = append(notes, "env.eval.video_cfg.save_video: there is no film, because "+p.Unrenderable+
+			" draws no pictures")
+	}
+	if repeated := p.repeatedStates(); repeated != "" {
+		key := "group_size"
+		if p.Config.Env.Eval.GroupSize <= 1 {
+			key = "use_fixed_reset_state_ids"
+		}
+		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
+	}
+	if p.alone && p.Config.Cluster.AutoScheduler {
+		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")
+	}
+	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
+		notes = append(notes, p.NotSaved())
+	}
+	if p.Config.Trains() && !p.Offline {
+		notes = append(notes, p.limitNote("env.train", p.Spec)...)
+	}
+	if p.Config.Evaluates() {
+		notes = append(notes, p.limitNote("env.eval", p.EvalSpec)...)
+	}
+	return slices.Compact(notes) // evaluations may have the key of training
+}
+
+// limitNote returns a warning if max_episode_steps is above the time limit of a simulator that may end episodes by
+// itself.
+func (p *Plan) limitNote(section string, spec env.Spec) []string {
+	if spec.OwnLimit == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s: %d, but %s names a limit of its own: %d. Episodes may end there, unless its "+
+		"program gets a higher limit", p.Config.EnvKey(section, "max_episode_steps"), spec.MaxSteps, spec.Name,
+		spec.OwnLimit)}
+}
+
+// checkShare checks that validation_share sets episodes of the demonstrations aside.
+func (d *Draft) checkShare(path string) {
+	share := d.Config.Algorithm.OffPolicy.Demos.ValidationShare
+	if share == 0 || d.Config.Algorithm.LooksAhead() {
+		return
+	}
+	_, aside := algo.SplitDemos(d.demos, share)
+	transitions := d.demos.Must(algo.FieldReward).Dim(0)
+	d.found.Want(aside.Len() > 0, "algorithm.demo_buffer.validation_share", share, fmt.Sprintf("a share that sets "+
+		"whole episodes aside and leaves others: of the %d transitions in %s it sets none aside", transitions, path))
+}
+
+// noteGaps adds a warning if steps are missing between the demonstrations in the file at path, and the algorithm adds
+// up the rewards of successive steps.
+func (d *Draft) noteGaps(path string) error {
+	c := &d.Config.Algorithm
+	several := fmt.Sprintf("algorithm.n_step %d", c.OffPolicy.NStep)
+	if c.OffPolicy.NStep <= 1 {
+		several = fmt.Sprintf("actor.model.num_action_chunks %d", d.Config.Actor.Model.NumActionChunks)
+	}
+	if !c.LooksAhead() || c.OffPolicy.NStep <= 1 && d.Config.Actor.Model.NumActionChunks <= 1 {
+		return nil
+	}
+	gaps, all, err := demoGaps(path)
+	if err == nil && gaps > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("%s adds up rewards of successive steps, and steps are missing after %d "+
+			"of the %d transitions in %s, as after rlinf demos --still: expected a file with all steps", several, gaps,
+			all, path))
+	}
+	return err
+}
+
+// demoGaps returns the number of transitions in the file at path that are not followed by their next observation,
+// although their episode goes on, and the number of all transitions. It reads the file in pieces.
+func demoGaps(path string) (gaps, all int, err error) {
+	f, err := job.OpenTensors(path)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer f.Close()
+	ends := map[int]bool{}
+	for _, name := range []string{algo.FieldTerminated, algo.FieldTruncated} {
+		i := f.Index(name)
+		flags := make([]byte, f.Fields[i].Bytes())
+		if err := f.ReadTensor(i, flags, 0); err != nil {
+			return 0, 0, err
+		}
+		for t, flag := range flags {
+			ends[t] = ends[t] || flag != 0
+		}
+	}
+	apart := map[int]bool{}
+	for i, field := range f.Fields {
+		name, ok := strings.CutPrefix(field.Name, algo.NextObservations+".")
+		now := f.Index(algo.Observations + "." + name)
+		if !ok || now < 0 {
+			continue
+		}
+		all = field.Shape[0]
+		size := field.Bytes() / all
+		next, after := make([]byte, size), make([]byte, size)
+		for t := 0; t+1 < all; t++ {
+			if ends[t] || apart[t] {
+				continue
+			}
+			if err := f.ReadTensor(i, next, t*size); err != nil {
+				return 0, 0, err
+			}
+			if err := f.ReadTensor(now, after, (t+1)*size); err != nil {
+				return 0, 0, err
+			}
+			apart[t] = !bytes.Equal(next, after)
+		}
+	}
+	for _, missing := range apart {
+		if missing {
+			gaps++
+		}
+	}
+	return gaps, all, nil
+}
