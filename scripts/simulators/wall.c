@@ -1,4 +1,5 @@
-/* wall: heaters in the rooms of an MPI program, one room per process, keep the wanted temperatures; neighbours share a wall. */
+/* wall: heaters in the rooms of an MPI program, one room per process, keep the wanted temperatures; the rooms share a
+ * wall. */
 #include "../../clients/c/rlb_mpi.h"
 
 #include <math.h>
@@ -28,7 +29,8 @@ int main(int argc, char **argv)
 		rlb_mpi_send_init(&m, seen);
 		while ((going = rlb_mpi_recv_action(&m, heat)) == 1) {
 			double there = 0;
-			MPI_Sendrecv(&here, 1, MPI_DOUBLE, 1 - rank, 0, &there, 1, MPI_DOUBLE, 1 - rank, 0, m.comm, MPI_STATUS_IGNORE);
+			MPI_Sendrecv(&here, 1, MPI_DOUBLE, 1 - rank, 0, &there, 1, MPI_DOUBLE, 1 - rank, 0, m.comm,
+				MPI_STATUS_IGNORE);
 			here += 0.3 * heat[rank] + 0.1 * (there - here);
 			missed = fabs(here - wanted);
 			MPI_Reduce(&missed, &sum, 1, MPI_DOUBLE, MPI_SUM, 0, m.comm);
