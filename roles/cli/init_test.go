@@ -72,7 +72,8 @@ func TestInitSuits(t *testing.T) {
 		return env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{low}, High: []float32{high}}
 	}
 	image := func(height, width int) []env.Field {
-		return []env.Field{{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{height, width, 3}}}}
+		space := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{height, width, 3}}
+		return []env.Field{{Name: "image", Space: space}}
 	}
 	inf := float32(math.Inf(1))
 	for _, c := range []struct {
@@ -87,7 +88,8 @@ func TestInitSuits(t *testing.T) {
 		{"torques", env.Spec{Action: number(-2, 2)}, 1, "init_log_std: -0.5", "action_bound"},
 		{"no bound", env.Spec{Action: number(5, inf)}, 1, "init_log_std: -0.5", "action_bound"},
 		{"no choice", env.Spec{Action: number(9, 9)}, 1, "init_log_std: -0.5", "action_bound"},
-		{"a small image", env.Spec{Obs: image(20, 64), Action: number(-1, 1)}, 1, "encoder: impala", "update_epoch: 10"},
+		{"a small image", env.Spec{Obs: image(20, 64), Action: number(-1, 1)}, 1, "encoder: impala",
+			"update_epoch: 10"},
 		{"a large image", env.Spec{Obs: image(64, 36), Action: number(-1, 1)}, 1, "encoder: nature_cnn",
 			"update_epoch: 10"},
 		{"short episodes", env.Spec{MaxSteps: 40, Action: number(-1, 1)}, 1, "gamma: 0.975", "cnn_policy"},
