@@ -16,8 +16,8 @@ import (
 
 // TestTasks: answers are right, problems are all different, and training and test share no numbers.
 func TestTasks(t *testing.T) {
-	check := map[string]func(*testing.T, Problem){"addition": checkAddition, "sums": checkAddition, "countdown": checkCountdown,
-		"problems": checkWords}
+	check := map[string]func(*testing.T, Problem){"addition": checkAddition, "sums": checkAddition,
+		"countdown": checkCountdown, "problems": checkWords}
 	for _, task := range Tasks() {
 		t.Run(task.Name, func(t *testing.T) {
 			train, test, err := task.Generate(3, 6000, 800)
