@@ -103,7 +103,7 @@ func (d *Draft) tryPolicy() {
 	memory := job.Reserve{Have: job.AvailableOn(d.nodes, 0)}
 	defer memory.Free()
 	pol, err := d.NewBlankPolicy(memory.Alloc)
-	if files, ok := pol.(policy.FileChecker); ok {
+	if files, ok := pol.(policy.FileChecker); err == nil && ok {
 		err = files.CheckFiles()
 	}
 	if errors.As(err, new(job.Shortage)) {
