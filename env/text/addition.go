@@ -7,12 +7,14 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// addition asks for the sum of two numbers below 1000. The answer begins with the units digit, because carries arise in
-// this order.
-func addition(s *philox.Stream, _ *Task) Problem {
-	a, b := s.IntN(1000), s.IntN(1000)
-	digits := fmt.Appendf(nil, "%04d", a+b)
-	slices.Reverse(digits)
-	return Problem{Prompt: fmt.Sprintf("%03d+%03d=", a, b), Answer: string(digits), Solution: string(digits),
-		numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is the same problem
+// addition returns a task that asks for the sum of two numbers below 1000, which format contains. The answer begins
+// with the units digit, because carries arise in this order.
+func addition(format string) func(*philox.Stream, *Task) Problem {
+	return func(s *philox.Stream, _ *Task) Problem {
+		a, b := s.IntN(1000), s.IntN(1000)
+		digits := fmt.Appendf(nil, "%04d", a+b)
+		slices.Reverse(digits)
+		return Problem{Prompt: fmt.Sprintf(format, a, b), Answer: string(digits), Solution: string(digits),
+			numbers: fmt.Sprint(min(a, b), max(a, b))} // b+a is the same problem
+	}
 }

@@ -43,7 +43,9 @@ type Task struct {
 func Tasks() []Task {
 	return []Task{
 		{Name: "addition", Doc: "sums of two numbers below 1000, units first: 123+456= is 9750", Vocab: 257,
-			draw: addition},
+			draw: addition("%03d+%03d=")},
+		{Name: "sums", Doc: "the same sums in other words: 123 and 456: is 9750", Vocab: 257,
+			draw: addition("%03d and %03d:")},
 		{Name: "countdown", Doc: "reach a number with three others by two steps: 3 7 12:15= is 12-7=5 5*3=15",
 			Vocab: 257, draw: countdown},
 		{Name: "problems", Doc: "word problems in one to five steps, as conversations with a boxed number", Chat: true,

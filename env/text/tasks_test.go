@@ -16,8 +16,8 @@ import (
 
 // TestTasks: answers are right, problems are all different, and training and test share no numbers.
 func TestTasks(t *testing.T) {
-	check := map[string]func(*testing.T, Problem){"addition": checkAddition, "countdown": checkCountdown,
-		"problems": checkWords}
+	check := map[string]func(*testing.T, Problem){"addition": checkAddition, "sums": checkAddition,
+		"countdown": checkCountdown, "problems": checkWords}
 	for _, task := range Tasks() {
 		t.Run(task.Name, func(t *testing.T) {
 			train, test, err := task.Generate(3, 6000, 800)
@@ -58,7 +58,7 @@ var number = regexp.MustCompile(`\d+`)
 func numbersOf(task, prompt string) string {
 	n := number.FindAllString(prompt, -1)
 	switch task {
-	case "addition":
+	case "addition", "sums":
 		slices.Sort(n)
 	case "countdown":
 		n = n[:3]
@@ -67,7 +67,7 @@ func numbersOf(task, prompt string) string {
 }
 
 func checkAddition(t *testing.T, p Problem) {
-	a, b, _ := strings.Cut(strings.TrimSuffix(p.Prompt, "="), "+")
+	a, b, _ := strings.Cut(strings.NewReplacer("=", "", ":", "", " and ", "+").Replace(p.Prompt), "+")
 	x, _ := strconv.Atoi(a)
 	y, _ := strconv.Atoi(b)
 	digits := []byte(p.Answer)

@@ -12,10 +12,11 @@ import (
 
 // An OwnKey is a key of a user's own part, and the current value of this key.
 type OwnKey struct {
-	Key    string // dotted, from the root
-	Value  string // YAML on one line
-	Origin string // where it was given; "" for a default
-	Doc    string
+	Key     string // dotted, from the root
+	Section string // the keys of a part begin with it
+	Value   string // YAML on one line
+	Origin  string // where it was given; "" for a default
+	Doc     string
 }
 
 // Own returns the keys of users' own parts in v, the struct into which c's tree was decoded.
@@ -23,7 +24,7 @@ func (c *Check) Own(v any) []OwnKey {
 	var all []OwnKey
 	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {
 		for _, k := range own.Keys() {
-			o := OwnKey{Key: join(section, k.Name), Doc: k.Doc}
+			o := OwnKey{Key: join(section, k.Name), Section: section, Doc: k.Doc}
 			o.Value = InLine(k.Value)
 			if c.tree.has(o.Key) {
 				o.Origin = c.tree.origin(o.Key)

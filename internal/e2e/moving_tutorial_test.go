@@ -4,17 +4,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
 
 // TestMovingTutorial follows docs/tutorials/moves.md line by line, with shorter runs. The job that moves has slow
-// environments, so that it still runs when it gets the request.
+// environments, so that it still runs when it gets the request. The requests of the table that are mistakes get the
+// answers of the table, all of them and no others.
 func TestMovingTutorial(t *testing.T) {
 	t.Parallel()
 	text, dir := followed(t, "moves.md", "bash", "cmp")
 	lines := strings.Split(strings.Join(blocks(text, "bash"), "\n"), "\n")
+	mistakes := map[string][]string{} // answers by request
+	for _, row := range regexp.MustCompile("(?m)^\\| `({.*?})` \\|(.*) \\|$").FindAllStringSubmatch(text, -1) {
+		for _, quoted := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(row[2], -1) {
+			mistakes[row[1]] = append(mistakes[row[1]], quoted[1])
+		}
+	}
+	if len(mistakes) != 2 {
+		t.Fatalf("mistakes in the table: %q", mistakes)
+	}
 	for i, line := range lines {
+		if strings.Contains(line, "{actor: 0-1, ") {
+			for request := range mistakes {
+				lines[i] += "\n./rlinf scale logs/moved '" + request + "' >'" + request + "' 2>&1 && exit 9"
+			}
+		}
 		if !strings.HasPrefix(line, "./rlinf -c") {
 			continue
 		}
@@ -36,6 +52,17 @@ func TestMovingTutorial(t *testing.T) {
 		"placement   {actor: '0-1:0-7', env: '4-5:0-3', rollout: '4-5:0-3'}\n", "report.html: open it in a browser\n"} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	for request, answers := range mistakes {
+		got := readFile(t, filepath.Join(dir, request))
+		for _, want := range answers {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %q in\n%s", request, want, got)
+			}
+		}
+		if n := strings.Count(got, ": expected "); n != len(answers) && !strings.Contains(got, " -np ") {
+			t.Errorf("%s: %d answers, and the page has %d:\n%s", request, n, len(answers), got)
 		}
 	}
 }

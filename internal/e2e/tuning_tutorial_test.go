@@ -11,7 +11,7 @@ import (
 // TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line. Commands that train take two steps.
 func TestTuningTutorial(t *testing.T) {
 	t.Parallel()
-	text, dir := followed(t, "fine-tuning.md", "bash", "awk")
+	text, dir := followed(t, "fine-tuning.md", "bash", "head")
 	writeFile(t, dir, "lora.yaml", blocks(text, "yaml")[0])
 	for _, script := range blocks(text, "bash") {
 		lines := strings.Split(script, "\n")

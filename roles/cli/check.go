@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -237,14 +238,27 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	return nil
 }
 
-// writeOwn writes a line for each key of users' own parts: value, origin and meaning.
+// writeOwn writes a line for each given key of users' own parts: value, origin and meaning. A last line says which
+// commands show the keys that have their defaults.
 func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	defaults, lists := 0, []string(nil)
 	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", printable.Line(k.Key), printable.Line(k.Value),
-			printable.Line(k.Origin), printable.Line(k.Doc))
+		if k.Origin != "default" {
+			fmt.Fprintf(w, "%s\t%s\t(%s)\t%s\n", printable.Line(k.Key), printable.Line(k.Value),
+				printable.Line(k.Origin), printable.Line(k.Doc))
+			continue
+		}
+		defaults++
+		if list := printable.Quote(os.Args[0]) + " config " + k.Section; !slices.Contains(lists, list) {
+			lists = append(lists, list)
+		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || defaults == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "defaults of %s: %s\n", count(defaults, "other key"), strings.Join(lists, ", "))
+	return err
 }
 
 // count returns a number with a noun: "1 rank", "2 ranks".

@@ -2,9 +2,12 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -94,8 +97,16 @@ func (s *starter) check(path string, reg config.Registries, tasks task.Tasks) er
 	if err := cfg.Err(); err != nil {
 		return err
 	}
-	_, err = tasks.Plan(cfg, reg, make([]int, max(s.ranks, 1)))
+	_, err = tasks.Plan(cfg, reg, make([]int, s.startRanks()))
 	return err
+}
+
+// startRanks returns the number of ranks on which the job starts here.
+func (s *starter) startRanks() int {
+	if s.ranks > 0 {
+		return s.ranks
+	}
+	return min(runtime.NumCPU(), config.MaxRanks)
 }
 
 // line adds a line to the configuration. A comment begins in column 50.
@@ -133,9 +144,12 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 	if err != nil {
 		return "", fmt.Errorf("init: %w", err)
 	}
-	if s.algorithm == "sac" && spec.Action.Kind != env.Box {
-		return "", fmt.Errorf("init: --algorithm sac: %s takes %v: expected continuous actions, or --algorithm ppo",
+	if low, high := bounds(spec.Action); s.algorithm == "sac" && low >= high {
+		return "", fmt.Errorf("init: --algorithm sac: %s takes %v: expected bounded numbers, or --algorithm ppo",
 			spec.Name, spec.Action)
+	}
+	if s.algorithm == "sac" && smallestImage(spec) > 0 {
+		return "", fmt.Errorf("init: --algorithm sac: %s shows images: expected numbers, or --algorithm ppo", spec.Name)
 	}
 	s.job(spec, source, unit)
 	return fmt.Sprintf("%s on %s, which shows %s and takes %v", strings.ToUpper(s.algorithm), spec.Name, shows(spec),
@@ -144,16 +158,18 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 
 // job writes the sections of a job in environments. Each worker has a multiple of unit environments.
 func (s *starter) job(spec env.Spec, source string, unit int) {
-	sac, images := s.algorithm == "sac", false
-	for _, f := range spec.Obs {
-		images = images || f.DType == tensor.U8 && len(f.Shape) == 3 && !f.Text
+	sac, model, epochs := s.algorithm == "sac", "model: { ", 10
+	if smallest := smallestImage(spec); smallest >= 36 { // pixels, which nature_cnn needs; impala is slow on more
+		model, epochs = "model: { model_type: cnn_policy, encoder: nature_cnn, ", 4
+	} else if smallest > 0 {
+		model, epochs = "model: { model_type: cnn_policy, encoder: impala, ", 4
 	}
 	longest := spec.MaxSteps
 	if longest == 0 {
 		longest = 1000
 	}
-	per := max(unit, 1) * max(s.ranks, 1)
-	envs := max(per, 16/per*per)
+	per := max(unit, 1) * s.startRanks()
+	envs := (16 + per - 1) / per * per
 	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+": `rlinf help KEY` explains a key, "+
 		"`rlinf check -c FILE` the job.", "")
 	if s.ranks > 0 {
@@ -166,15 +182,13 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 	s.line(fmt.Sprintf("runner: { max_steps: %d, val_check_interval: %d, save_interval: %[2]d }", iterations,
 		iterations/10), "iterations")
 	s.line("env:\n  train:\n    "+source, "")
-	s.line(fmt.Sprintf("    total_num_envs: %d", envs), "simulated side by side")
+	s.line(fmt.Sprintf("    total_num_envs: %d", envs), "simulated side by side, as many on each rank")
 	s.line(fmt.Sprintf("    max_steps_per_rollout_epoch: %d", steps), "steps of each in an iteration")
 	s.line(fmt.Sprintf("  eval: { total_num_envs: %d, max_steps_per_rollout_epoch: %d }", envs, longest),
 		"an episode each, of at most so many steps")
-	s.line("algorithm:\n  gamma: 0.99", "what a reward of the next step is worth now")
-	model := "model: { hidden_sizes: [64, 64]"
-	if images {
-		model = "model: { model_type: cnn_policy, encoder: impala, hidden_sizes: [128]"
-	}
+	s.line("algorithm:", "")
+	s.line(fmt.Sprintf("  gamma: %.3g", min(max(1-1/float64(longest), 0.95), 0.99)),
+		"what a reward of the next step is worth now")
 	if sac {
 		s.line("  adv_type: embodied_sac\n  loss_type: embodied_sac", "")
 		s.line("  update_epoch: 4", "updates of an iteration")
@@ -183,13 +197,45 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 		s.line("  optim: { lr: 1.0e-3, weight_decay: 0, clip_grad: 0 }", "")
 		return
 	}
-	s.line("  gae_lambda: 0.95\n  update_epoch: 10", "passes over each iteration's samples")
+	s.line(fmt.Sprintf("  gae_lambda: 0.95\n  update_epoch: %d", epochs), "passes over each iteration's samples")
 	s.line("  normalize_advantages: minibatch\n  normalize_rewards: true", "any scale of rewards")
+	model += "hidden_sizes: [64, 64]"
 	if spec.Action.Kind == env.Box {
 		model += ", init_log_std: -0.5"
 	}
-	s.line("actor:\n  "+model+", normalize_observations: true }", "")
+	if low, high := bounds(spec.Action); low < high && (high-low < 0.5 || high-low > 5 || low > 1 || high < -1) {
+		model += ", action_bound: tanh" // clipped actions of about ±1 would hardly explore this range
+	}
+	s.line(fmt.Sprintf("actor:\n  global_batch_size: %d", envs*steps/16), "samples of an optimiser step")
+	s.line("  "+model+", normalize_observations: true }", "")
 	s.line("  optim: { lr: 1.0e-3, lr_scheduler: linear, weight_decay: 0, clip_grad: 0.5 }", "")
+}
+
+// smallestImage returns the shortest side of the images that spec shows, in pixels, or 0 if there is none.
+func smallestImage(spec env.Spec) (side int) {
+	for _, f := range spec.Obs {
+		if f.DType != tensor.U8 || len(f.Shape) != 3 || f.Text {
+			continue
+		}
+		if short := min(f.Shape[0], f.Shape[1]); side == 0 || short < side {
+			side = short
+		}
+	}
+	return side
+}
+
+// bounds returns the least lower bound and the greatest upper bound of a. They are 0 if an element of a is no number
+// between two bounds.
+func bounds(a env.Space) (low, high float32) {
+	if a.Kind != env.Box {
+		return 0, 0
+	}
+	for i := range a.Low {
+		if l, h := a.Low[i], a.High[i]; !(l < h) || math.IsInf(float64(h)-float64(l), 0) {
+			return 0, 0
+		}
+	}
+	return slices.Min(a.Low), slices.Max(a.High)
 }
 
 // languageModel writes the fine-tuning of the model in a folder.

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestInit: init writes a configuration of at most 25 lines that can be trained, and overwrites no file.
@@ -49,7 +52,7 @@ func TestInit(t *testing.T) {
 		"":                              "init: expected the command of a simulator, a name of rlinf envs, or",
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,
 		"--algorithm dqn CartPole-v1":   "init: --algorithm dqn: expected ppo or sac",
-		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected continuous",
+		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected bounded",
 		"no-such-program boat.py":       "init: no-such-program boat.py: exec:",
 		"--ranks 3 --out /no/x Acrobot": `init: unknown environment "Acrobot"`,
 	} {
@@ -60,5 +63,44 @@ func TestInit(t *testing.T) {
 	}
 	if files, err := filepath.Glob("*.yaml"); err != nil || len(files) != 4 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestInitSuits: the settings suit the spaces, the length of an episode and the ranks.
+func TestInitSuits(t *testing.T) {
+	number := func(low, high float32) env.Space {
+		return env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{low}, High: []float32{high}}
+	}
+	image := func(height, width int) []env.Field {
+		space := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{height, width, 3}}
+		return []env.Field{{Name: "image", Space: space}}
+	}
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		name       string
+		spec       env.Spec
+		unit       int
+		has, hasNo string
+	}{
+		{"watts", env.Spec{Action: number(0, 50000)}, 1, "action_bound: tanh", "cnn_policy"},
+		{"millimetres", env.Spec{Action: number(-0.01, 0.01)}, 1, "action_bound: tanh", "cnn_policy"},
+		{"a share", env.Spec{Action: number(0, 1)}, 1, "init_log_std: -0.5", "action_bound"},
+		{"torques", env.Spec{Action: number(-2, 2)}, 1, "init_log_std: -0.5", "action_bound"},
+		{"no bound", env.Spec{Action: number(5, inf)}, 1, "init_log_std: -0.5", "action_bound"},
+		{"no choice", env.Spec{Action: number(9, 9)}, 1, "init_log_std: -0.5", "action_bound"},
+		{"a small image", env.Spec{Obs: image(20, 64), Action: number(-1, 1)}, 1, "encoder: impala",
+			"update_epoch: 10"},
+		{"a large image", env.Spec{Obs: image(64, 36), Action: number(-1, 1)}, 1, "encoder: nature_cnn",
+			"update_epoch: 10"},
+		{"short episodes", env.Spec{MaxSteps: 40, Action: number(-1, 1)}, 1, "gamma: 0.975", "cnn_policy"},
+		{"long episodes", env.Spec{MaxSteps: 4000, Action: number(-1, 1)}, 1, "gamma: 0.99 ", "cnn_policy"},
+		{"children of 3", env.Spec{Action: number(-1, 1)}, 3, "total_num_envs: 18 ", "cnn_policy"},
+		{"children of 24", env.Spec{Action: number(-1, 1)}, 24, "total_num_envs: 48 ", "cnn_policy"},
+	} {
+		s := &starter{algorithm: "ppo", ranks: 2}
+		s.job(c.spec, "env_type: Any", c.unit)
+		if text := s.text.String(); !strings.Contains(text, c.has) || strings.Contains(text, c.hasNo) {
+			t.Errorf("%s: expected %q and no %q:\n%s", c.name, c.has, c.hasNo, text)
+		}
 	}
 }

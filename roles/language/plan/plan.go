@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -12,7 +11,6 @@ import (
 	"github.com/rlinf/rlinf/env/text"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -55,18 +53,6 @@ func (p *Plan) NumParams() int { return p.Trained }
 
 // Notes returns warnings that the user should see before the job begins.
 func (p *Plan) Notes() []string { return p.notes }
-
-// OwnKeys returns the keys of users' own parts. If the model is in a folder, OwnKeys omits the default keys of
-// actor.model, because Describe shows the folder's sizes.
-func (p *Plan) OwnKeys() []config.OwnKey {
-	keys := p.Config.OwnKeys()
-	if p.Base == "" {
-		return keys
-	}
-	return slices.DeleteFunc(keys, func(k config.OwnKey) bool {
-		return k.Origin == "default" && strings.HasPrefix(k.Key, "actor.model.") && !strings.Contains(k.Key, "lora")
-	})
-}
 
 // MayDiffer returns the keys that may differ in a resumed run, because they change no result.
 func (p *Plan) MayDiffer() []string {
