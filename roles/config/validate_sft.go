@@ -25,6 +25,7 @@ func (c *validation) checkSFT() {
 	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none)
 	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none)
 	c.idleReward("a key of rewards of environments")
+	c.idleKeys("a key of other networks", algorithmsOfModel...)
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	c.checkAlgorithmKeys()
@@ -138,7 +139,7 @@ func (c *validation) idleReasoning() {
 		"algorithm.norm_adv_by_std_in_grpo", "algorithm.reinpp_kl_penalty_type", "algorithm.early_stop_imp_ratio",
 		"algorithm.importance_sampling_fix", "algorithm.importance_sampling_clip", "algorithm.mask_truncated",
 		"critic.use_critic_model", "reward.reward_scale", "reward.format_reward", "reward.random_reward",
-		"reward.program.command", "rollout.eval_sampling_params")
+		"reward.program.command", "reward.reward_type", "reward.use_reward_model", "rollout.eval_sampling_params")
 	sampling := c.Rollout.SamplingParams
 	c.idleKey("rollout.sampling_params", sampling.answers() != Default().Rollout.SamplingParams.answers(), sampling,
 		note)
