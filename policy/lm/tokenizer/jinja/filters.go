@@ -347,24 +347,15 @@ func groupBy(_ *evaluator, v any, a *Arguments) any {
 	get := getter(given[0], given[1])
 	key := func(item any) any { return folded(get(item), given[2]) }
 	var groups List
-	var last any
-	for _, item := range sorted(iterate(v), key, false) {
-		if k := key(item); len(groups) == 0 || !equal(k, last) {
-			groups, last = append(groups, group{get(item), &List{}}), k
+	for items := sorted(iterate(v), key, false); len(items) > 0; {
+		first := key(items[0])
+		n := 1
+		for n < len(items) && equal(key(items[n]), first) {
+			n++
 		}
-		items := groups[len(groups)-1].(group).list
-		*items = append(*items, item)
-	}
-	for i, g := range groups {
-		groups[i] = tuple{g.(group).key, *g.(group).list}
+		groups, items = append(groups, tuple{get(items[0]), List(items[:n:n])}), items[n:]
 	}
 	return groups
-}
-
-// A group is a group of groupby while it grows.
-type group struct {
-	key  any
-	list *List
 }
 
 func batch(_ *evaluator, v any, a *Arguments) any {

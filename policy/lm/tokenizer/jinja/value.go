@@ -809,10 +809,7 @@ func item(v, index any) any {
 		return items[i]
 	}
 	if s, ok := text(index); ok {
-		if m := method(v, s); m != nil {
-			return m
-		}
-		missing.text = fmt.Sprintf("'%s' has no attribute '%s'", objectName(v), s)
+		return attribute(v, s)
 	}
 	return missing
 }
@@ -834,9 +831,14 @@ func attribute(v any, name string) any {
 			return m
 		}
 	}
-	if d, ok := v.(*Dict); ok {
-		if found, ok := d.get(name); ok {
+	switch v := v.(type) {
+	case *Dict:
+		if found, ok := v.get(name); ok {
 			return found
+		}
+	case tuple: // the items of groups of the filter groupby have names
+		if i := slices.Index([]string{"grouper", "list"}, name); i >= 0 && len(v) == 2 {
+			return v[i]
 		}
 	}
 	return undefined{fmt.Sprintf("'%s' has no attribute '%s'", objectName(v), name)}
