@@ -13,7 +13,9 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
+	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -370,11 +372,27 @@ func (s *session) refusal(err error) int {
 func (r *rank) refuse(code int, err error) {
 	r.code.Store(int64(code))
 	if r.w.Rank() == 0 {
-		fmt.Fprintln(&r.log, err)
+		fmt.Fprintln(&r.log, printable.Words(err.Error(), r.givenPaths()...))
 		if r.w.ForeignPeers() != nil { // foreign programs wait for this rank, and MPI waits for them
 			r.w.Abort(code)
 		}
 	}
+}
+
+// givenPaths returns the paths that the user has given, which may have line feeds.
+func (s *session) givenPaths() []string {
+	paths := []string{s.Resume}
+	if s.Evaluation != nil {
+		paths = append(paths, s.Evaluation.Checkpoint)
+	}
+	if s.cfg != nil {
+		for _, f := range yaml.Fields(s.cfg) {
+			if path, ok := f.Value.(string); ok {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
