@@ -13,7 +13,6 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
-	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -377,22 +376,6 @@ func (r *rank) refuse(code int, err error) {
 			r.w.Abort(code)
 		}
 	}
-}
-
-// givenPaths returns the paths that the user has given, which may have line feeds.
-func (s *session) givenPaths() []string {
-	paths := []string{s.Resume}
-	if s.Evaluation != nil {
-		paths = append(paths, s.Evaluation.Checkpoint)
-	}
-	if s.cfg != nil {
-		for _, f := range yaml.Fields(s.cfg) {
-			if path, ok := f.Value.(string); ok {
-				paths = append(paths, path)
-			}
-		}
-	}
-	return paths
 }
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
