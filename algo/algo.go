@@ -49,13 +49,13 @@ type Metrics struct {
 }
 
 // None returns the value of a metric that an update has not measured, such as the loss of an actor that did not learn.
-// The update has the metric's name all the same. None is a NaN, but not the NaN of a computation; see IsNone.
+// The name of the metric stays in the update's metrics. None is a NaN, but not the NaN of a computation; see IsNone.
 func None() float64 { return math.Float64frombits(noneBits) }
 
 // IsNone reports whether x is None.
 func IsNone(x float64) bool { return math.Float64bits(x) == noneBits }
 
-// noneBits are the bits of a quiet NaN. No computation has its payload, the text "None".
+// noneBits are the bits of a quiet NaN. Its payload, the text "None", is not that of a NaN that a computation makes.
 const noneBits = 0x7ff8_0000_4e6f_6e65
 
 // quotient returns sum/count, or None if count is 0.

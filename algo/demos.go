@@ -58,7 +58,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
 	}
 	m := reward.Dim(0)
-	all, stride, err := inChunks(all, fields)
+	all, left, err := inChunks(all, fields)
 	if err != nil {
 		return demos, fmt.Errorf("%s: %w", path, err)
 	}
@@ -85,27 +85,27 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		}
 		demos.Set(f.Name, t)
 	}
-	if stride > 1 {
-		demos.Set(strideName, tensor.FromI32(slices.Repeat([]int32{int32(stride)}, m), m))
+	if !left.IsZero() {
+		demos.Set(leftName, left)
 	}
 	return demos, nil
 }
 
-// strideName is the name of the tensor that chunks cut from single actions have, I32 [M]: the number of transitions
-// from a chunk to the chunk that begins where it ends. It is 1 without this tensor.
-const strideName = "stride"
+// leftName is the name of the tensor that chunks cut from single actions have, I32 [M]: the number of transitions that
+// follow in the episode.
+const leftName = "left"
 
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
 // fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
 // follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
 // sum over these transitions. The chunk takes the next observations, terminated and truncated from the last of these
-// transitions. Such chunks overlap: the chunk that begins where a chunk ends is stride = C transitions later. In other
-// demonstrations stride is 1.
-func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, stride int, err error) {
+// transitions. Such chunks overlap: the chunk that begins where a chunk ends is C transitions later. left is the tensor
+// of leftName, or the zero Tensor if demos are returned as they are.
+func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, left tensor.Tensor, err error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
 	if i < 0 || !ok || action.Rank() != 3 || action.Dim(1) != 1 || fields[i].Shape[2] == 1 {
-		return demos, 1, nil
+		return demos, left, nil
 	}
 	m, c := action.Dim(0), fields[i].Shape[2]
 	terminated, ok1 := demos.Get(FieldTerminated)
@@ -113,11 +113,12 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, str
 	reward := demos.Must(FieldReward)
 	if !ok1 || !ok2 || terminated.Len() != m || truncated.Len() != m || reward.Len() != m ||
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
-		return demos, 1, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
+		return demos, left, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
 	last := lastOfEpisodes(demos) // the loop below changes it to the last transition of each chunk
+	left = tensor.New(tensor.I32, m)
 	for t, end := range last {
-		last[t] = min(t+c-1, end)
+		left.I32()[t], last[t] = int32(end-t), min(t+c-1, end)
 	}
 	for i := range demos.Len() {
 		name, t := demos.Entry(i)
@@ -149,10 +150,11 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, str
 		}
 		chunks.Set(name, t)
 	}
-	return chunks, c, nil
+	return chunks, left, nil
 }
 
-// lastOfEpisodes returns, for each transition, the last transition of its episode.
+// lastOfEpisodes returns, for each transition, the last transition of its episode. For chunks cut from single actions,
+// it is the first that holds the last action.
 func lastOfEpisodes(demos tensor.Dict) []int {
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	last := make([]int, len(terminated))
@@ -178,7 +180,7 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 			if t, ok := demos.Get(name); !ok {
 				continue
 			} else if f.Name == policy.ActionMask {
-				if k := fitMasks(demos, t, space, prefix == NextObservations); k >= 0 {
+				if k := fitMasks(demos, t, to, prefix == NextObservations); k >= 0 {
 					return fmt.Errorf("%s of transition %d allows no option of a choice: expected at least one", name,
 						k)
 				}
@@ -201,7 +203,7 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 		return nil
 	}
 	k, after := i/(action.Len()/action.Dim(0)), i/len(space.Nvec)%action.Dim(1)
-	if _, cut := demos.Get(strideName); cut && after > 0 { // the file has single actions
+	if _, cut := demos.Get(leftName); cut && after > 0 { // the file has single actions
 		return fmt.Errorf("action is %d in transition %d, in the chunk that begins in transition %d: %w",
 			action.I32()[i], k+after, k, err)
 	}
@@ -210,7 +212,8 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 
 // fitMasks returns the first transition whose mask forbids all options of a choice, or -1. If next is set, masks are
 // those of next observations, and masks at the end of an episode change to allow all options.
-func fitMasks(demos tensor.Dict, masks tensor.Tensor, space interface{ Blocked([]uint8) int }, next bool) int {
+func fitMasks(demos tensor.Dict, masks tensor.Tensor, to policy.Spaced, next bool) int {
+	_, space := to.Spaces()
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	for k := range masks.Dim(0) {
 		row := masks.At(k).U8()
@@ -251,7 +254,8 @@ const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
 // observations in names. The first n targets are the values of these observations GoalSteps transitions later, or
-// at the end of the episode if that comes first. The last n targets are the values at the end of the episode.
+// at the end of the episode if that comes first. The last n targets are the values at the end of the episode. For
+// chunks cut from single actions, the end is the first transition whose chunk holds the episode's last action.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
 	m, width := len(last), 0
@@ -289,8 +293,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	if err := r.Add(rollout); err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
 	}
-	if stride, ok := demos.Get(strideName); ok {
-		r.stride = int(stride.I32()[0])
+	if _, cut := demos.Get(leftName); cut {
+		r.stride = demos.Must(FieldAction).Dim(1)
 	}
 	return r, nil
 }
@@ -299,6 +303,11 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 // transitions. If one part would be empty, the first part is demos, and the second is the zero Dict.
 func SplitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
+	if left, cut := demos.Get(leftName); cut {
+		for t, n := range left.I32() {
+			last[t] = t + int(n)
+		}
+	}
 	m := len(last)
 	at := m - int(share*float32(m))
 	for at < m && at > 0 && last[at-1] != at-1 {

@@ -113,6 +113,33 @@ func TestReturnsOfChunkedDemonstrations(t *testing.T) {
 	}
 }
 
+// TestSplitChunkedDemonstrations: the demonstrations that are set aside are whole episodes, also if they became chunks.
+// The file has episodes of 5, 1, 2 and 4 actions.
+func TestSplitChunkedDemonstrations(t *testing.T) {
+	const m = 12
+	fields := transitions(1, 1, 1)
+	fields[2].Shape = []int{1, 1, 3, 1} // chunks of three actions
+	var file tensor.Dict
+	file.Set("action", tensor.New(tensor.F32, m, 1, 1))
+	file.Set("reward", tensor.New(tensor.F32, m))
+	file.Set("terminated", tensor.Of([]byte{0, 0, 0, 0, 1, 1, 0, 1, 0, 0, 0, 1}, tensor.U8, m))
+	file.Set("truncated", tensor.New(tensor.U8, m))
+	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
+	file.Set("next_observation.state", tensor.New(tensor.F32, m, 1))
+	d, err := ReadDemos(writeDemos(t, file), fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for share := 1; share < m; share++ {
+		learnt, aside := SplitDemos(d, float32(share)/m)
+		n := learnt.Must(FieldReward).Len()
+		if ends := []int{5, 6, 8, m}; !slices.Contains(ends, n) || aside.Len() > 0 && m-n < share {
+			t.Errorf("%d of %d transitions: %d are learnt, want one of %v, at most %d or all", share, m, n, ends,
+				m-share)
+		}
+	}
+}
+
 // spaced has the spaces of an environment.
 type spaced struct {
 	obs    []env.Field
@@ -191,7 +218,7 @@ func TestFitChunkedDemos(t *testing.T) {
 		if err := FitDemos(d, to); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
-		d.Set(strideName, tensor.FromI32([]int32{2, 2, 2, 2}, 4)) // cut from single actions
+		d.Set(leftName, tensor.FromI32([]int32{3, 2, 1, 0}, 4)) // cut from single actions
 	}
 }
 

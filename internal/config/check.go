@@ -117,7 +117,7 @@ func (c *Check) Want(ok bool, key string, value any, description string) {
 }
 
 // Mistake returns a mistake in key, without reporting it; see Want.
-func (c *Check) Mistake(key string, value any, description string) *FieldError {
+func (c *Check) Mistake(key string, value any, description string) error {
 	return c.tree.problem(join(c.prefix, key), value, description)
 }
 

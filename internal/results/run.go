@@ -156,20 +156,21 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 
 // number returns the numeric value of a key in a JSON line, or NaN. There may be blanks around the value.
 func number(line []byte, key string) float64 {
-	for rest, found := line, true; found; {
-		if _, rest, found = bytes.Cut(rest, []byte(`"`+key+`"`)); !found {
-			break
+	for {
+		_, rest, found := bytes.Cut(line, []byte(`"`+key+`"`))
+		if !found {
+			return math.NaN()
 		}
 		value, ok := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
 		if end := bytes.IndexAny(value, ",}"); ok && end >= 0 {
 			x, err := strconv.ParseFloat(string(bytes.Trim(value[:end], blanks)), 64)
-			if err == nil {
-				return x
+			if err != nil {
+				return math.NaN()
 			}
-			break
+			return x
 		}
+		line = rest
 	}
-	return math.NaN()
 }
 
 // blanks are the characters that JSON allows between its parts.

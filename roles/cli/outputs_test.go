@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +13,7 @@ import (
 )
 
 // TestOutputs: a command replaces a file that it wrote itself and an empty file. It refuses to replace any other file
-// without --force, before it begins its work.
+// without --force, and a folder always, before it begins its work.
 func TestOutputs(t *testing.T) {
 	dir := recorded(t)
 	evaluated(t, dir, 1, 5)
@@ -79,6 +80,14 @@ func TestOutputs(t *testing.T) {
 		text, err := os.ReadFile(path)
 		if err != nil || string(text) != "my notes\n" || code != loop.ExitConfig {
 			t.Errorf("%s: code %d: %s%d bytes are left, %v", command, code, errs, len(text), err)
+		}
+		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs = run(t, strings.Fields(command+" --force")...)
+		if want := path + ": there is a folder: expected the name of a file\n"; code != loop.ExitConfig ||
+			!strings.HasSuffix(errs, want) {
+			t.Errorf("%s: code %d: %swant …%s", command, code, errs, want)
 		}
 	}
 }

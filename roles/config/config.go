@@ -247,9 +247,8 @@ type LoggerConfig struct {
 // AlgorithmConfig is the section algorithm.
 type AlgorithmConfig struct {
 	algo.Config `yaml:",inline"`
-	// GroupSize is the number of consecutive environments that share their initial states. It applies if
-	// env.train.group_size and env.eval.group_size are not given. In the reasoning task it is the number of answers to
-	// each prompt. Default 1.
+	// GroupSize is the number of consecutive environments that share their initial states in training. It applies if
+	// env.train.group_size is not given. In the reasoning task it is the number of answers to each prompt. Default 1.
 	GroupSize int `yaml:"group_size"`
 	// Texts are the keys that only the reasoning task has.
 	Texts algo.TextConfig `yaml:",inline"`

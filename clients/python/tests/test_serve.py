@@ -63,7 +63,7 @@ class BatchWalk:
 
 
 class OneBuffer(Walk):
-    """Walk whose environments show their observations in one array, as a library does that answers in its own memory."""
+    """Walk whose environments share one array for their observations, as in some libraries."""
 
     shown = np.zeros(2)
 
@@ -80,7 +80,7 @@ class OneBuffer(Walk):
 
 
 class OneDict(OneBuffer):
-    """OneBuffer whose environments show a part of the array in one dictionary, with a picture and a mask of choices in arrays of all."""
+    """OneBuffer whose environments share one dictionary with the array, a picture and a mask of choices."""
 
     observation_space = gymlike.Dict({"state": Walk.observation_space, "picture": gymlike.Box(0, 255, (3, 4, 5), np.uint8),
                                       "action_mask": gymlike.MultiBinary(2)})

@@ -43,9 +43,12 @@ func CheckOut(c *cli.Context, flag, path string, made Made) error {
 }
 
 // CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
-// made. Empty files may be replaced, and with --force all files.
+// made, or a folder. Empty files may be replaced, and with --force all files.
 func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return config.Usagef("--%s %s: there is a folder: expected the name of a file", flag, path)
+	}
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
 		return nil // what cannot be written is an error of the writer
 	}

@@ -51,7 +51,7 @@ func (f *flags) several() int {
 	return world
 }
 
-// maxItems is the maximum number of items of a list, so that a report stays a report.
+// maxItems is the maximum number of items of a list. Each item is measured.
 const maxItems = 2000
 
 // list reads a list with commas between the items.

@@ -68,6 +68,9 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	if m := singleValue.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
 		return []string{e.Key + "=" + m[1]}
 	}
+	if strings.HasPrefix(e.Want, "expected a multiple of ") {
+		return multiple(e)
+	}
 	for _, p := range []*regexp.Regexp{nullValue, quotedValue} {
 		if m := p.FindStringSubmatch(e.Want); m != nil {
 			return []string{e.Key + "=" + m[1]}

@@ -90,7 +90,10 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		if len(more) == 0 {
 			break
 		}
-		v.Overrides = append(v.Overrides, more...)
+		v.Overrides = append(slices.DeleteFunc(v.Overrides, func(o string) bool { // a later remedy replaces it
+			key, _, _ := strings.Cut(o, "=")
+			return slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+		}), more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
 			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
@@ -156,10 +159,8 @@ func (v Verdict) Headline() string {
 		return "needs " + v.Policy
 	case v.Idle:
 		return "does not train: it places neither actor nor rollout"
-	case len(v.Left) == 1:
-		return "does not run: one mistake cannot be fixed by an override"
-	case len(v.Left) > 1:
-		return fmt.Sprintf("does not run: %d mistakes cannot be fixed by an override", len(v.Left))
+	case len(v.Left) > 0:
+		return "does not run: " + v.change()
 	case v.Expert:
 		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
 	case v.Simulator != "":
@@ -168,6 +169,25 @@ func (v Verdict) Headline() string {
 		return "runs with these overrides"
 	}
 	return "runs"
+}
+
+// change names the keys that need other values. A mistake without a key cannot be fixed by an override.
+func (v Verdict) change() string {
+	var keys []string
+	for _, e := range v.Left {
+		switch {
+		case e.Key == "" && len(v.Left) == 1:
+			return "one mistake cannot be fixed by an override"
+		case e.Key == "":
+			return fmt.Sprintf("%d mistakes cannot be fixed by an override", len(v.Left))
+		case !slices.Contains(keys, e.Key):
+			keys = append(keys, e.Key)
+		}
+	}
+	if len(keys) > 3 {
+		return fmt.Sprintf("change %d keys", len(keys))
+	}
+	return "change " + strings.Join(keys, ", ")
 }
 
 // Text returns the headline, and the commands or changes that the job needs. path is the configuration file, and args

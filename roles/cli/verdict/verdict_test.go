@@ -70,13 +70,18 @@ func TestJudge(t *testing.T) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	v = Judge(cfg, errors.Join(one, two), func([]string, bool) (*config.Config, error) { return cfg, two })
-	if len(v.Left) != 1 || v.Headline() != "does not run: one mistake cannot be fixed by an override" {
+	if len(v.Left) != 1 || v.Headline() != "does not run: change c" {
 		t.Errorf("%+v", v)
 	}
 	if v = Judge(cfg, nil, examine); v.Text("f", nil) != "verdict: runs" {
 		t.Errorf("%+v", v)
 	}
-	if v = Judge(nil, errors.New("f: no such file"), examine); len(v.Left) != 1 {
+	many := Verdict{Left: []*yaml.FieldError{{Key: "a"}, {Key: "b"}, {Key: "a"}, {Key: "c"}, {Key: "d"}}}
+	if got := many.Headline(); got != "does not run: change 4 keys" {
+		t.Error(got)
+	}
+	if v = Judge(nil, errors.New("f: no such file"), examine); len(v.Left) != 1 ||
+		v.Headline() != "does not run: one mistake cannot be fixed by an override" {
 		t.Errorf("%+v", v)
 	}
 }

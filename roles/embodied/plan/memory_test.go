@@ -79,20 +79,23 @@ type fileless struct{ policy.Policy }
 
 func (fileless) CheckFiles() error { return errors.New("no file of weights") }
 
-// TestChecksFiles: a check finds errors in the files of a policy's initial parameters.
+// TestChecksFiles: a check finds errors in the files of a policy's initial parameters. If there is no policy, its error
+// comes first.
 func TestChecksFiles(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	reg := rolestest.Registries()
-	reg.Policies = new(policy.Registry)
-	reg.Policies.Add("mlp_policy",
-		func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
-			pol, err := policy.NewMLP(cfg, spec, seed, alloc)
-			return fileless{pol}, err
-		})
-	_, err := newPlan(cfg, reg, make([]int, 8))
-	rolestest.Expect(t, "mistakes", rolestest.ErrorLines(err),
-		rolestest.Cartpole+":23: actor.model.model_type: mlp_policy (the default): expected a policy that fits: no "+
-			"file of weights")
+	for want, broken := range map[string]error{"no file of weights": nil, "no layers": errors.New("no layers")} {
+		reg.Policies = new(policy.Registry)
+		reg.Policies.Add("mlp_policy",
+			func(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
+				pol, err := policy.NewMLP(cfg, spec, seed, alloc)
+				return fileless{pol}, errors.Join(err, broken)
+			})
+		_, err := newPlan(cfg, reg, make([]int, 8))
+		rolestest.Expect(t, "mistakes", rolestest.ErrorLines(err),
+			rolestest.Cartpole+":23: actor.model.model_type: mlp_policy (the default): expected a policy that fits: "+
+				want)
+	}
 }
 
 // TestTooLarge: parts that fit into no memory are an error of their key, before they are made. If the environments do

@@ -34,7 +34,7 @@ func (d *Draft) probe() (known bool) {
 	if c.Trains() && d.usable("env.train") {
 		var err error
 		if d.Spec, err = d.Registries.Probe(c.Env.Train); err != nil {
-			d.found.Problem("env.train.env_type", c.Env.Train.ID(), "environments that can be made: "+err.Error())
+			d.cannotMake("env.train", &c.Env.Train, err)
 			return false
 		}
 		if known = d.fitObservations(); !known {
@@ -46,12 +46,23 @@ func (d *Draft) probe() (known bool) {
 	}
 	var err error
 	if d.EvalEnv, d.EvalSpec, err = d.Registries.EvalEnv(c); err != nil {
-		d.found.Problem("env.eval.env_type", c.Env.Eval.ID(), "environments that can be made: "+err.Error())
+		d.cannotMake("env.eval", &c.Env.Eval, err)
 	} else if !c.Trains() {
 		d.Spec = d.EvalSpec
 		return d.fitObservations()
 	}
 	return known
+}
+
+// cannotMake reports that the environments of a section cannot be made. The cause of an external simulator is its
+// command.
+func (d *Draft) cannotMake(section string, e *env.Config, err error) {
+	if command := e.External.Command; e.ID() == env.ExternalID && len(command) > 0 {
+		d.found.Problem(section+".external.command", strings.Join(command, " "),
+			"a simulator that starts: "+err.Error())
+		return
+	}
+	d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
 }
 
 // fitObservations sets the number of log-probs, and reports whether the observations of d.Spec fit into the memory.
@@ -92,7 +103,7 @@ func (d *Draft) tryPolicy() {
 	memory := job.Reserve{Have: job.AvailableOn(d.nodes, 0)}
 	defer memory.Free()
 	pol, err := d.NewBlankPolicy(memory.Alloc)
-	if files, ok := pol.(policy.FileChecker); ok {
+	if files, ok := pol.(policy.FileChecker); err == nil && ok {
 		err = files.CheckFiles()
 	}
 	if errors.As(err, new(job.Shortage)) {
