@@ -34,6 +34,7 @@ func (c *validation) checkSFT() {
 	} else {
 		want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
 		c.idleReasoning()
+		c.idleKeys("a key of the task reasoning", "reward.reward_type")
 	}
 	if r.EnableDynamicBatchSize {
 		want(r.MaxTokensPerMbs >= r.SeqLength, "runner.max_tokens_per_mbs", r.MaxTokensPerMbs,
@@ -139,7 +140,7 @@ func (c *validation) idleReasoning() {
 		"algorithm.norm_adv_by_std_in_grpo", "algorithm.reinpp_kl_penalty_type", "algorithm.early_stop_imp_ratio",
 		"algorithm.importance_sampling_fix", "algorithm.importance_sampling_clip", "algorithm.mask_truncated",
 		"critic.use_critic_model", "reward.reward_scale", "reward.format_reward", "reward.random_reward",
-		"reward.program.command", "reward.reward_type", "reward.use_reward_model", "rollout.eval_sampling_params")
+		"reward.program.command", "rollout.eval_sampling_params")
 	sampling := c.Rollout.SamplingParams
 	c.idleKey("rollout.sampling_params", sampling.answers() != Default().Rollout.SamplingParams.answers(), sampling,
 		note)
