@@ -492,6 +492,7 @@ func (s *spans) Begin(int)              { s.begun.Add(1) }
 func (s *spans) End(_, _ int64)         { s.ended.Add(1) }
 func (s *spans) Mark(int, int64)        {}
 func (s *spans) Pass(int, int64, int64) { s.passed.Add(1) }
+func (s *spans) Divide(int, int64)      {}
 
 // TestRecordsEveryOperation: the n-th span belongs to the n-th operation, whether the member waited for the operation
 // or found it done.

@@ -14,13 +14,15 @@ type Recorder interface {
 	Mark(site int, arg int64)
 	// Pass records a wait of zero duration at a site. The arguments arg and n are those of End.
 	Pass(site int, arg, n int64)
+	// Divide moves so many nanoseconds of the current span to a site, in sums of times. It records no span.
+	Divide(site int, ns int64)
 }
 
 // A Site is a place at which a goroutine works or waits.
 type Site struct {
 	Op   SiteOp
 	Name string // name of the channel, communicator, weights, call, or work
-	Key  string // the channel's key, or a key that distinguishes communicators of the same Name
+	Key  string // the channel's key; a key that distinguishes communicators of the same Name; the work of a Part
 	Peer string // group at the other end; for an OpAwait, the group that was called
 }
 
@@ -86,6 +88,13 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
+// Divide moves so many nanoseconds of the current span to the site of s, in sums of times.
+func (s Span) Divide(ns int64) {
+	if s.r != nil && ns > 0 {
+		s.r.Divide(s.site, ns)
+	}
+}
+
 // Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls
 // newRecorder for each member on this rank. From now on the world also counts its messages: see Traffic. Call Record
 // before Launch.
@@ -102,6 +111,12 @@ func (w *World) Recorder() Recorder { return w.recorder }
 
 // Recorder returns the member's recorder, or nil if nothing is recorded.
 func (m *Member) Recorder() Recorder { return m.recorder }
+
+// Part returns a span for a part of the work of: its Divide records time of that work under a name. peer is the group
+// whose work it is.
+func (m *Member) Part(name, of, peer string) Span {
+	return NewSpan(m.recorder, Site{Op: OpWork, Name: name, Key: of, Peer: peer})
+}
 
 // Span returns a span that records work of this member's worker under a name.
 func (m *Member) Span(name string) Span { return NewSpan(m.recorder, Site{Op: OpWork, Name: name}) }

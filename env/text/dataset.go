@@ -105,7 +105,7 @@ func (d *Dataset) Bytes() int {
 // Each record may have "system" and "tools". Messages may have "tool_calls". A message of the
 // assistant with weight 0 is not learnt. If a content is a list of texts, Read joins them.
 func Read(paths []string, f Format) (*Dataset, error) {
-	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
+	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder()}
 	for _, path := range paths {
 		err := eachRecord(path, func(line int, record []byte) error { return r.record(path, line, record) })
 		if err != nil {
@@ -147,7 +147,6 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
-	written map[string]bool // cached results of reader.writes
 }
 
 // record parses a record, a JSON object, and adds its sample.

@@ -108,8 +108,9 @@ type formats struct {
 	// no template; with the keys of Alpaca for prompt and answer
 	plain, keyed Format
 	// templates that write: all parts; contents as JSON; no tools; neither systems nor thoughts; a call or a content;
-	// calls without arguments, without their values
-	chat, escaping, bare, forgetful, either, nameless, valueless Format
+	// calls without arguments' names, without their values, with values that are texts, with keys of values; calls as
+	// Python writes them; calls without the name of the function; true and false in words
+	chat, escaping, bare, forgetful, either, nameless, valueless, wordy, shallow, python, anonymous, truths Format
 }
 
 func newFormats(t *testing.T) *formats {
@@ -137,6 +138,14 @@ func newFormats(t *testing.T) *formats {
 		{&f.nameless, calls(`[{{ c.function.name }}({% for k, v in c.function.arguments.items() %}{{ v }}` +
 			`{% endfor %})]`)},
 		{&f.valueless, calls(`[{{ c.function.name }}{% for k in c.function.arguments %}{{ k }}{% endfor %}]`)},
+		{&f.wordy, calls(`[{{ c.function.name }}{% for k, v in c.function.arguments.items() %}{{ k }}` +
+			`{% if v is string %}{{ v }}{% endif %}{% endfor %}]`)},
+		{&f.shallow, calls(`[{{ c.function.name }}{% for k, v in c.function.arguments.items() %}{{ k }}` +
+			`{% if v is mapping %}{{ v.keys() | list }}{% else %}{{ v }}{% endif %}{% endfor %}]`)},
+		{&f.python, calls(`[{{ c.function.name }}({{ c.function.arguments }})]`)},
+		{&f.truths, calls(`[{{ c.function.name }}{% for k, v in c.function.arguments.items() %}{{ k }}=` +
+			`{{ "yes" if v else "no" }} {% endfor %}`)},
+		{&f.anonymous, `{{ tools }}` + calls(`[{{ c.function.arguments | tojson }}]`)},
 	} {
 		*c.of = f.plain
 		var err error
@@ -238,8 +247,8 @@ func TestTools(t *testing.T) {
 			f.chat,
 			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[[f({"x": 1})]</>]<tool>3</><assistant>[d</>]`},
 		{"a tool's answer as JSON", `{"messages": [{"role": "user", "content": "a"}, ` +
-			`{"role": "tool", "content": "{\"x\":\n1}"}, {"role": "assistant", "content": "b"}]}`, f.escaping,
-			`user"a"tool"{\"x\":\n1}"[assistant"b"]`},
+			`{"role": "tool", "content": "{\"x\":\u2028\n1}"}, {"role": "assistant", "content": "b"}]}`, f.escaping,
+			`user"a"tool"{\"x\":` + "\u2028" + `\n1}"[assistant"b"]`},
 		{"tools as a text", `{"prompt": "a", "answer": "b", "tools": "[{\"name\": \"f\"}]"}`, f.chat,
 			`<tools>[{"name": "f"}]</tools><user>a</><assistant>[b</>]`},
 		{"calls alone", called(`null`, `{"x": 1, "y": "z"}`), f.either,
@@ -248,6 +257,13 @@ func TestTools(t *testing.T) {
 			`<user>x</><assistant>[[f({"x": {"y": [1]}})]</>]<tool>3</><assistant>[d</>]`},
 		{"arguments as a text", called(`null`, `"{\"x\": 1}"`), f.either,
 			`<user>x</><assistant>[[f("{\"x\": 1}")]</>]<tool>3</><assistant>[d</>]`},
+		{"quotes in Python", called(`null`, `{"x": "\"it's\"\n"}`), f.python,
+			`<user>x</><assistant>[[f({'x': '"it\'s"\n'})]</>]<tool>3</><assistant>[d</>]`},
+		{"values of all types", called(`null`, `{"a": true, "b": false, "c": [], "d": {}, "e": 1.5, "f": ""}`),
+			f.python, `<user>x</><assistant>[[f({'a': True, 'b': False, 'c': [], 'd': {}, 'e': 1.5, 'f': ''})]</>]` +
+				`<tool>3</><assistant>[d</>]`},
+		{"truths in words", called(`null`, `{"a": true, "b": false}`), f.truths,
+			`<user>x</><assistant>[[fa=yes b=no </>]<tool>3</><assistant>[d</>]`},
 		{"no arguments", called(`null`, `{}`), f.valueless,
 			`<user>x</><assistant>[[f]</>]<tool>3</><assistant>[d</>]`},
 	})
@@ -424,9 +440,17 @@ func TestRefusedTools(t *testing.T) {
 			`"I will call the tool again."`, 1), f.either, `message 1: the chat template does not write`},
 		{"a short content beside a call", called(`"x"`, `{}`), f.either, `all that the assistant says: "x"`},
 		{"a number", called(`null`, `{"f": 3}`), f.valueless,
-			"all that the assistant says: tool_calls 0 function arguments 0"},
-		{"a value that occurs elsewhere", called(`null`, `{"f": "x"}`), f.valueless, `the assistant says: "x"`},
+			"all that the assistant says: tool_calls 0 function arguments f"},
+		{"a value that occurs elsewhere", called(`null`, `{"f": "x"}`), f.valueless,
+			"all that the assistant says: tool_calls 0 function arguments f"},
 		{"the name of an argument", called(`null`, `{"x": "3"}`), f.nameless, `the assistant says: "x"`},
+		{"a number among texts", called(`null`, `{"a": "x", "f": 3}`), f.wordy, "function arguments f"},
+		{"an inner number", called(`null`, `{"f": {"a": 3}}`), f.shallow, "function arguments f"},
+		{"a name that is among the tools", `{"tools": [{"name": "a_long_name_of_a_function"}], ` +
+			strings.Replace(called(`null`, `{}`), `"f"`, `"a_long_name_of_a_function"`, 1)[1:], f.anonymous,
+			`the assistant says: "a_long_name_of_a_function"`},
+		{"no list of calls", strings.NewReplacer("[{\"type", "{\"type", "}}]", "}}").Replace(called(`null`, `{}`)),
+			f.chat, `tool_calls is {"type": "function"`},
 		{"a user's call", talk(`"content": "a", "tool_calls": [{"function": {"name": "f"}}]`, assistantSays), f.chat,
 			"message 0: the user has tool_calls"},
 	})
@@ -567,6 +591,11 @@ func TestReadMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	indexing := f
+	indexing.Chat, err = k.ParseChatTemplate("{{ messages[0].role }}{% for m in messages %}{{ m.content }}{% endfor %}")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name, line string
 		f          Format
@@ -583,6 +612,8 @@ func TestReadMistakes(t *testing.T) {
 		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: expected at most 8"},
 		{"unknown token", `{"prompt": "a", "answer": "b"}`, small, ":1: token 2 is 256: the model knows 98"},
 		{"nobody answers", `{"messages": [{"role": "user", "content": "a"}]}`, chat, ":1: "},
+		{"a template that needs a first message", `{"messages": [{"role": "assistant", "content": "a"}]}`, indexing,
+			`:1: message 0: the text before it: chat template "default": `},
 		{"a template that rewrites",
 			`{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "a"}]}`, chat,
 			"rewrites"},

@@ -202,7 +202,7 @@ func TestTokensOfConversations(t *testing.T) {
 		e, whole, apart := w.k.NewEncoder(), 0, 0
 		for _, chat := range templates(t, w.k) {
 			r := &reader{Format: Format{Tokenizer: w.k, Chat: chat, Messages: "messages", Vocab: 1 << 20,
-				Length: 1 << 20}, encoder: e, written: map[string]bool{}}
+				Length: 1 << 20}, encoder: e}
 			for i := 0; i < len(all); i += step {
 				messages := []message{said("user", all[i]), said("assistant", all[(7*i+3)%len(all)]),
 					said("user", all[(3*i+1)%len(all)]), said("assistant", all[(5*i+2)%len(all)])}

@@ -17,7 +17,6 @@ import (
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
-	shape string // the role, and the keys that are not empty
 	learn bool   // whether the message is the assistant's, with a weight other than 0
 	text  string // the content
 	parts []part // what the chat template must write
@@ -25,11 +24,9 @@ type message struct {
 
 // A part is what a chat template must write of a message: a text that is not blank, or the argument of a call.
 type part struct {
-	text string // "" for an argument that is no text, such as a number: the template chooses its form
-	// path leads to the part: keys of objects, indices of lists, and indices of arguments in the order of their names.
-	// If name is true, the part is the name of the argument.
-	path []any
-	name bool
+	text string // "" for an argument: the template chooses its form
+	path []any  // keys of objects and indices of lists that lead to the part
+	name bool   // the part is the last key of path
 }
 
 // says reports whether a message has any text.
@@ -113,12 +110,6 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	if err := m.readThoughts(keys); err != nil {
 		return m, err
 	}
-	m.shape = m.role
-	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		if !isEmpty(keys[key]) {
-			m.shape += " " + key
-		}
-	}
 	if m.raw = raw; changed {
 		m.raw, err = json.Marshal(keys)
 	}
@@ -154,8 +145,8 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 		if key == "function_call" {
 			list = slices.Concat([]byte("["), raw, []byte("]"))
 		}
-		if err := json.Unmarshal(list, &calls); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+		if json.Unmarshal(list, &calls) != nil {
+			return fmt.Errorf("%s is %.40s: expected calls, each with the name of a function", key, raw)
 		}
 		for i, c := range calls {
 			path := []any{key}
@@ -168,32 +159,25 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 			if c.Name == "" {
 				return fmt.Errorf("%s: a call without the name of a function", key)
 			}
-			path = slices.Clip(path)
-			m.addPart(c.Name, append(path, "name")...)
-			m.addArguments(c.Arguments, slices.Clip(append(path, "arguments")))
+			m.addPart(c.Name, append(slices.Clip(path), "name")...)
+			if len(c.Arguments) > 0 {
+				m.addArguments(c.Arguments, append(slices.Clip(path), "arguments"))
+			}
 		}
 	}
 	return nil
 }
 
-// addArguments adds the arguments of a call to the parts of a message: a text, or the names and values of an object.
+// addArguments adds the arguments of a call to the parts of a message: the names and values of an object, or any other
+// value as it is.
 func (m *message) addArguments(raw json.RawMessage, path []any) {
-	if text, ok := textIn(raw); ok {
-		m.addPart(text, path...)
-		return
-	}
 	var values map[string]json.RawMessage
 	if json.Unmarshal(raw, &values) != nil {
-		return
+		m.parts = append(m.parts, part{path: path})
 	}
-	for i, name := range slices.Sorted(maps.Keys(values)) {
-		at := append(path, i)
-		m.parts = append(m.parts, part{text: name, path: at, name: true})
-		if text, ok := textIn(values[name]); ok {
-			m.addPart(text, at...)
-		} else {
-			m.parts = append(m.parts, part{path: at})
-		}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		at := append(slices.Clip(path), name)
+		m.parts = append(m.parts, part{text: name, path: at, name: true}, part{path: at})
 	}
 }
 
@@ -313,11 +297,11 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 		}
 		before, err := r.chat(messages[:i], tools, true)
 		if err != nil {
-			return s, err
+			return s, fmt.Errorf("message %d: the text before it: %w", i, err)
 		}
 		after, err := r.chat(messages[:i+1], tools, false)
 		if err != nil {
-			return s, err
+			return s, fmt.Errorf("message %d: %w", i, err)
 		}
 		if !strings.HasPrefix(before, g.text) || !strings.HasPrefix(after, before) {
 			return s, fmt.Errorf("message %d: the chat template rewrites what stands before it: only a conversation "+
@@ -334,22 +318,26 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 // checkWritten returns an error if a chat template leaves out parts of messages. text is what it writes. prompt tells
 // whether the text ends with the beginning of an answer.
 func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string, prompt bool) error {
+	chat := func(messages []message) (string, error) { return r.chat(messages, tools, prompt) }
 	text = withoutSpace(text)
-	var all []string // the parts without white space
+	texts := []string{withoutSpace(string(tools))}
 	for _, m := range messages {
 		for _, p := range m.parts {
-			all = append(all, withoutSpace(p.text))
+			texts = append(texts, withoutSpace(p.text))
 		}
 	}
-	n := 0
+	given := strings.Join(texts, " ")
+	marked, n := "", 0 // the text with marks in place of all parts, and the number of a part
 	for i, m := range messages {
 		for _, p := range m.parts {
-			plain := all[n]
+			plain := texts[n+1]
 			there := strings.Contains(text, plain) || strings.Contains(text, withoutSpace(escaped(p.text)))
-			elsewhere := func(other string) bool { return strings.Contains(other, plain) }
-			byChance := len(plain) < len(marker)/2 || slices.ContainsFunc(all[:n], elsewhere) ||
-				slices.ContainsFunc(all[n+1:], elsewhere)
-			if !there || byChance && !r.writes(messages, i, p, tools, prompt) {
+			byChance := len(plain) < 20 || strings.Count(given, plain) > 1
+			if byChance && marked == "" {
+				marked, _ = chat(marking(messages, func(int) bool { return true }, false))
+				marked += " " // after an error, each part is tried alone
+			}
+			if !there || byChance && !(mark{n: n}).in(marked) && !writes(messages, n, p.text == "", chat) {
 				return fmt.Errorf("message %d: the chat template does not write all that the %s says: %s", i, m.role,
 					p.describe())
 			}
@@ -366,7 +354,7 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return nil
 }
 
-// describe returns the text of a part, or its place if it is no text.
+// describe returns the text of a part, or its place if it is an argument.
 func (p *part) describe() string {
 	if p.text == "" {
 		return strings.Trim(fmt.Sprint(p.path), "[]")
@@ -376,6 +364,7 @@ func (p *part) describe() string {
 
 // escaped returns a text as the content of a JSON string. A template may write a tool's answer in this form.
 func escaped(text string) string {
+	text = strings.NewReplacer("\u2028", "", "\u2029", "").Replace(text) // white space that only Go escapes
 	var b strings.Builder
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -385,57 +374,95 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// marker is a text that does not occur in real messages.
-const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
-
-// writes reports whether the template writes part p of message i. The test puts a marker in place of the part, because
-// its text may occur elsewhere. Results are cached by the roles and the keys of the messages.
-func (r *reader) writes(messages []message, i int, p part, tools json.RawMessage, prompt bool) bool {
-	var order strings.Builder
-	for _, m := range messages {
-		order.WriteString(m.shape + " ")
+// writes reports whether the template writes part n of messages. Its text may occur elsewhere by chance, so a mark is
+// in place of the part. A template may write some values in other forms: their mark has to change the text.
+func writes(messages []message, n int, isValue bool, chat func([]message) (string, error)) bool {
+	marked, err := chat(marking(messages, func(k int) bool { return k == n }, true))
+	if err != nil || (mark{n: n}).in(marked) {
+		return true
 	}
-	fmt.Fprint(&order, i, p.path, p.name, tools != nil, prompt)
-	if known, ok := r.written[order.String()]; ok {
-		return known
-	}
-	var keys any
-	if json.Unmarshal(messages[i].raw, &keys) != nil {
-		return false
-	}
-	raw, err := json.Marshal(p.mark(keys, p.path))
-	if err != nil {
-		return false
-	}
-	marked := slices.Clone(messages)
-	marked[i].raw = raw
-	text, err := r.chat(marked, tools, prompt)
-	r.written[order.String()] = err != nil || strings.Contains(text, marker)
-	return r.written[order.String()]
+	unmarked, err := chat(marking(messages, func(int) bool { return false }, true))
+	return isValue && err == nil && marked != unmarked
 }
 
-// mark returns a JSON value in which the marker is in place of what path leads to.
-func (p *part) mark(v any, path []any) any {
-	if len(path) == 0 {
-		return marker
+// marking returns messages with marks in place of those parts whose number is among which. alone is a field of marks.
+func marking(messages []message, which func(n int) bool, alone bool) []message {
+	messages, n := slices.Clone(messages), 0
+	for i := range messages {
+		m := &messages[i]
+		var keys any
+		_ = json.Unmarshal(m.raw, &keys)             // it was read before
+		for k, p := range slices.Backward(m.parts) { // a value comes before its name
+			if which(n + k) {
+				mark{n + k, alone}.replace(keys, p.path, p.name)
+			}
+		}
+		m.raw, n = encoded(keys), n+len(m.parts)
 	}
-	at, isIndex := path[0].(int)
+	return messages
+}
+
+// A mark is a text, or a number, that does not occur in real messages. It takes the place of part n.
+type mark struct {
+	n     int
+	alone bool // it is the only mark, so true becomes false, and false true; otherwise both become the text
+}
+
+func (k mark) text() string { return fmt.Sprintf("5f1d2c9e-part-%d-8a40", k.n) }
+
+func (k mark) number() int { return 5912736400 + k.n }
+
+// in reports whether a text has the mark.
+func (k mark) in(text string) bool {
+	return strings.Contains(text, k.text()) || strings.Contains(text, fmt.Sprint(k.number()))
+}
+
+// replace returns a JSON value with the mark in place of what path leads to, or of the last key if name is true.
+func (k mark) replace(v any, path []any, name bool) any {
+	if len(path) == 0 {
+		return k.value(v)
+	}
 	switch v := v.(type) {
 	case []any:
-		v[at] = p.mark(v[at], path[1:])
+		at, _ := path[0].(int)
+		v[at] = k.replace(v[at], path[1:], name)
 	case map[string]any:
 		key, _ := path[0].(string)
-		if isIndex {
-			key = slices.Sorted(maps.Keys(v))[at]
-		}
-		if isIndex && p.name {
-			v[marker] = v[key]
-			delete(v, key)
+		if len(path) > 1 || !name {
+			v[key] = k.replace(v[key], path[1:], name)
 		} else {
-			v[key] = p.mark(v[key], path[1:])
+			v[k.text()] = v[key]
+			delete(v, key)
 		}
 	}
 	return v
+}
+
+// value returns a value of the type of v with marks in it.
+func (k mark) value(v any) any {
+	switch v := v.(type) {
+	case float64:
+		return k.number()
+	case bool:
+		if k.alone {
+			return !v
+		}
+	case []any:
+		for i := range v {
+			v[i] = k.value(v[i])
+		}
+		if len(v) > 0 {
+			return v
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = k.value(v[key])
+		}
+		if len(v) > 0 {
+			return v
+		}
+	}
+	return k.text()
 }
 
 func withoutSpace(text string) string {
@@ -462,7 +489,7 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 // said returns a message with the given role and content.
 func said(role, content string) message {
 	raw := encoded(tokenizer.Message{Role: role, Content: content})
-	m := message{raw: raw, role: role, shape: role + " content role", text: content, learn: role == "assistant"}
+	m := message{raw: raw, role: role, text: content, learn: role == "assistant"}
 	m.addPart(content, "content")
 	return m
 }
@@ -490,11 +517,11 @@ func isEmpty(raw json.RawMessage) bool {
 	return false
 }
 
-// encoded returns the JSON of a string, or of a struct of strings.
+// encoded returns the JSON of a string, of a struct of strings, or of a value that was read from JSON.
 func encoded(texts any) json.RawMessage {
 	raw, err := json.Marshal(texts)
 	if err != nil {
-		panic(err) // cannot happen for texts
+		panic(err) // cannot happen for such values
 	}
 	return raw
 }

@@ -328,7 +328,8 @@ func (t *Tree) lay(source *node) {
 	t.root = t.root.merge(source)
 }
 
-// takeNames takes the names in keys out of the other keys of n, a section as Options.Grouped.
+// takeNames takes the names in keys out of the other keys of n, a section as Options.Grouped. If all names of a new key
+// are in one old key, it gets a copy of that key's value, so that a map is merged with a map as usual.
 func (n *node) takeNames(keys []string) {
 	if n == nil || n.kind != dict {
 		return
@@ -337,14 +338,22 @@ func (n *node) takeNames(keys []string) {
 	for _, key := range keys {
 		taken = append(taken, Names(key)...)
 	}
-	for _, key := range slices.Clone(n.keys) {
-		left := slices.DeleteFunc(Names(key), func(name string) bool { return slices.Contains(taken, name) })
-		switch {
-		case slices.Contains(keys, key): // merged
-		case len(left) == 0:
-			n.remove(key)
-		default:
-			n.keys[slices.Index(n.keys, key)] = strings.Join(left, ",")
+	before := n.clone()
+	for i, old := range before.keys {
+		names := Names(old)
+		left := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(taken, name) })
+		if slices.Contains(keys, old) || len(left) == len(names) {
+			continue
+		}
+		if n.keys[slices.Index(n.keys, old)] = strings.Join(left, ","); len(left) == 0 {
+			n.remove("")
+		}
+		for _, key := range keys {
+			if before.child(key) == nil && !slices.ContainsFunc(Names(key), func(name string) bool {
+				return !slices.Contains(names, name)
+			}) {
+				n.set(key, before.items[i].clone())
+			}
 		}
 	}
 }

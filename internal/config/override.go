@@ -20,6 +20,10 @@ func (t *Tree) override(text string) *FieldError {
 	if !validKey(key) {
 		return wrong("", show(text), "expected key=value with a dotted key, as runner.max_epochs=10")
 	}
+	if name, grouped := strings.CutPrefix(t.currentName(key), t.options.Grouped+"."); grouped {
+		name, _, _ = strings.Cut(name, ".")
+		t.root.find(t.options.Grouped).takeNames([]string{name})
+	}
 	there := t.root.find(t.currentName(key))
 	switch mark {
 	case "~":

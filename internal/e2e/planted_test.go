@@ -132,7 +132,7 @@ func (j *pacedJob) attempt(t *testing.T) (a *trace.Attempt, stalled bool) {
 // also name that.
 func (p *planted) judge(t *testing.T, a *trace.Attempt, stalled bool) string {
 	t.Helper()
-	all := timeline.Conclude([]trace.Attempt{*a})
+	all := timeline.Conclude([]trace.Attempt{*a}, nil)
 	var faults []string
 	for _, f := range all {
 		t.Log(f.Text)
@@ -228,7 +228,7 @@ func TestSlowLinkOnHosts(t *testing.T) {
 					t.Fatalf("%v, %+v", err, tr)
 				}
 				a, got := &tr.Attempts[0], ""
-				for _, f := range timeline.Conclude(tr.Attempts) {
+				for _, f := range timeline.Conclude(tr.Attempts, nil) {
 					t.Log(f.Text)
 					if f.Rule == timeline.SlowLink {
 						from, to := &a.Workers[f.Worker], &a.Workers[f.Peer]

@@ -2,6 +2,7 @@ package metrics
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -29,6 +30,10 @@ type State struct {
 	Lost, Episodes int64
 	// Stop describes the rule of an early stop, and how close the stop is. It is "" if there is no rule.
 	Stop string
+	// Seconds is the time of the iterations since Begin, without evaluations and checkpoints. Earlier is the work of
+	// iterations before. If Seconds is 0, rates count all time.
+	Seconds float64
+	Earlier Pace
 }
 
 // Options configure how a Progress shows states. The zero value writes to a log.
@@ -52,6 +57,7 @@ type Progress struct {
 	mu    sync.Mutex
 	run   bool // Begin was called
 	ended bool // Done was called
+	last  bool // the next line is the last
 	start State
 	began time.Time
 	until time.Time // the run's time limit; zero if there is none
@@ -60,7 +66,7 @@ type Progress struct {
 
 	shown   State     // last state written
 	shownAt time.Time // when shown was first written
-	rate    float64   // environment steps or Units per second
+	rate    float64   // environment steps or Units per second since the line before; in the last line, of the whole run
 	at      time.Time // time of the line that is being written
 	working int64     // step in progress; 0 if there is none
 	wrote   time.Time // when a line was last written, or the first work began
@@ -228,6 +234,7 @@ func (p *Progress) Done() {
 	defer p.mu.Unlock()
 	working := p.phase != "" || p.counted != ""
 	p.begin("")
+	p.last = true
 	if p.pending || p.live != "" && working && p.run {
 		p.show(time.Now())
 	}
@@ -289,14 +296,24 @@ func (p *Progress) show(now time.Time) {
 // advance makes the newest state the shown state, and updates the rate.
 func (p *Progress) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
-	// The last state of a run may come too soon after the previous state to measure a rate. Then the rate is the mean
-	// rate of the whole run.
+	// A state may come too soon after the previous state to measure a rate. Then the rate is the mean since Begin.
 	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}
-	more := p.state.EnvSteps - from.EnvSteps + p.state.Learnt - from.Learnt
-	if d := now.Sub(since).Seconds(); d > 0 && more != 0 {
-		p.rate = float64(more) / d
+	took := now.Sub(since).Seconds()
+	if p.state.Seconds > 0 {
+		took = p.state.Seconds - from.Seconds
+	}
+	done := float64(p.state.EnvSteps - from.EnvSteps + p.state.Learnt - from.Learnt)
+	if s := &p.state; p.last || s.MaxStep > 0 && s.Step >= s.MaxStep { // the line of the whole run
+		took = cmp.Or(s.Seconds, now.Sub(p.began).Seconds())
+		done = float64(s.EnvSteps - p.start.EnvSteps + s.Learnt - p.start.Learnt)
+		if s.Earlier.Done > 0 {
+			took, done = took+s.Earlier.Seconds, done+s.Earlier.Done
+		}
+	}
+	if took > 0 && done != 0 {
+		p.rate = done / took
 	}
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }

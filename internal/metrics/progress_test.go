@@ -73,6 +73,26 @@ func TestProgressEndsAtOnce(t *testing.T) {
 	})
 }
 
+// Rates count the time of iterations, without evaluations and checkpoints. The last line has the rate of the whole run,
+// with its earlier parts.
+func TestProgressCountsIterations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := begin(&out, state(100), metrics.Options{})
+		for step := int64(101); step <= 120; step++ {
+			time.Sleep(time.Second) // of which 0.5 are an iteration
+			s := state(step)
+			s.MaxStep, s.Seconds, s.Earlier = 120, float64(step-100)/2, metrics.Pace{Done: 2048 * 60, Seconds: 10}
+			p.Update(s)
+		}
+		p.Done()
+		lines := strings.Split(out.String(), "\n")
+		if len(lines) != 4 || !strings.Contains(lines[1], " 4.1k/s ") || !strings.Contains(lines[2], " 8.19k/s ") {
+			t.Errorf("got %s, want 2 steps of 2048 in a second, and at the end 80 steps in 20 s", &out)
+		}
+	})
+}
+
 // A terminal shows one line, which is updated at most ten times a second. Printed text is above the line.
 func TestProgressOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -60,36 +60,47 @@ type queueData struct {
 // The maximum numbers of rows in the tables of the critical path.
 const mostSites, mostLinks = 14, 10
 
-// critical summarizes the critical paths of an attempt. It separates usual iterations, the slowest iterations, and the
-// first iterations, which warm up.
+// critical summarizes the critical paths of an attempt. It separates usual iterations, those with an evaluation or a
+// checkpoint, the slowest iterations, and the first iterations, which warm up.
 func critical(a *trace.Attempt) (all []criticalData) {
-	kinds := []criticalData{{Name: "usual iterations"}, {Name: "slowest iterations"}, {Name: "first iterations"}}
+	if s, iterations, windows := timeline.UsualShares(a); s.Total.Total() > 0 {
+		d := criticalData{Name: "usual iterations", Windows: windows}
+		d.divide(a, s, iterations)
+		all = append(all, d)
+	}
+	kinds := []criticalData{{Name: "iterations with an evaluation or a checkpoint"}, {Name: "slowest iterations"},
+		{Name: "first iterations"}}
 	paths := make([][]*timeline.Path, len(kinds))
+	unusual := timeline.Unusual(a)
 	for i := range a.Windows {
+		w := &a.Windows[i]
 		kind := 0
-		switch a.Windows[i].Why {
-		case trace.Slowest:
+		switch {
+		case unusual[w.Iteration]:
+		case w.Why == trace.Slowest:
 			kind = 1
-		case trace.First:
+		case w.Why == trace.First:
 			kind = 2
+		default:
+			continue
 		}
-		if p := timeline.CriticalPath(a, &a.Windows[i]); len(p.Segments) > 0 {
+		if p := timeline.CriticalPath(a, w); len(p.Segments) > 0 {
 			paths[kind] = append(paths[kind], p)
 		}
 	}
 	for i := range kinds {
 		d := &kinds[i]
 		if d.Windows = len(paths[i]); d.Windows > 0 {
-			d.divide(a, timeline.SharesOf(a, paths[i]...))
+			d.divide(a, timeline.SharesOf(a, paths[i]...), d.Windows)
 			all = append(all, *d)
 		}
 	}
 	return all
 }
 
-// divide fills in the shares of the paths.
-func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares) {
-	n := float64(d.Windows)
+// divide fills in the shares of the paths of so many iterations.
+func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares, iterations int) {
+	n := float64(iterations)
 	cost := func(name, what, cause string, c timeline.Cost) costData {
 		return costData{plain(name), plain(what), plain(cause), c.Busy / n, c.Transfer / n, c.Wait / n, c.Unknown / n}
 	}

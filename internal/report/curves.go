@@ -90,6 +90,7 @@ var allCharts = []struct {
 	{"training", "learning rate", "", []series{{"actor", "train/actor/lr"}, {"critic", "train/critic/lr"}}},
 	{"training", "estimates of actions", "reward", []series{{"taken", "train/critic/q_data"},
 		{"policy's", "train/actor/q_pi"}}},
+	{"training", "simulators", "seconds in an iteration", []series{{"slowest rank", "time/simulate"}}},
 	{"training", "environment steps", "per second", []series{{"rate", "time/env_steps_per_second"}}},
 	{"training", "tokens", "per second", []series{{"rate", "time/tokens_per_second"}}},
 	{"answers", "length of an answer", "tokens", []series{{"training", "rollout/response_length"},

@@ -37,6 +37,7 @@ type Run struct {
 	Checkpoint string // the newest checkpoint, or ""
 	Next       string // lines of `rlinf status`
 	Problems   []string
+	threshold  func(task string) (float64, bool) // see About
 }
 
 // About is the data about a run that only the command line knows.
@@ -45,6 +46,8 @@ type About struct {
 	// Key returns the meaning of a key. If the key's default is the value of another key, source is that key.
 	Key  func(name string) (meaning, source string)
 	Next string // lines of `rlinf status`
+	// Threshold returns the return at which a task counts as solved. known is false if there is none. It may be nil.
+	Threshold func(task string) (least float64, known bool)
 }
 
 // A RankLog is the end of the log of a rank.
@@ -56,7 +59,7 @@ type RankLog struct {
 
 // Gather reads the run in the folder dir. t is the trace of the run, or nil.
 func Gather(dir string, about About, t *trace.Trace) *Run {
-	r := &Run{Folder: filepath.Clean(dir), Trace: t, Next: about.Next}
+	r := &Run{Folder: filepath.Clean(dir), Trace: t, Next: about.Next, threshold: about.Threshold}
 	r.readStatus()
 	r.readStarts()
 	r.readMetrics()

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 )
 
 // Metrics are the lines of metrics.jsonl, as columns.
@@ -184,6 +185,25 @@ func (m *Metrics) seconds() []float64 {
 		sums[i], before = sum, step
 	}
 	return sums
+}
+
+// pace returns the work of all iterations.
+func (m *Metrics) pace() (p metrics.Pace) {
+	value := func(name string, i int) float64 {
+		if of := m.Columns[name]; of != nil {
+			return of[i]
+		}
+		return math.NaN()
+	}
+	for i, step := range m.Steps {
+		l := metrics.PaceLine{Step: step, Took: value("time/step", i), Eval: value("time/eval", i),
+			EnvSteps: value("env/steps", i), Rate: value("time/env_steps_per_second", i)}
+		if math.IsNaN(l.Rate) {
+			l.Rate = value("time/tokens_per_second", i)
+		}
+		p.Add(l)
+	}
+	return p
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/report/reporttest"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // document returns the JSON document of a page, and its arrays.
@@ -92,6 +93,77 @@ func TestHostileTexts(t *testing.T) {
 		t.Error("the document lacks a reporttest.Hostile name")
 	} else if strings.Contains(text, `\u001b`) || strings.Contains(text, `\u2028`) {
 		t.Error("the document has control characters")
+	}
+}
+
+// If ranks share cores, the page says so first, with and without a trace. It blames no rank then. A run that failed
+// says that before.
+func TestCrowdedRanks(t *testing.T) {
+	dir := reporttest.RunFolder(t, 60, 0)
+	says := func(attempts ...trace.Attempt) (all []string) {
+		d, _ := document(t, reporttest.PageOf(t, dir, attempts...))
+		for _, x := range d["sentences"].([]any) {
+			all = append(all, x.(map[string]any)["text"].(string))
+		}
+		return all
+	}
+	if got := says(reporttest.Emulated(4, 60, 50, 100)); strings.Contains(strings.Join(got, " "), "share") {
+		t.Errorf("ranks with a core each: %q", got)
+	}
+	reporttest.WriteFile(t, dir, "provenance.json", `[{"started":"1960-01-02T03:04:05Z","transport":"mpi",`+
+		`"hosts":["a","a","a","a"],"binding":["0-1","0-1","0-1","0-1"]}]`)
+	for _, got := range [][]string{says(), says(reporttest.Emulated(4, 60, 50, 100))} {
+		all := strings.Join(got, " ")
+		if !strings.HasPrefix(all, "4 ranks share 2 cores: ") || strings.Contains(all, "more ranks") ||
+			strings.Contains(all, "No fault") {
+			t.Errorf("%q", got)
+		}
+	}
+	for status, first := range map[string]string{"failed": "The run failed", "checkpointed": "4 ranks share"} {
+		reporttest.WriteFile(t, dir, "STATUS", status+"\n")
+		if got := says(); len(got) != 3 || !strings.HasPrefix(got[0], first) {
+			t.Errorf("%s: %q", status, got)
+		}
+	}
+}
+
+// The page has a verdict on learning: of evaluations, or of training if there are too few of them.
+func TestLearning(t *testing.T) {
+	for name, c := range map[string]struct {
+		evals []float64
+		want  string
+	}{
+		"collapsed": {[]float64{20, 180, 400, 480, 490, 480, 120, 20, 25}, "Learning: eval/return reached the task's " +
+			"threshold (475) in iteration 40, was best in iteration 50 (490), and has collapsed, to 22.5 at the end: "},
+		"rises": {[]float64{20, 60, 100, 140, 180, 220, 260, 300}, "Learning: eval/return has not reached the task's " +
+			"threshold (475), was best in iteration 80 (300), and still rises."},
+		"too few": {[]float64{20, 180}, "Learning: too few evaluations: eval/return has 2 values, and a verdict " +
+			"needs 6."},
+	} {
+		dir, lines := filepath.Join(t.TempDir(), "run"), ""
+		for i, v := range c.evals {
+			lines += fmt.Sprintf("{\"step\":%d,\"time\":%d,\"eval/return\":%v}\n", 10*(i+1), i+1, v)
+		}
+		reporttest.WriteFile(t, dir, "metrics.jsonl", lines)
+		reporttest.WriteFile(t, dir, "config.yaml", reporttest.ConfigText)
+		about := report.About{Threshold: func(task string) (float64, bool) { return 475, task == "CartPole-v1" }}
+		var page bytes.Buffer
+		if err := report.WriteRun(&page, report.Gather(dir, about, nil)); err != nil {
+			t.Fatal(err)
+		}
+		d, _ := document(t, page.Bytes())
+		if text := d["sentences"].([]any)[0].(map[string]any)["text"].(string); !strings.HasPrefix(text, c.want) {
+			t.Errorf("%s: got %q, want %q", name, text, c.want)
+		}
+	}
+	d, _ := document(t, reporttest.PageOf(t, reporttest.RunFolder(t, 300, 0), reporttest.Emulated(2, 300, 50, 20)))
+	text := texts(d["sentences"])
+	if !strings.Contains(text, "Learning: eval/return was best") {
+		t.Errorf("six evaluations: %s", text)
+	}
+	d, _ = document(t, reporttest.PageOf(t, reporttest.RunFolder(t, 100, 0)))
+	if text := texts(d["sentences"]); !strings.Contains(text, "Learning: env/return") {
+		t.Errorf("two evaluations: %s", text)
 	}
 }
 

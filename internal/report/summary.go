@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/timeline"
+	"github.com/rlinf/rlinf/internal/trace"
 )
 
 // state returns the state of the run in words.
@@ -66,14 +67,15 @@ func (r *Run) facts() (facts []fact) {
 		seconds = s[len(s)-1]
 		add("time of iterations", duration(seconds), fmt.Sprintf("%s each", duration(seconds/m.Steps[len(m.Steps)-1])))
 	}
+	pace := m.pace()
 	if steps, ok := m.last("env/steps"); ok {
 		note := ""
-		if seconds > 0 {
-			note = figure(steps/seconds) + " per second"
+		if pace.Seconds > 0 {
+			note = figure(pace.Rate()) + " per second"
 		}
 		add("environment steps", figure(steps), note)
-	} else if rate, ok := m.last("time/tokens_per_second"); ok {
-		add("tokens", figure(rate), "per second, at the end")
+	} else if pace.Done > 0 {
+		add("tokens", figure(pace.Rate()), "per second")
 	}
 	if ranks, hosts := r.ranks(); ranks > 0 {
 		add("ranks", fmt.Sprint(ranks), "on "+count(hosts, "host", "hosts"))
@@ -94,19 +96,53 @@ type sentence struct {
 	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences returns the findings of the trace. If the run did not end as planned, a sentence about its end comes first.
+// sentences returns the findings of the trace, with the verdict on learning after the first of them. Before them come a
+// sentence about the end of the run, if it did not end as planned, and a sentence about ranks that share cores. If the
+// run did not fail, the latter is the first.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
 		all = append(all, sentence{Text: exits[r.Status], Fault: bad})
 	}
-	if r.Trace == nil {
-		return nil
+	if i := r.lastCrowded(); i >= 0 {
+		crowd := sentence{plain(r.Starts[i].Crowd()) + ": " + runfolder.CrowdAdvice + ".", true,
+			"cluster.component_placement"}
+		if all = append(all, crowd); len(all) > 1 && !all[0].Fault {
+			slices.Reverse(all)
+		}
 	}
-	for _, f := range timeline.Conclude(r.Trace.Attempts) {
+	next := len(all) + 1
+	var attempts []trace.Attempt
+	if r.Trace != nil {
+		attempts = r.Trace.Attempts
+	}
+	for _, f := range timeline.Conclude(attempts, r.wasCrowded) {
 		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
 	}
-	return all
+	if learning := r.learning(); learning != nil {
+		all = slices.Insert(all, min(next, len(all)), *learning)
+	}
+	return all[:min(len(all), timeline.MostFindings)]
+}
+
+// lastCrowded returns the newest start whose ranks shared fewer cores than there were ranks, or -1.
+func (r *Run) lastCrowded() int {
+	for i := len(r.Starts) - 1; i >= 0; i-- {
+		if r.Starts[i].Crowd() != "" {
+			return i
+		}
+	}
+	return -1
+}
+
+// wasCrowded reports whether the ranks of an attempt shared fewer cores than there were ranks.
+func (r *Run) wasCrowded(a *trace.Attempt) bool {
+	for i := len(r.Starts) - 1; i >= 0; i-- {
+		if s := &r.Starts[i]; i == 0 || s.Started.UnixNano() <= a.ID {
+			return s.Crowd() != ""
+		}
+	}
+	return false
 }
 
 // origin returns the facts about the starts of the run. It leaves out environment variables, which may hold secrets.

@@ -11,10 +11,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/printable"
 	"gopkg.in/yaml.v3"
 )
@@ -28,6 +28,7 @@ type Run struct {
 	// EnvSteps are then iterations.
 	Iterations bool
 	Rows       []Row
+	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }
 
 // A Row is one line of the metrics.
@@ -101,14 +102,15 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 		} else if err != nil {
 			return steps, err
 		}
-		step := number(line, "step")
+		step := metrics.Number(line, "step")
 		if math.IsNaN(step) {
 			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
-		if took := number(line, "time/step"); step > last && took > 0 {
+		if took := metrics.Number(line, "time/step"); step > last && took > 0 {
 			seconds += (step - last) * took // took is the mean since the last line
 		}
-		last, steps = step, max(steps, number(line, "env/steps"))
+		r.Pace.AddJSON(line)
+		last, steps = step, max(steps, metrics.Number(line, "env/steps"))
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
@@ -148,33 +150,11 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 		} else if err != nil {
 			return nil, nil, err
 		}
-		if step, took := number(line, "step"), number(line, "time/step"); step >= 0 && took >= 0 {
+		if step, took := metrics.Number(line, "step"), metrics.Number(line, "time/step"); step >= 0 && took >= 0 {
 			steps, seconds = append(steps, step), append(seconds, took)
 		}
 	}
 }
-
-// number returns the numeric value of a key in a JSON line, or NaN. There may be blanks around the value.
-func number(line []byte, key string) float64 {
-	for {
-		_, rest, found := bytes.Cut(line, []byte(`"`+key+`"`))
-		if !found {
-			return math.NaN()
-		}
-		value, ok := bytes.CutPrefix(bytes.TrimLeft(rest, blanks), []byte(":"))
-		if end := bytes.IndexAny(value, ",}"); ok && end >= 0 {
-			x, err := strconv.ParseFloat(string(bytes.Trim(value[:end], blanks)), 64)
-			if err != nil {
-				return math.NaN()
-			}
-			return x
-		}
-		line = rest
-	}
-}
-
-// blanks are the characters that JSON allows between its parts.
-const blanks = " \t\r\n"
 
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it
 // returns the last value. ok is false if the run has made fewer steps or lacks the metric.

@@ -34,7 +34,8 @@ type Standing struct {
 	// Metric is the main metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
 	Metric string   `json:"metric,omitempty"`
 	Value  *float64 `json:"value,omitempty"`
-	// Rate is the rate of the newest iteration, in "env steps/s" or "tokens/s".
+	// Rate is the work of iterations by their time, without evaluations, in "env steps/s" or "tokens/s". While the run
+	// is running, it is that of the newest line of metrics. Otherwise it is the mean of the whole run.
 	Rate     *float64 `json:"rate,omitempty"`
 	RateUnit string   `json:"rate_unit,omitempty"`
 	// SecondsLeft is the remaining time of a running run, at the rate of its newest iteration.
@@ -48,8 +49,11 @@ type Standing struct {
 	Placement string      `json:"placement,omitempty"`
 }
 
-// NotBegun is the status of a run without STATUS.
-const NotBegun runfolder.Status = "not begun"
+// Statuses that no run writes.
+const (
+	NotBegun   runfolder.Status = "not begun"  // there is no STATUS
+	Unreadable runfolder.Status = "unreadable" // ReadStanding returns an error
+)
 
 // ReadStanding returns the state of the run in dir.
 func ReadStanding(dir string) (s Standing, err error) {
@@ -95,6 +99,11 @@ func ReadStanding(dir string) (s Standing, err error) {
 			s.Rate, s.RateUnit = x, rate[1]
 		}
 	}
+	if s.Rate != nil && s.Status != runfolder.Running {
+		if pace := metrics.ReadPace(filepath.Join(dir, "metrics.jsonl")); pace.Done > 0 {
+			s.Rate = new(pace.Rate())
+		}
+	}
 	if pace := value("time/step"); pace != nil && s.Status == runfolder.Running && s.Steps > s.Step {
 		s.SecondsLeft = new(*pace * float64(s.Steps-s.Step))
 	}
@@ -102,7 +111,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 }
 
 // RunsIn returns the run in dir. If dir is not a run's folder, it returns all runs at most three levels below dir (a
-// sweep, a point, a seed), the newest first.
+// sweep, a point, a seed), the newest first. One of several runs may be Unreadable.
 func RunsIn(dir string) (runs []Standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)
@@ -127,8 +136,10 @@ func RunsIn(dir string) (runs []Standing, err error) {
 	}
 	for _, path := range paths {
 		s, err := ReadStanding(path)
-		if err != nil {
+		if err != nil && path == dir {
 			return nil, err
+		} else if err != nil {
+			s.Status = Unreadable
 		}
 		runs = append(runs, s)
 	}

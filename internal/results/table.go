@@ -192,11 +192,16 @@ func (g *Group) envSteps(at float64) string {
 	return fmt.Sprintf("%.0f", most)
 }
 
-// rate returns the mean number of environment steps per second, as text.
+// rate returns the mean number of environment steps per second, as text: of all iterations, without evaluations. The
+// files of kept runs do not have the times of evaluations, so these count there.
 func (g *Group) rate() string {
 	var steps, seconds float64
 	for _, r := range g.Runs {
-		steps, seconds = steps+r.Last().EnvSteps, seconds+r.Last().Seconds
+		if r.Pace.Seconds > 0 {
+			steps, seconds = steps+r.Pace.Done, seconds+r.Pace.Seconds
+		} else {
+			steps, seconds = steps+r.Last().EnvSteps, seconds+r.Last().Seconds
+		}
 	}
 	if !(seconds > 0) { // or NaN
 		return ""

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // markFile marks the folder of a run. Version 0.1.0 did not write it.
@@ -58,7 +60,7 @@ func Check(path string) error {
 	for _, e := range entries {
 		if name := e.Name(); name == markFile {
 			return nil
-		} else if name != lockFile && name != claimFile && !strings.HasPrefix(name, clockFile) && holdsFiles(in, name) {
+		} else if !isLock(path, name) && holdsFiles(in, name) {
 			names = append(names, name)
 		}
 	}
@@ -83,6 +85,16 @@ func holdsFiles(in fs.FS, name string) bool {
 		}
 		return err
 	}) != nil
+}
+
+// isLock reports whether the file called name in the folder at path is a lock, a claim, or a file of clock. Locks are
+// JSON, or empty. A lock that cannot be read is an error of acquire.
+func isLock(path, name string) bool {
+	if name == lockFile || name == claimFile {
+		text, err := durable.ReadFile(filepath.Join(path, name), durable.Note)
+		return err != nil || len(text) == 0 || text[0] == '{'
+	}
+	return strings.HasPrefix(name, clockFile)
 }
 
 // mark marks the folder at path as the folder of a run.
@@ -140,14 +152,14 @@ func (f *Folder) setAside() (string, error) {
 func (f *Folder) written() (names []string, err error) {
 	in := os.DirFS(f.path)
 	for _, pattern := range written {
-		if dir := path.Dir(pattern); dir != "." {
-			if info, err := os.Lstat(filepath.Join(f.path, dir)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-				pattern = dir
-			}
-		}
 		found, err := fs.Glob(in, pattern)
 		if err != nil {
 			return nil, err
+		}
+		if dir := path.Dir(pattern); dir != "." {
+			if info, err := os.Lstat(filepath.Join(f.path, dir)); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+				found = []string{dir}
+			}
 		}
 		for _, name := range found {
 			if !slices.Contains(names, name) {

@@ -156,13 +156,20 @@ func TestSetAsideMovesLinkedFolders(t *testing.T) {
 	if got := names(t, disk); !slices.Equal(got, []string{"global_step_1"}) {
 		t.Errorf("on the disk: %q", got)
 	}
+	// The disk may be gone.
+	if err := os.Symlink(filepath.Join(disk, "gone"), f.Checkpoints()); err != nil {
+		t.Fatal(err)
+	}
+	if to, err = f.SetAside(); err != nil || !slices.Equal(names(t, to), []string{"checkpoints"}) {
+		t.Errorf("a link to nothing: %q, %v, expected it in a new folder", to, err)
+	}
 }
 
 // A folder that is no run's, and holds files, is refused before anything is written.
 func TestForeignFolder(t *testing.T) {
 	for _, c := range []struct {
-		files []string
-		says  string // "" if the folder may be used
+		files []string // NAME, NAME=TEXT, or FOLDER/
+		says  string   // "" if the folder may be used
 	}{
 		{nil, ""},
 		{[]string{"lock", ".clock-12"}, ""}, // a start that was killed
@@ -175,6 +182,8 @@ func TestForeignFolder(t *testing.T) {
 		{[]string{"STATUS", "b", "c", "d\x1b[2J", "e"}, `("STATUS", "b", "c", 2 more)`},
 		{[]string{"d\x1b[2J"}, `("d\x1b[2J")`},
 		{[]string{"checkpoints/best.pt", "lock"}, `("checkpoints")`},
+		{[]string{"lock=of my door", "lock.claim=mine"}, `("lock", "lock.claim")`},
+		{[]string{"lock={\"host\":\"a\"}"}, ""},
 	} {
 		path := t.TempDir()
 		for _, name := range c.files {
@@ -182,8 +191,8 @@ func TestForeignFolder(t *testing.T) {
 			if err := os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.HasSuffix(name, "/") {
-				put(t, filepath.Join(path, name), "", time.Hour)
+			if name, text, _ := strings.Cut(name, "="); !strings.HasSuffix(name, "/") {
+				put(t, filepath.Join(path, name), text, time.Hour)
 			}
 		}
 		before := names(t, path)

@@ -8,17 +8,18 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// bound returns a finding about the largest share of the critical paths: busy time of a component, transfers, or time
-// without an explanation. It returns nil if there are no paths.
+// bound returns a finding about what takes most of the time: evaluations, checkpoints, or the largest share of the
+// critical paths of usual iterations (busy time of a component, transfers, or time without an explanation). It returns
+// nil if there are no paths.
 func (e *evidence) bound() *Finding {
-	var paths []*Path
-	for _, v := range e.typical() {
-		paths = append(paths, v.criticalPath())
-	}
-	r := SharesOf(e.Attempt, paths...)
+	r, _, _ := e.usualShares()
 	total := r.Total.Total()
 	if total == 0 {
 		return nil
+	}
+	usual, all := e.phaseTimes()
+	if f := e.boundByExtras(all.share(evaluating), e.savingShare()); f != nil {
+		return f
 	}
 	f := &Finding{Rule: Bound, Worker: none, Peer: none}
 	busiest := slices.MaxFunc(r.Components, func(a, b ComponentCost) int {
@@ -34,30 +35,95 @@ func (e *evidence) bound() *Finding {
 			}
 			return s.Cost.Busy
 		})
-		f.Text = fmt.Sprintf("%s bounded this run: %s of the critical path is %s", upper(workers(f.Component)),
-			percent(s.Cost.Busy/total), siteName(s))
+		f.Text = fmt.Sprintf("%s bounded this run: %s%s of the critical path is %s", upper(workers(f.Component)),
+			e.phaseClause(&usual), percent(s.Cost.Busy/total), siteName(s))
 		if rest := f.Share - s.Cost.Busy/total; rest >= 0.005 {
 			f.Text += fmt.Sprintf(", and %s is other work of theirs", percent(rest))
 		}
-		advice, f.Key = e.busyAdvice(r, s)
-		f.Text += "; " + advice + "."
+		if advice, f.Key = e.busyAdvice(r, s); e.crowded && s.Cause != trace.Saving {
+			advice, f.Key = crowdAdvice, placementKey
+		}
+		f.Text += "; " + advice + e.extrasClause(&all) + "."
 	case r.Total.Transfer:
 		f.Share = most / total
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("Transfers bounded this run: they are %s of the critical path, and those of %s to %s are "+
-			"%s", percent(f.Share), siteName(s), workers(f.Component), percent(s.Cost.Transfer/total))
-		advice, f.Key = transferAdvice(s)
-		f.Text += "; " + advice + "."
+		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to "+
+			"%s are %s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
+			percent(s.Cost.Transfer/total))
+		if advice, f.Key = transferAdvice(s); e.crowded {
+			advice, f.Key = crowdAdvice, placementKey
+		}
+		f.Text += "; " + advice + e.extrasClause(&all) + "."
 	default:
 		f.Share = most / total
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; %s have most of that time (%s).",
-			percent(f.Share), workers(f.Component), s.Cause)
+		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; %s have most of that time (%s)%s.",
+			percent(f.Share), workers(f.Component), s.Cause, e.extrasClause(&all))
 	}
 	return f
 }
+
+// Thresholds of evaluations and checkpoints, as shares of the time of the run.
+const (
+	extrasBound = 0.50 // they bound the run
+	extrasShare = 0.05 // the sentence about the bound mentions them
+)
+
+// boundByExtras returns a finding if evaluations or checkpoints take most of the time. Otherwise it returns nil.
+func (e *evidence) boundByExtras(evaluations, saves float64) *Finding {
+	f := &Finding{Rule: Bound, Worker: none, Peer: none, Share: max(evaluations, saves)}
+	switch {
+	case f.Share < extrasBound:
+		return nil
+	case evaluations >= saves:
+		f.Key = evaluateKey
+		f.Text = fmt.Sprintf("Evaluations bounded this run: they are %s of the time; evaluate less often (%s), or "+
+			"fewer episodes.", percent(evaluations), f.Key)
+	default:
+		f.Key = saveKey
+		f.Text = fmt.Sprintf("Checkpoints bounded this run: they are %s of the time; save less often (%s).",
+			percent(saves), f.Key)
+	}
+	return f
+}
+
+// phaseClause names the largest phase of usual iterations, as metrics.jsonl has it. It is "" without phases.
+func (e *evidence) phaseClause(t *phaseTimes) string {
+	largest := 1
+	for k := 2; k < len(t); k++ {
+		if t[k] > t[largest] {
+			largest = k
+		}
+	}
+	if t[largest] == 0 {
+		return ""
+	}
+	of := "the iterations"
+	switch {
+	case e.allExtra:
+		of = "the iterations (each has an evaluation or a checkpoint)"
+	case len(e.extra) > 0:
+		of = "usual iterations (without evaluation and checkpoint)"
+	}
+	return fmt.Sprintf("%s is %s of the time of %s, and ", phaseNames[largest], percent(t.share(largest)), of)
+}
+
+// extrasClause says how much of the time evaluations and checkpoints take. It is "" if they take little.
+func (e *evidence) extrasClause(all *phaseTimes) (text string) {
+	if s := all.share(evaluating); s >= extrasShare {
+		text += fmt.Sprintf("; evaluations are %s of all time", percent(s))
+	}
+	if s := e.savingShare(); s >= extrasShare {
+		text += fmt.Sprintf("; checkpoints are %s of all time", percent(s))
+	}
+	return text
+}
+
+// crowdAdvice is the advice for ranks that share fewer cores than there are ranks. More ranks, or more work at a time,
+// cannot help them.
+const crowdAdvice = "more cores help, or fewer ranks (" + placementKey + ")"
 
 // siteName returns the name of a site for the text of a finding.
 func siteName(s SiteCost) string {
@@ -67,24 +133,27 @@ func siteName(s SiteCost) string {
 	return "other work" // a runner between calls
 }
 
-// typical returns the windows that represent the whole run best: the windows that were kept at regular intervals, or
-// else the first iterations, or else all windows. If there are other windows, it leaves out the first iteration of the
-// attempt, because this iteration warms up.
+// typical returns the windows of usual iterations that represent the whole run best: the windows that were kept at
+// regular intervals, or else the first iterations, or else all windows. If there are other windows, it leaves out the
+// first iteration of the attempt, because this iteration warms up.
 func (e *evidence) typical() []*view {
-	first := e.firstIteration()
+	usual := slices.DeleteFunc(slices.Clone(e.views), func(v *view) bool { return e.extra[v.window.Iteration] })
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
 		var some []*view
-		for _, v := range e.views {
+		for _, v := range usual {
 			if slices.Contains(reasons, v.window.Why) {
 				some = append(some, v)
 			}
 		}
 		if len(some) > 1 {
-			some = slices.DeleteFunc(some, func(v *view) bool { return v.window.Iteration == first })
+			some = slices.DeleteFunc(some, func(v *view) bool { return v.window.Iteration == e.first })
 		}
 		if len(some) > 0 {
 			return some
 		}
+	}
+	if len(usual) > 0 {
+		return usual
 	}
 	return e.views
 }
@@ -125,7 +194,11 @@ func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 		return "let env and rollout overlap by more stages (" + stagesKey + "), or give " + s.Component +
 			" more ranks (" + placementKey + ")", stagesKey
 	}
-	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
+	who := s.Component
+	if who == "rollout" && s.Name == "simulate" { // rollout workers step the environments of their ranks
+		who = "env and rollout"
+	}
+	return "give " + who + " more ranks (" + placementKey + ")", placementKey
 }
 
 // transferAdvice returns advice for a critical path whose largest part is transfers at site s, and the key to change.

@@ -23,6 +23,7 @@ type Efficiency struct {
 func Efficiencies(a *trace.Attempt) (all []Efficiency) {
 	times, _ := siteTimes(a)
 	useful, totals := make([]float64, len(a.Workers)), make([]float64, len(a.Workers))
+	lent := loans(a, times)
 	byComponent := map[string][]float64{} // useful times of the members
 	at := map[string]int{}
 	for i, w := range a.Workers {
@@ -30,6 +31,14 @@ func Efficiencies(a *trace.Attempt) (all []Efficiency) {
 			totals[i] += seconds(ns)
 			if w.Sites[site].Cause == trace.Working {
 				useful[i] += seconds(ns)
+			}
+		}
+		for _, l := range lent {
+			switch i {
+			case l.by:
+				useful[i] -= seconds(l.ns)
+			case l.of:
+				useful[i] += seconds(l.ns)
 			}
 		}
 		byComponent[w.Component] = append(byComponent[w.Component], useful[i])

@@ -93,17 +93,23 @@ const (
 	stallFactor  = 5
 	stallShare   = 0.20
 	stallWindows = 0.20
+	// If ranks share cores, a span of at least crowdedStall seconds is a stall. Shorter spans may wait for a core.
+	crowdedStall = 1.0
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, in descending order of
-// Share. The next finding is the Description of the critical path in the attempt with the most iterations. Other
-// Descriptions follow. If there is no fault, the last finding is NoFault. A trace without sums and windows gives no
-// finding.
-func Conclude(attempts []trace.Attempt) []Finding {
+// Conclude returns what bounded a run, in at most MostFindings sentences. crowded reports whether the ranks of an
+// attempt shared fewer cores than there were ranks. A nil crowded means no. In such an attempt the scheduler makes
+// ranks, links and steps slow, so Conclude does not blame them, and gives no advice to use more ranks. Faults come
+// first, in descending order of Share. The next finding is the Description of the critical path in the attempt with the
+// most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is NoFault. A trace
+// without sums and windows gives no finding.
+func Conclude(attempts []trace.Attempt, crowded func(*trace.Attempt) bool) []Finding {
 	var faults, others, bound []Finding
-	iterations, judged := 0, false
+	iterations, judged, crowds := 0, false, false
 	for i := range attempts {
 		e := newEvidence(&attempts[i])
+		e.crowded = crowded != nil && crowded(&attempts[i])
+		crowds = crowds || e.crowded
 		if len(e.iterations) == 0 && len(e.views) == 0 {
 			continue
 		}
@@ -131,7 +137,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	slices.SortStableFunc(faults, largest)
 	slices.SortStableFunc(others, largest)
 	faults, others = removeRepeats(faults), removeRepeats(others)
-	if len(faults) == 0 {
+	if len(faults) == 0 && !crowds {
 		others = others[:min(len(others), MostFindings-len(bound)-1)]
 		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
 			Text: "No fault was found: every rule is below its threshold."}})
@@ -155,10 +161,14 @@ func removeRepeats(list []Finding) []Finding {
 // An evidence is the data of an attempt for the rules.
 type evidence struct {
 	*index
+	crowded    bool           // the ranks share fewer cores than there are ranks
 	iterations []int64        // iterations with sums, in their order
 	lengths    []float64      // lengths of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
 	views      []*view        // the windows whose length is > 0
+	extra      map[int64]bool // iterations that are not usual, because they have an evaluation or a checkpoint
+	first      int64          // the first iteration of the attempt
+	allExtra   bool           // all iterations have an evaluation or a checkpoint, and extra is empty
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
@@ -197,6 +207,8 @@ func newEvidence(a *trace.Attempt) *evidence {
 			e.views = append(e.views, v)
 		}
 	}
+	e.first = e.firstIteration()
+	e.findExtras()
 	return e
 }
 

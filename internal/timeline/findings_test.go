@@ -109,7 +109,9 @@ func (j *job) iterate(it int, runners, rollouts, actors, envs []*worker) {
 }
 
 // conclude returns the findings of a run.
-func conclude(s *script) []timeline.Finding { return timeline.Conclude([]trace.Attempt{s.Attempt}) }
+func conclude(s *script) []timeline.Finding {
+	return timeline.Conclude([]trace.Attempt{s.Attempt}, nil)
+}
 
 // faults returns the findings that are faults.
 func faults(all []timeline.Finding) []timeline.Finding {
@@ -162,10 +164,10 @@ func TestHealthyRunHasNoFault(t *testing.T) {
 }
 
 func TestNothingIsConcludedFromNothing(t *testing.T) {
-	if got := timeline.Conclude(nil); got != nil {
+	if got := timeline.Conclude(nil, nil); got != nil {
 		t.Errorf("of no attempt: %+v", got)
 	}
-	if got := timeline.Conclude(make([]trace.Attempt, 2)); got != nil {
+	if got := timeline.Conclude(make([]trace.Attempt, 2), nil); got != nil {
 		t.Errorf("of empty attempts: %+v", got)
 	}
 }
@@ -439,14 +441,44 @@ func TestFindingsAreFew(t *testing.T) {
 	}
 	// An attempt with the same findings adds nothing. The description is that of the longer attempt.
 	s := j.run()
-	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt})
-	if !slices.Equal(again, timeline.Conclude([]trace.Attempt{s.Attempt})) {
+	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt}, nil)
+	if !slices.Equal(again, timeline.Conclude([]trace.Attempt{s.Attempt}, nil)) {
 		t.Errorf("of three attempts: %+v", again)
 	}
 	j = healthy()
 	j.train = func(_, actor int) int64 { return 4000 + 1000*int64(actor/3) }
 	s = j.run()
-	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}), timeline.SlowRank)
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt, s.Attempt}, nil), timeline.SlowRank)
+}
+
+// If ranks share cores, no rank, link or short step is blamed, and no sentence wants more ranks for a component.
+func TestCrowdedRanksAreNotBlamed(t *testing.T) {
+	j := healthy()
+	simulate, train := j.simulate, j.train
+	j.train = func(it, actor int) int64 { return train(it, actor) * int64(5+actor/3*4) / 5 }
+	j.delay = func(_ string, pair int) int64 { return 4 + 700*int64(pair/3) }
+	stalled := int64(30_000)
+	j.simulate = func(it, env, step int) int64 {
+		if it == 11 && env == 0 && step == 1 {
+			return stalled
+		}
+		return simulate(it, env, step)
+	}
+	s := j.run()
+	crowded := func(a *trace.Attempt) bool { return a.ID == 7 }
+	if all := timeline.Conclude([]trace.Attempt{s.Attempt}, crowded); len(faults(all)) < 3 {
+		t.Fatalf("the ranks of another attempt share cores: %+v", all)
+	}
+	s.ID = 7
+	all := timeline.Conclude([]trace.Attempt{s.Attempt}, crowded)
+	if len(all) != 1 || all[0].Rule != timeline.Bound || strings.Contains(all[0].Text, "more ranks") {
+		t.Fatalf("got %+v, want the bound alone", all)
+	}
+	says(t, all[0], "more cores help, or fewer ranks (cluster.component_placement)")
+	stalled = 3_000_000
+	s = j.run()
+	s.ID = 7
+	only(t, timeline.Conclude([]trace.Attempt{s.Attempt}, crowded), timeline.Stall)
 }
 
 func TestBound(t *testing.T) {
@@ -485,6 +517,86 @@ func TestBound(t *testing.T) {
 	s.keep(1, trace.All)
 	f = last(s)
 	says(t, f, "does not explain 90 %", "idle")
+}
+
+// A run of one rank evaluates in every fifth iteration, and these iterations are those that are kept.
+func evaluating(iterations int, every int) *script {
+	s := &script{}
+	r, p, c := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0), s.worker(0, "actor", 0)
+	for it := 1; it <= iterations; it++ {
+		at := r.now
+		ph := [trace.NumPhases]float32{0.100, 0, 0.010, 0, 0.090}
+		r.between(1)
+		p.idle(at+1).call("generate", 1).work("play", 7)
+		r.await("rollout", "generate", at+9).between(1)
+		c.idle(at+10).call("run_training", 1).work("train", 89)
+		r.await("actor", "run_training", at+100)
+		if it%every == 0 {
+			p.idle(at+101).call("evaluate", 1).work("play", 198)
+			r.between(1).await("rollout", "evaluate", at+300)
+			ph[0], ph[5] = 0.300, 0.200
+		}
+		p.idle(r.now)
+		c.idle(r.now)
+		s.Phases = append(s.Phases, trace.Phases{Iteration: int64(it), Ranks: [][trace.NumPhases]float32{ph}})
+		why := trace.Reason("")
+		switch {
+		case it <= 3:
+			why = trace.First
+		case it%5 == 0:
+			why = trace.Regular
+		}
+		s.keep(int64(it), why)
+	}
+	return s
+}
+
+func TestBoundIsThatOfUsualIterations(t *testing.T) {
+	all := conclude(evaluating(50, 5)) // every kept iteration evaluates: 28 % of the time, and 67 % in these iterations
+	healthyRun(t, all)
+	says(t, all[0], "The actors bounded this run: training is 90 % of the time of usual iterations (without "+
+		"evaluation and checkpoint), and 89 % of the critical path is train", "evaluations are 29 % of all time")
+	shares, iterations, windows := timeline.UsualShares(&evaluating(50, 5).Attempt)
+	if iterations != 39 || windows != 2 || !near(shares.Total.Total(), 3.9) {
+		t.Errorf("%d iterations by %d windows in %v s, want 39 by 2 in 3.9 s", iterations, windows, shares.Total)
+	}
+	all = conclude(evaluating(20, 1))
+	says(t, all[0], "Evaluations bounded this run: they are 67 % of the time", "runner.val_check_interval")
+	s := evaluating(50, 2) // the sums count, not the kept iterations alone
+	for i := range s.Sums {
+		if sum := &s.Sums[i]; sum.Iteration > 3 && sum.Iteration%2 == 1 {
+			for k := range sum.Times {
+				if site := &s.Workers[sum.Worker].Sites[k]; site.Name == "generate" && site.Op == trace.Await {
+					sum.Times[k] *= 30
+				}
+			}
+		}
+	}
+	says(t, conclude(s)[0], "The rollout workers bounded this run", "is play")
+	for i := range s.Phases { // the same with a checkpoint in every iteration
+		s.Phases[i].Ranks[0][0], s.Phases[i].Ranks[0][5] = 0.100, 0
+	}
+	for i := range s.Sums {
+		w := &s.Workers[s.Sums[i].Worker]
+		w.Sites = append(w.Sites, trace.Site{Op: trace.Work, Name: "save", Cause: trace.Saving})
+		s.Sums[i].Times = append(s.Sums[i].Times, make([]int64, len(w.Sites)-len(s.Sums[i].Times))...)
+		s.Sums[i].Times[len(w.Sites)-1] = ms
+	}
+	says(t, conclude(s)[0], "each has an evaluation or a checkpoint")
+}
+
+// The environments of an evaluation are not those of training: their steps are no stall.
+func TestEvaluationIsNoStall(t *testing.T) {
+	s := evaluating(50, 5)
+	for i := range s.Workers {
+		for k := range s.Workers[i].Sites {
+			if site := &s.Workers[i].Sites[k]; site.Name == "play" {
+				site.Name = "simulate"
+			}
+		}
+	}
+	s.Windows = slices.DeleteFunc(s.Windows, func(w trace.Window) bool { return w.Iteration > 5 })
+	healthyRun(t, conclude(s))
 }
 
 func BenchmarkConclude(b *testing.B) {

@@ -132,10 +132,14 @@ func (p *Path) add(s Segment) {
 
 // kind returns the kind of a segment at a site, without regard to other workers. A runner is busy between calls.
 func (v *view) kind(worker int, s *trace.Site) SegmentKind {
+	return kindOf(v.Workers[worker].Component == trace.Runner, s)
+}
+
+func kindOf(runner bool, s *trace.Site) SegmentKind {
 	switch {
 	case s.Cause == trace.Unrecorded:
 		return Unknown
-	case s.Op == trace.Idle && v.Workers[worker].Component == trace.Runner:
+	case s.Op == trace.Idle && runner:
 		return Busy
 	case s.Cause.IsWait():
 		return Wait

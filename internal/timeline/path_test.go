@@ -398,7 +398,7 @@ func everything(a *trace.Attempt) (list []string) {
 	add(*timeline.Waits(a))
 	add(timeline.LastArrivals(a))
 	add(timeline.Efficiencies(a))
-	add(timeline.Conclude([]trace.Attempt{*a}))
+	add(timeline.Conclude([]trace.Attempt{*a}, nil))
 	for i := range a.Windows {
 		w := &a.Windows[i]
 		p := timeline.CriticalPath(a, w)

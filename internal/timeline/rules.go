@@ -19,6 +19,7 @@ const (
 	stalenessKey = "algorithm.staleness_threshold"
 	drainKey     = "actor.recv_drain_max_trajectories"
 	saveKey      = "runner.save_interval"
+	evaluateKey  = "runner.val_check_interval"
 	reduceKey    = "comm.reduce"
 )
 
@@ -26,7 +27,7 @@ const (
 // is the mean excess as a fraction of an iteration. slowRanks reports only the slowest member for each kind of work,
 // and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
-	if len(e.iterations) < fewestIterations {
+	if len(e.iterations) < fewestIterations || e.crowded {
 		return nil
 	}
 	length := stat.Mean(e.lengths, nil)
@@ -175,6 +176,9 @@ func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
 		from, to int
+	}
+	if e.crowded {
+		return nil
 	}
 	var total float64
 	var links []link
@@ -357,13 +361,18 @@ func (e *evidence) shortRoom() (found []Finding) {
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
 			percent(share), p.channel)
 		if lacking < roomShare {
-			f.Key = placementKey
-			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help, but more ranks for %s can (%s).",
-				workers(p.consumer), p.consumer, f.Key)
+			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help", workers(p.consumer))
+			if !e.crowded {
+				f.Key = placementKey
+				f.Text += fmt.Sprintf(", but more ranks for %s can (%s)", p.consumer, f.Key)
+			}
+			f.Text += "."
 		} else {
 			f.Kind = Fault
 			advice := ""
-			advice, f.Key = roomAdvice(p.channel, p.consumer)
+			if advice, f.Key = roomAdvice(p.channel, p.consumer); e.crowded && f.Key == placementKey {
+				advice, f.Key = crowdAdvice, placementKey
+			}
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
 				workers(p.consumer), percent(lacking), advice)
 		}
@@ -466,13 +475,12 @@ var stallWorks = [...]string{"simulate", "play"}
 // stalls finds iterations in which a single span of an environment's work was very long. Share is the fraction of the
 // iteration spent on this span. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
-	first := e.firstIteration()
 	worst := map[int]*stall{} // by view
 	for worker := range e.Workers {
 		for site := range e.Workers[worker].Sites {
 			s := &e.Workers[worker].Sites[site]
 			if s.Op == trace.Work && slices.Contains(stallWorks[:], s.Name) {
-				for _, of := range e.stallsAt(worker, site, first) {
+				for _, of := range e.stallsAt(worker, site) {
 					if worst[of.view] == nil || of.length > worst[of.view].length {
 						worst[of.view] = &of
 					}
@@ -503,9 +511,12 @@ type stall struct {
 }
 
 // stallsAt returns the stalls of a worker at a site.
-func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
+func (e *evidence) stallsAt(worker, site int) (found []stall) {
 	windows := 0
 	for i, v := range e.views {
+		if e.extra[v.window.Iteration] { // evaluations step other environments
+			continue
+		}
 		longest := 0.0
 		for _, k := range v.spansOf(worker, site) {
 			s := &v.tracks[worker].Spans[k]
@@ -514,7 +525,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 		if longest > 0 {
 			windows++
 		}
-		if longest < stallShare*v.length() || v.window.Iteration == first {
+		if longest < stallShare*v.length() || v.window.Iteration == e.first || e.crowded && longest < crowdedStall {
 			continue
 		}
 		if usual := e.usualLength(worker, site, i); usual > 0 && longest >= stallFactor*usual {
@@ -532,7 +543,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 func (e *evidence) usualLength(worker, site, except int) float64 {
 	var lengths []float64
 	for i, v := range e.views {
-		if i == except {
+		if i == except || e.extra[v.window.Iteration] {
 			continue
 		}
 		for _, k := range v.spansOf(worker, site) {

@@ -15,8 +15,9 @@ type Cost struct {
 // Total returns the sum of all kinds, in seconds.
 func (c Cost) Total() float64 { return c.Busy + c.Transfer + c.Wait + c.Unknown }
 
-func (c *Cost) add(s *Segment) {
-	t := seconds(s.End - s.Start)
+// add adds weight times the length of a segment.
+func (c *Cost) add(s *Segment, weight float64) {
+	t := weight * seconds(s.End-s.Start)
 	switch s.Kind {
 	case Busy:
 		c.Busy += t
@@ -61,26 +62,65 @@ type LinkCost struct {
 
 // SharesOf returns the Shares of critical paths of an attempt.
 func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
-	r := new(Shares)
-	components, links, sites := map[string]int{}, map[LinkCost]int{}, map[SiteCost]int{}
+	c := newCosts(a)
 	for _, p := range paths {
 		for i := range p.Segments {
-			s := &p.Segments[i]
-			component := a.Workers[s.Worker].Component
-			site := SiteCost{Component: component, Op: s.Op, Name: s.Name, Cause: s.Cause}
-			r.Total.add(s)
-			entry(&r.Components, components, component, ComponentCost{Component: component}).Cost.add(s)
-			entry(&r.Sites, sites, site, site).Cost.add(s)
-			if s.Kind == Transfer && s.Peer != none {
-				link := LinkCost{From: s.Peer, To: s.Worker}
-				entry(&r.Links, links, link, link).Seconds += seconds(s.End - s.Start)
+			c.add(&p.Segments[i], 1)
+		}
+	}
+	return c.sorted()
+}
+
+// costs are Shares in the making.
+type costs struct {
+	Shares
+	workers    []trace.Worker
+	parts      map[int][]part // by worker
+	components map[string]int
+	sites      map[SiteCost]int
+	links      map[LinkCost]int
+}
+
+func newCosts(a *trace.Attempt) *costs {
+	return &costs{workers: a.Workers, parts: partsOf(a), components: map[string]int{}, sites: map[SiteCost]int{},
+		links: map[LinkCost]int{}}
+}
+
+// add adds weight times the length of a segment.
+func (c *costs) add(s *Segment, weight float64) {
+	rest := *s
+	if s.Kind == Busy && s.Op == trace.Work {
+		for _, p := range c.parts[s.Worker] {
+			if p.of == s.Name {
+				one := *s
+				one.Name, rest.Name = p.name, bookkeeping
+				c.addTo(&one, weight*p.share)
+				weight *= 1 - p.share
 			}
 		}
 	}
-	slices.SortStableFunc(r.Components, func(a, b ComponentCost) int { return largest(a.Cost, b.Cost) })
-	slices.SortStableFunc(r.Sites, func(a, b SiteCost) int { return largest(a.Cost, b.Cost) })
-	slices.SortStableFunc(r.Links, func(a, b LinkCost) int { return cmp.Compare(b.Seconds, a.Seconds) })
-	return r
+	c.addTo(&rest, weight)
+}
+
+// addTo adds weight times the length of a segment to its site.
+func (c *costs) addTo(s *Segment, weight float64) {
+	component := c.workers[s.Worker].Component
+	site := SiteCost{Component: component, Op: s.Op, Name: s.Name, Cause: s.Cause}
+	c.Total.add(s, weight)
+	entry(&c.Components, c.components, component, ComponentCost{Component: component}).Cost.add(s, weight)
+	entry(&c.Sites, c.sites, site, site).Cost.add(s, weight)
+	if s.Kind == Transfer && s.Peer != none {
+		link := LinkCost{From: s.Peer, To: s.Worker}
+		entry(&c.Links, c.links, link, link).Seconds += weight * seconds(s.End-s.Start)
+	}
+}
+
+// sorted returns the Shares, with the largest entries first.
+func (c *costs) sorted() *Shares {
+	slices.SortStableFunc(c.Components, func(a, b ComponentCost) int { return largest(a.Cost, b.Cost) })
+	slices.SortStableFunc(c.Sites, func(a, b SiteCost) int { return largest(a.Cost, b.Cost) })
+	slices.SortStableFunc(c.Links, func(a, b LinkCost) int { return cmp.Compare(b.Seconds, a.Seconds) })
+	return &c.Shares
 }
 
 func largest(a, b Cost) int { return cmp.Compare(b.Total(), a.Total()) }

@@ -42,6 +42,46 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// A rollout worker steps the environments itself, and records no spans of that: the time of play is divided, in the
+// sums, the shares of the critical path, and the times of the components.
+func TestPlayIsDivided(t *testing.T) {
+	s := &script{}
+	r, p, e := s.worker(0, trace.Runner, 0), s.worker(0, "rollout", 0), s.worker(0, "env", 0)
+	for it := range int64(4) {
+		r.between(1).await("rollout", "generate", 100*(it+1))
+		p.idle(100*it+1).call("generate", 9).work("play", 90)
+		e.idle(100 * (it + 1))
+		s.keep(it+1, trace.All)
+	}
+	s.Workers[1].Sites = append(s.Workers[1].Sites,
+		trace.Site{Op: trace.Work, Name: "simulate", Key: "play", Peer: "env",
+			Cause: trace.Working}, trace.Site{Op: trace.Work, Name: "infer", Key: "play", Cause: trace.Working})
+	for i := range s.Sums {
+		if sum := &s.Sums[i]; sum.Worker == 1 {
+			sum.Times[2] -= 80 * ms // of play
+			sum.Times = append(sum.Times, 50*ms, 30*ms)
+		}
+	}
+	shares, _, _ := timeline.UsualShares(&s.Attempt)
+	got := map[string]float64{}
+	for _, c := range shares.Sites {
+		got[c.Name] += c.Cost.Total() / 3
+	}
+	if !near(got["simulate"], 0.050) || !near(got["infer"], 0.030) || !near(got["bookkeeping"], 0.010) ||
+		!near(shares.Total.Total(), 0.300) {
+		t.Errorf("%v of %v", got, shares.Total)
+	}
+	w := timeline.Waits(&s.Attempt)
+	same(t, "rollout", w.Workers[1], timeline.Times{trace.Working: 0.160, trace.Other: 0.036, trace.Idling: 0.004,
+		trace.Observation: 0.200})
+	same(t, "env", w.Workers[2], timeline.Times{trace.Working: 0.200, trace.Idling: 0.200})
+	for _, e := range timeline.Efficiencies(&s.Attempt) {
+		if want := map[string]float64{"env": 0.5, "rollout": 0.4}[e.Component]; !near(e.PE, want) {
+			t.Errorf("%s is busy for %v of the time, want %v", e.Component, e.PE, want)
+		}
+	}
+}
+
 func same(t *testing.T, name string, got, want timeline.Times) {
 	t.Helper()
 	maps.DeleteFunc(got, func(_ trace.Cause, s float64) bool { return s == 0 })

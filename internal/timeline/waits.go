@@ -60,10 +60,12 @@ type RankTimes struct {
 }
 
 // Waits sums the time of each worker by cause, over all iterations. The time of a collective operation counts as a
-// wait.
+// wait. If a rollout worker steps environments itself, that is work of the env worker, and the rollout worker waits for
+// observations.
 func Waits(a *trace.Attempt) *WaitTable {
 	times, iterations := siteTimes(a)
 	t := &WaitTable{Iterations: iterations}
+	lent := loans(a, times)
 	components, ranks := map[string]int{}, map[int]int{}
 	for i := range a.Workers {
 		w, of := &a.Workers[i], Times{}
@@ -75,10 +77,20 @@ func Waits(a *trace.Attempt) *WaitTable {
 		rank := entry(&t.Ranks, ranks, w.Rank, RankTimes{Rank: w.Rank, Times: Times{}})
 		all.Workers++
 		for c, s := range of {
-			all.Times[c] += s
 			if c != trace.Calling {
 				rank.Times[c] += s
 			}
+		}
+		for _, l := range lent {
+			switch s := seconds(l.ns); i {
+			case l.by:
+				of[trace.Working], of[trace.Observation] = of[trace.Working]-s, of[trace.Observation]+s
+			case l.of:
+				of[trace.Working], of[trace.Idling] = of[trace.Working]+s, of[trace.Idling]-s
+			}
+		}
+		for c, s := range of {
+			all.Times[c] += s
 		}
 	}
 	slices.SortStableFunc(t.Ranks, func(a, b RankTimes) int { return cmp.Compare(a.Rank, b.Rank) })

@@ -22,7 +22,7 @@ type Live struct {
 
 // A Timing is the time of a phase.
 type Timing struct {
-	Phase   string    `json:"phase"` // a name of loop.Phases
+	Phase   string    `json:"phase"` // a name of loop.Phases, or loop.Simulate
 	Seconds float64   `json:"seconds"`
 	At      time.Time `json:"at"` // when rank 0 received the time
 }

@@ -284,8 +284,9 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. It
-// reuses the memory of buf.
+// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. A
+// worker that is idle while another one of the rank is not has its turn later: only time in which all are idle counts.
+// It reuses the memory of buf.
 func (l *Log) Shares(buf []float64) []float64 {
 	buf = append(buf[:0], make([]float64, len(Causes))...)
 	if l == nil {
@@ -293,20 +294,27 @@ func (l *Log) Shares(buf []float64) []float64 {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	total := 0.0
+	whole, active := 0.0, 0.0 // the longest time of a worker, and the times of all without idleness
 	for _, r := range l.workers {
 		if r.component == Runner {
 			continue
 		}
+		all := 0.0
 		r.mu.Lock()
 		for i, t := range r.before {
-			buf[slices.Index(Causes, r.sites[i].Cause)] += float64(t)
-			total += float64(t)
+			cause := r.sites[i].Cause
+			if all += float64(t); cause != Idling {
+				buf[slices.Index(Causes, cause)] += float64(t)
+				active += float64(t)
+			}
 		}
 		r.mu.Unlock()
+		whole = max(whole, all)
 	}
+	idle := max(whole-active, 0) // exact if workers take turns, and otherwise the minimum
+	buf[slices.Index(Causes, Idling)] = idle
 	for i := range buf {
-		buf[i] /= max(total, 1)
+		buf[i] /= max(active+idle, 1)
 	}
 	return buf
 }

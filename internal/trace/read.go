@@ -294,12 +294,15 @@ func (w *worker) read(d *decoder, kept *sample) bool {
 		if d.bad || times < 0 || times > n-2 || times > len(sites) {
 			return false
 		}
-		s.Times = make([]int64, times)
-		for i := range s.Times {
-			s.Times[i] = d.int()
-		}
-		if s.Iteration > w.newest && kept.add(s.Iteration, times+6) {
+		keep := s.Iteration > w.newest && kept.add(s.Iteration, times+6)
+		if keep {
+			s.Times = make([]int64, times)
 			w.sums = append(w.sums, s)
+		}
+		for i := range times {
+			if x := d.int(); keep {
+				s.Times[i] = x
+			}
 		}
 		w.newest = max(w.newest, s.Iteration)
 		n -= 2 + times

@@ -149,6 +149,17 @@ func (r *Recorder) Pass(site int, arg, n int64) {
 	r.mu.Unlock()
 }
 
+// Divide moves nanoseconds of the present span to a site, in the sums of times. It moves at most what the span has
+// spent in this iteration. It writes no event.
+func (r *Recorder) Divide(site int, ns int64) {
+	r.mu.Lock()
+	from := r.open[len(r.open)-1]
+	ns = min(ns, r.times[from]+max(r.clock()-r.last, 0))
+	r.times[from] -= ns
+	r.times[site] += ns
+	r.mu.Unlock()
+}
+
 // boundary returns the present time, and adds the time since the last boundary to the site of the present span.
 func (r *Recorder) boundary() int64 {
 	now := max(r.clock(), r.last)

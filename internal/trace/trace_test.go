@@ -489,3 +489,28 @@ func TestWorked(t *testing.T) {
 		t.Errorf("no record: %v s", got)
 	}
 }
+
+// TestShares: a worker whose turn comes later does not wait, unless no worker of its rank has a turn.
+func TestShares(t *testing.T) {
+	b := newBench(t, Options{})
+	env, actor := b.log.Recorder("env", 0), b.log.Recorder("actor", 0)
+	b.log.Start()
+	spend := func(r *Recorder, s Site, ns int64) {
+		r.Begin(r.Site(s))
+		b.now += ns
+		r.End(0, 0)
+	}
+	share := func(c Cause) float64 { return b.log.Shares(nil)[slices.Index(Causes, c)] }
+	spend(env, simulate, 6e9)
+	spend(actor, Site{Op: Work, Name: "train", Cause: Working}, 4e9)
+	b.log.Cut(1)
+	if work, idle := share(Working), share(Idling); work != 1 || idle != 0 {
+		t.Errorf("two workers in turns: work %v, idle %v", work, idle)
+	}
+	spend(env, simulate, 6e9)
+	b.now += 2e9
+	b.log.Cut(2)
+	if work, idle := share(Working), share(Idling); work != 0.75 || idle != 0.25 {
+		t.Errorf("a rank without work at the end: work %v, idle %v", work, idle)
+	}
+}

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
@@ -95,7 +97,37 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		fmt.Fprintln(w, "the placement auto is planned when training starts; what follows has all on rank 0")
 	}
 	result.add(p, nodes)
+	if crowd := crowdHere(nodes); crowd != "" {
+		result.Warnings = []string{crowd}
+		fmt.Fprintln(w, "warning:", crowd)
+	}
 	return describe(w, p, nodes)
+}
+
+// crowdHere says that the ranks of a node share fewer cores of this machine than there are ranks. Rank i is on node
+// nodes[i]. crowdHere returns "" if each rank can have a core, and under a launcher, which gives this process its
+// cores.
+func crowdHere(nodes []int) string {
+	if _, launcher := mpi.Launched(); launcher != "" {
+		return ""
+	}
+	here := runfolder.Provenance{Transport: "local", MaxProcs: runtime.GOMAXPROCS(0)}
+	binding, most := runfolder.Binding(), map[int]int{}
+	for _, node := range nodes {
+		if most[node]++; most[node] > len(here.Hosts) {
+			here.Hosts, here.Binding = append(here.Hosts, ""), append(here.Binding, binding)
+		}
+	}
+	crowd := here.Crowd()
+	if crowd == "" {
+		return ""
+	}
+	if len(most) > 1 {
+		crowd += " on each node, if nodes are like this machine"
+	} else {
+		crowd += " of this machine"
+	}
+	return crowd + ": " + runfolder.CrowdAdvice
 }
 
 // findings are the result of rlinf check, as JSON.
@@ -107,6 +139,7 @@ type findings struct {
 	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
 	Ranks     []rankReport `json:"ranks,omitempty"`
 	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
+	Warnings  []string     `json:"warnings,omitempty"`
 }
 
 // A rankReport describes one rank. Memory is in bytes.

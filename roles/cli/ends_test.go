@@ -177,6 +177,18 @@ func TestOneEnd(t *testing.T) {
 	}
 }
 
+// TestEmptyPrompt: an empty prompt is a mistake with file and line.
+func TestEmptyPrompt(t *testing.T) {
+	f := newManyEnds(t)
+	writeFile(t, filepath.Join(f.dir, "data.jsonl"), `{"prompt": "", "answer": "b"}`)
+	code, out, errs := run(t, "check", "-c", f.config(t, "asked", "reasoning", "base", false))
+	const want = "data.jsonl:1: the prompt is empty: expected a text"
+	if code != loop.ExitConfig || !strings.Contains(out+errs, "expected prompts with right answers: ") ||
+		!strings.Contains(out+errs, want) {
+		t.Errorf("%d, %s%s, expected %s", code, out, errs, want)
+	}
+}
+
 // TestGenerateEnds: an answer to ids ends like one to a text, and its end is not shown. Adapters bring their own ends.
 // A template that ends no answer gives a warning.
 func TestGenerateEnds(t *testing.T) {

@@ -97,5 +97,15 @@ func aboutRun(reg config.Registries, dir string) report.About {
 			return k.Doc, k.From
 		},
 		Next: next.String(),
+		Threshold: func(task string) (float64, bool) {
+			name, _, _ := strings.Cut(task, "-v")
+			least, known := thresholds[name]
+			return least, known
+		},
 	}
 }
+
+// thresholds are the mean returns at which tasks count as solved: reward_threshold in the registry of Gymnasium
+// (gymnasium/envs/__init__.py). Pendulum and Walker2d have none.
+var thresholds = map[string]float64{"CartPole": 475, "MountainCar": -110, "MountainCarContinuous": 90, "Acrobot": -100,
+	"InvertedPendulum": 950, "Reacher": -3.75, "Pusher": 0, "HalfCheetah": 4800, "Hopper": 3800, "Ant": 6000}

@@ -71,6 +71,23 @@ LOGS/a done 7
 	}
 }
 
+// TestStatusOfADamagedRun: a STATUS that cannot be read does not hide the other runs.
+func TestStatusOfADamagedRun(t *testing.T) {
+	logs := folderOfRuns(t)
+	if err := os.Truncate(filepath.Join(logs, "a", "STATUS"), 2<<20); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := run(t, "status", logs)
+	if code != loop.ExitOK || errs != "" || strings.Count(out, "\n") != 4 ||
+		!regexp.MustCompile(regexp.QuoteMeta(logs)+`/a +unreadable +0 `).MatchString(out) {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+	code, out, errs = run(t, "status", filepath.Join(logs, "a"))
+	if code != loop.ExitConfig || out != "" || !strings.HasSuffix(errs, "STATUS: more than 1 MiB\n") {
+		t.Errorf("of the run alone: code %d\n%s%s", code, out, errs)
+	}
+}
+
 // TestStatusAsJSON: with --json each run is an object with all that is known of it.
 func TestStatusAsJSON(t *testing.T) {
 	logs := folderOfRuns(t)

@@ -37,6 +37,20 @@ func TestSweep(t *testing.T) {
 	if err := os.WriteFile(at("lr=1e-3", "seed_2"), nil, 0o666); err != nil { // where a folder should be
 		t.Fatal(err)
 	}
+	for _, name := range []string{"table.md", "curves.svg"} { // of the user
+		if err := os.WriteFile(at(name), []byte("my notes\n"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		code, _, errs := run(t, grid...)
+		if entries, err := os.ReadDir(at("lr=1e-3")); code != loop.ExitConfig || err != nil || len(entries) > 1 ||
+			!strings.HasSuffix(errs, at(name)+": this command did not write the file that is there: expected another "+
+				"runner.logger.experiment_name, or --force to replace it\n") {
+			t.Fatalf("code %d, %v\n%s", code, entries, errs)
+		}
+		if err := os.Remove(at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	code, out, errs := run(t, grid...)
 	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") ||
 		!strings.HasSuffix(errs, "1 of 4 runs failed\n") || !strings.Contains(out, "3 of 4 runs are finished") {

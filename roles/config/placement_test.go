@@ -1,9 +1,12 @@
 package config_test
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
@@ -101,6 +104,12 @@ func TestPlacementOverridden(t *testing.T) {
 		{"{actor: 0-3, env: 0, rollout: 0}", "={env: 1}", "{actor: 0-3, env: 1, rollout: 0}"},
 		{"{actor: 0-3, env: {node_group: node, placement: 0}, rollout: 0}", "={env: {placement: 1}}",
 			"{actor: 0-3, env: {node_group: [node], placement: 1}, rollout: 0}"},
+		{"{'actor,env': {node_group: node, placement: 0}, rollout: 0}", ".env.placement=1",
+			"{actor: {node_group: [node], placement: 0}, rollout: 0, env: {node_group: [node], placement: 1}}"},
+		{"{'actor, env': {node_group: node, placement: 0}, rollout: 0}", "={'env,actor': {placement: 1}}",
+			"{rollout: 0, 'env,actor': {node_group: [node], placement: 1}}"},
+		{"{'actor,env': {node_group: node, placement: 0}, rollout: 0}", "={'env,rollout': 1}",
+			"{actor: {node_group: [node], placement: 0}, 'env,rollout': 1}"},
 		{"{actor: 0-3, env: 0, rollout: 0}", "=auto", "{actor: auto, env: auto, rollout: auto}"},
 		{"all", "={actor: 0, 'env,rollout': 1}", "{actor: 0, 'env,rollout': 1}"},
 	} {
@@ -108,6 +117,60 @@ func TestPlacementOverridden(t *testing.T) {
 			"+cluster.component_placement="+c.file, "cluster.component_placement"+c.override)
 		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {
 			t.Errorf("%s and %s: %s, want %s", c.file, c.override, got, c.want)
+		}
+	}
+}
+
+// TestPlacementRemoved: a component is removed from the key that places it with others, and it counts as given there.
+func TestPlacementRemoved(t *testing.T) {
+	load := func(override string) (string, error) {
+		cfg, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, []string{"~cluster.component_placement",
+			"+cluster.component_placement={'actor,rollout': 0-3, env: 0}", override}, false)
+		return strings.ReplaceAll(cfg.PlacementText(), `"`, "'"), err
+	}
+	for _, override := range []string{"~cluster.component_placement.rollout",
+		"~cluster.component_placement.rollout=0-3"} {
+		if got, _ := load(override); got != "{actor: 0-3, env: 0}" {
+			t.Errorf("%s: %s", override, got)
+		}
+	}
+	for override, want := range map[string]string{
+		"+cluster.component_placement.rollout=1":   "already given",
+		"~cluster.component_placement.rollout=1":   "its value is not 1",
+		"~cluster.component_placement.critic":      "it was not given",
+		"~cluster.component_placement.env,rollout": "it was not given",
+	} {
+		if _, err := load(override); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", override, err, want)
+		}
+	}
+}
+
+// TestPlacementOfFiles: a file takes components out of the keys of its presets, as an override does.
+func TestPlacementOfFiles(t *testing.T) {
+	base, err := filepath.Abs(rolestest.Cartpole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ places, want string }{
+		{`{"actor,env,rollout": 0-1}`, "{'actor,env,rollout': 0-1}"},
+		{`{"env, rollout": 1}`, "{actor: 0-7, 'env, rollout': 1}"},
+		{`{env: 1}`, "{actor: 0-7, env: 1, rollout: 4-7}"},
+	} {
+		dir := t.TempDir()
+		text, err := os.ReadFile(base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := "defaults: [base]\ncluster: {component_placement: " + c.places + "}\n"
+		for name, text := range map[string]string{"base.yaml": string(text), "job.yaml": job} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cfg, _ := rolestest.MustLoad(t, filepath.Join(dir, "job.yaml"))
+		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {
+			t.Errorf("%s: %s, want %s", c.places, got, c.want)
 		}
 	}
 }

@@ -24,8 +24,10 @@ func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 // Describe adds to rep the episodes that have ended on this rank, and the number of rollouts that the actors have
 // received. With cluster.auto_scheduler it also adds the times of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
+	rep.Simulated = append(rep.Simulated[:0], 0)
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
+		rep.Simulated[0] += w.TakeSimulated()
 	}
 	for _, w := range r.Actor.Here() {
 		if n, counts := w.TakenRollouts(); counts {

@@ -45,7 +45,7 @@ func TestDelayedLink(t *testing.T) {
 					fmt.Sprintf("cluster.num_nodes=%d", c.np), "runner.save_interval=-1"}), nil,
 				func(ctx context.Context, r *EmbodiedRunner) error { return r.Run(ctx) })
 			a, got := read(), ""
-			for _, f := range timeline.Conclude([]trace.Attempt{a}) {
+			for _, f := range timeline.Conclude([]trace.Attempt{a}, nil) {
 				t.Log(f.Text)
 				if f.Kind != timeline.Fault || f.Rule == timeline.Stall { // a busy machine may stall
 					continue

@@ -70,6 +70,36 @@ func TestTraceHasAllWorkers(t *testing.T) {
 	}
 }
 
+// TestPlayIsDivided: the record divides the time of a rollout worker that steps environments itself into the
+// simulator's, the policy's and the rest. The three add to the spans of play.
+func TestPlayIsDivided(t *testing.T) {
+	overrides, read := recorded(t)
+	onRanks(t, 1, "../../configs/cartpole_one_rank.yaml", slices.Concat(small, overrides),
+		func(ctx context.Context, r *EmbodiedRunner) error { return r.iterate(ctx) })
+	a, spans := read(), int64(0)
+	parts := map[string]int64{}
+	for _, s := range a.Sums {
+		for i, ns := range s.Times {
+			if site := a.Workers[s.Worker].Sites[i]; site.Key == "play" || site.Name == "play" {
+				parts[site.Name] += ns
+			}
+		}
+	}
+	for _, w := range a.Windows {
+		for _, track := range w.Tracks {
+			for _, s := range track.Spans {
+				if a.Workers[track.Worker].Sites[s.Site].Name == "play" {
+					spans += s.End - s.Start
+				}
+			}
+		}
+	}
+	simulate, infer, rest := parts["simulate"], parts["infer"], parts["play"]
+	if simulate <= 0 || infer <= 0 || rest <= 0 || simulate+infer+rest != spans {
+		t.Errorf("play took %d ns: %v", spans, parts)
+	}
+}
+
 // TestEdges: every received item was put into the channel before.
 func TestEdges(t *testing.T) {
 	overrides, read := recorded(t)

@@ -21,10 +21,14 @@ type board struct {
 	work   string
 	phases [len(Phases)]float64
 	timed  [len(Phases)]time.Time // when the newest time of each phase arrived
+	envs   float64                // seconds of simulators, a part of the phases
 	waits  [][]float64            // for each rank, the fractions of its time by cause: see Report.Waits
 	queues map[string]int64       // number of items in each channel
 	at     time.Time              // when the newest reports arrived
 }
+
+// Simulate is the name of the time of simulators beside those of Phases. It is a part of them.
+const Simulate = "simulate"
 
 // newBoard returns a board that writes to path until close is called.
 func newBoard(path string) *board {
@@ -72,8 +76,10 @@ func (b *board) add(rank int, r *Report) {
 }
 
 // setTimes sets the times of phases. longest has the time of the slowest rank for each phase.
-func (b *board) setTimes(longest [len(Phases)]float64) {
+// simulated has the time of simulators on the rank where they took longest.
+func (b *board) setTimes(longest [len(Phases)]float64, simulated float64) {
 	b.change(func() {
+		b.envs = simulated
 		for p, t := range longest {
 			if t > 0 {
 				b.phases[p], b.timed[p] = t, b.at
@@ -90,6 +96,9 @@ func (b *board) write() {
 		if !at.IsZero() {
 			l.Phases = append(l.Phases, trace.Timing{Phase: Phases[p], Seconds: b.phases[p], At: at})
 		}
+	}
+	if b.envs > 0 {
+		l.Phases = append(l.Phases, trace.Timing{Phase: Simulate, Seconds: b.envs, At: b.at})
 	}
 	for rank, shares := range b.waits {
 		w := trace.Waiting{Rank: rank, Waits: map[trace.Cause]float64{}, At: b.at}

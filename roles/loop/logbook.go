@@ -55,6 +55,7 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	if j.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
+	b.state.Earlier = metrics.ReadPace(f.Metrics())
 	b.recorder.Begin(&b.state)
 	var err error
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
@@ -168,6 +169,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 // add adds the reports of one iteration to the sums.
 func (l *Logbook) add(reports [][]byte) error {
 	var longest, total [len(Phases)]float64
+	simulated := 0.0 // of the slowest rank
 	l.spent = l.spent[:0]
 	l.times = append(l.times[:0], make([][trace.NumPhases]float32, len(reports))...)
 	for rank, b := range reports {
@@ -179,6 +181,9 @@ func (l *Logbook) add(reports [][]byte) error {
 			longest[i] = max(longest[i], t)
 			total[i] += t
 			l.times[rank][i] = float32(t)
+		}
+		for _, t := range r.Simulated {
+			simulated = max(simulated, t)
 		}
 		for i, t := range r.Spent {
 			if i == len(l.spent) {
@@ -200,7 +205,11 @@ func (l *Logbook) add(reports [][]byte) error {
 			l.Set(name, r.ownValues[i])
 		}
 	}
-	l.live.setTimes(longest)
+	l.state.Seconds += metrics.IterationSeconds(1, longest[WholeStep], longest[Evaluating])
+	l.live.setTimes(longest, simulated)
+	if simulated > 0 {
+		l.Set("time/"+Simulate, simulated)
+	}
 	if l.watch != nil {
 		l.watch(longest, l.spent)
 	}
@@ -224,7 +233,7 @@ func (l *Logbook) write() error {
 	for i, sum := range l.sums {
 		l.values = append(l.values, sum/float64(l.counts[i]))
 	}
-	took := l.sums[slices.Index(l.names, "time/"+Phases[WholeStep])]
+	took := metrics.IterationSeconds(1, l.Sum("time/"+Phases[WholeStep]), l.Sum("time/"+Phases[Evaluating]))
 	l.names, l.values = append(l.names, rate), append(l.values, done/took)
 	now := time.Now()
 	if err := l.log.Write(l.state.Step, now, l.names, l.values); err != nil {

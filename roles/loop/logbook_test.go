@@ -37,7 +37,9 @@ func reportOf(step int64, evaluates bool) loop.Report {
 	for range step % 3 {
 		r.Episodes = env.AppendRows(r.Episodes, []env.Episode{{Env: int(x), Len: 1, Return: 10 * x}})
 	}
-	if evaluates {
+	if evaluates { // the rate of the line leaves out this second
+		r.Times[loop.WholeStep]++
+		r.Times[loop.Evaluating] = 1
 		r.Evals = env.AppendRows(nil,
 			[]env.Episode{{Len: 1, Return: 100 * x}, {Aborted: step == 3, Len: 1, Return: 100 * x}})
 	}
@@ -92,9 +94,9 @@ func TestLogInterval(t *testing.T) {
 	}
 	got, want := linesOf(t, folder.Metrics(), float64(stepsOf(j))), []string{
 		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
-		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 2.0, 0.5, 2.0, 1.0),
+		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 3.0, 0.5, 2.0, 1.0),
 		fmt.Sprint(6.0, 6.0, 5.5, -5.5, 3.0, nil, 2.75, 1/2.75, nil, nil),
-		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 3.75, 1/3.75, nil, nil),
+		fmt.Sprint(8.0, 8.0, 7.5, -7.5, 1.0, 800.0, 4.25, 1/3.75, nil, nil),
 		fmt.Sprint(9.0, 9.0, 9.0, -9.0, 2.0, nil, 4.5, 1/4.5, 2.0, nil),
 		fmt.Sprint(10.0, 10.0, 10.0, -10.0, 0.0, nil, 5.0, 1/5.0, 2.0, nil),
 	}

@@ -20,6 +20,7 @@ type Report struct {
 	Engine    []float64 // use of this rank's engines; the task defines the order
 	Answers   []string  // answers of an evaluation, for the user: a line and the full text of each
 	Stop      []string  // the state of runner.early_stop, and the reason if it has stopped the run
+	Simulated []float64 // seconds that this rank's simulators took; empty without environments
 	Spent     []float64 // working seconds of this rank's workers; the task defines the order
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
@@ -59,6 +60,7 @@ func (r *Report) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
 	onNumbers(&r.Engine)
 	onNames(&r.Answers)
 	onNames(&r.Stop)
+	onNumbers(&r.Simulated)
 	onNumbers(&r.Spent)
 	onNames(&r.ownNames)
 	onNumbers(&r.ownValues)

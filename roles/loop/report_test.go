@@ -10,18 +10,18 @@ import (
 func reports() []Report {
 	return []Report{
 		{Times: []float64{}, Episodes: []float64{}, Evals: []float64{}, Names: []string{}, Values: []float64{},
-			Rewards: []float64{}, Engine: []float64{}},
+			Rewards: []float64{}, Engine: []float64{}, Simulated: []float64{}},
 		{
 			Times:    []float64{0.25, 1e-9, 0, 3},
 			Episodes: []float64{1, 200, -3.5, 0, 1, 7, 500, 500, 1, 1},
 			Evals:    []float64{0, 1, math.Inf(-1), 0, 0},
 			Names:    []string{"actor/policy_loss", "", "critic/üñ"},
 			Values:   []float64{math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1)},
-			Rewards:  []float64{0.5, 1, 3}, Engine: []float64{4, 2},
+			Rewards:  []float64{0.5, 1, 3}, Engine: []float64{4, 2}, Simulated: []float64{0.5},
 			Rollouts: 1 << 40,
 		},
 		{Times: []float64{1}, Episodes: []float64{}, Evals: []float64{}, Names: []string{"a"}, Values: []float64{2},
-			Rewards: []float64{}, Engine: []float64{}},
+			Rewards: []float64{}, Engine: []float64{}, Simulated: []float64{}},
 	}
 }
 

@@ -52,6 +52,9 @@ func (r *rank) record(ctx context.Context) error {
 		r.recorded = append(r.recorded, m.Rank)
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
+	if crowd := p.Crowd(); crowd != "" {
+		fmt.Fprintf(&r.log, "%s: %s\n", crowd, runfolder.CrowdAdvice)
+	}
 	r.warnBound(j, p.Binding)
 	f := r.folder.Load()
 	return errors.Join(f.WriteRanks(r.recorded), f.AddProvenance(p))

@@ -31,6 +31,9 @@
 // If MPI_Finalize does not return within 10 s, Close returns without it (finalize.go). To prevent the report of a
 // crash, hydra.go or pmix.c then notifies the launcher that the process exits normally.
 //
+// Open MPI's own shared memory is a file with a name in /dev/shm. segment.go removes the name once all ranks of the
+// node have mapped the file, so that a job whose launcher is killed leaves nothing either.
+//
 // World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other ranks open it
 // through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the size of /dev/shm does not
 // matter. If some rank cannot map the others' files (it may be in another container), no rank shares memory, and

@@ -38,6 +38,8 @@ const answerTime = 10 * time.Second
 // launcher that the process exits normally. If agreed is false, finalize waits without limit, because a foreign program
 // may compute for a long time before it calls MPI_Finalize.
 func (t *transport) finalize(agreed bool) (stopped bool) {
+	t.segment.show()
+	defer t.segment.drop()
 	if !agreed {
 		gompi.Stop()
 		return true

@@ -1,6 +1,7 @@
 package mpi_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -150,19 +151,9 @@ type job struct {
 // job takes longer than five minutes.
 func (r rig) run(t *testing.T, j job) (out string, code int) {
 	t.Helper()
-	pids := t.TempDir()
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	line := slices.Concat(r.launcher[1:], j.flags, []string{"-np", strconv.Itoa(j.np)}, j.command)
-	if j.command == nil {
-		line = append(append(line, r.program), j.args...)
-	}
-	cmd := exec.CommandContext(ctx, r.launcher[0], line...)
-	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		"RANKTEST_PIDS="+pids,
-		"OMPI_MCA_orte_tmpdir_base="+own(t)) // launchers that start at once must not share it
-	cmd.Env = append(cmd.Env, j.env...)
-	cmd.WaitDelay = 5 * time.Second
+	cmd, ended := r.command(ctx, t, j)
 	var text bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &text, &text
 	err := cmd.Run()
@@ -176,18 +167,38 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 	if code < 0 { // a signal ended the launcher itself
 		code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	}
-	left, err := os.ReadDir(pids)
-	if err != nil {
-		t.Fatal(err)
+	ended(&text)
+	return text.String(), code
+}
+
+// command returns the job's command. ended waits for the end of its ranks, and fails the test if one is left.
+func (r rig) command(ctx context.Context, t *testing.T, j job) (cmd *exec.Cmd, ended func(text fmt.Stringer)) {
+	t.Helper()
+	pids := t.TempDir()
+	line := slices.Concat(r.launcher[1:], j.flags, []string{"-np", strconv.Itoa(j.np)}, j.command)
+	if j.command == nil {
+		line = append(append(line, r.program), j.args...)
 	}
-	for _, pid := range left {
-		for deadline := time.Now().Add(10 * time.Second); alive(pid.Name()); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%v: process %s is left\n%s", cmd.Args, pid.Name(), text.String())
+	cmd = exec.CommandContext(ctx, r.launcher[0], line...)
+	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+		"RANKTEST_PIDS="+pids,
+		"OMPI_MCA_orte_tmpdir_base="+own(t)) // launchers that start at once must not share it
+	cmd.Env = append(cmd.Env, j.env...)
+	cmd.WaitDelay = 5 * time.Second
+	return cmd, func(text fmt.Stringer) {
+		t.Helper()
+		left, err := os.ReadDir(pids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range left {
+			for deadline := time.Now().Add(10 * time.Second); alive(pid.Name()); time.Sleep(10 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("%v: process %s is left\n%s", cmd.Args, pid.Name(), text)
+				}
 			}
 		}
 	}
-	return text.String(), code
 }
 
 // own returns a folder for this test with a short name, because names of sockets contain it.
@@ -544,6 +555,46 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 			-1)); n != 3 {
 			t.Errorf("%d of 3 ranks map the memory of all three, in files without a name\n%s", n, out)
 		}
+	})
+}
+
+// A job leaves no file of MPI's own shared memory when it ends, and none when its launcher is killed.
+func TestKilledLauncherLeavesNoMemory(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, _ *flavour, r rig) {
+		empty := func(dir, text string) {
+			t.Helper()
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left: %v, %v\n%s", left, err, text)
+			}
+		}
+		dir := own(t)
+		place := "OMPI_MCA_btl_vader_backing_directory=" + dir
+		if out := r.ok(t, job{np: 2, env: []string{place}, args: []string{"end", "0"}}); strings.Contains(out, "help") {
+			t.Errorf("MPI complains\n%s", out)
+		} else {
+			empty(dir, out)
+		}
+		// The ranks wait for each other until the launcher is killed.
+		cmd, ended := r.command(t.Context(), t, job{np: 2, env: []string{place, "RANKTEST_STALL=5m"},
+			args: []string{"fail", "leave", "signal"}})
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Stderr = cmd.Stdout
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var text strings.Builder
+		share := regexp.MustCompile(`(?m)^rank \d shares 2 files: `)
+		for lines := bufio.NewScanner(out); len(share.FindAllString(text.String(), -1)) < 2 && lines.Scan(); {
+			fmt.Fprintln(&text, lines.Text())
+		}
+		cmd.Process.Kill()
+		cmd.Wait()
+		ended(&text)
+		empty(dir, text.String())
 	})
 }
 

@@ -45,6 +45,7 @@ type transport struct {
 	stalled     func(stacks []byte)
 	log         io.Writer
 	arena       arena
+	segment     segment
 	shared      *shared       // nil if there is none
 	watched     chan struct{} // closed when the progress thread has ended
 	ending      atomic.Bool   // watch has found a silent rank, and ends the job
@@ -105,6 +106,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 		&fault); rc != 0 {
 		return nil, callError(&fault)
 	}
+	t.segment = hideSegment()
 	t.rank, t.size = int(place.rank), int(place.size)
 	t.blocks, t.planes = int(place.tags)/spmd.MaxTag, int(place.planes)
 	t.nodes = numberKeys(unsafe.Slice(lowest, t.size)) // a node's key is its lowest rank

@@ -49,6 +49,8 @@ func (l *logger) End(arg, n int64) {
 	l.waits++
 }
 
+func (l *logger) Divide(int, int64) {}
+
 func (l *logger) Pass(site int, arg, n int64) { l.ended(l.sites[site], arg, n) }
 
 func (l *logger) ended(s spmd.Site, arg, n int64) {

@@ -50,7 +50,7 @@ R.causeNames = {
   message: 'waits for messages',
   vote: 'waits for votes',
   call: 'waits for its workers',
-  idle: 'no call',
+  idle: 'idle: not its turn',
   unrecorded: 'not recorded',
 };
 R.causeName = (c) => R.causeNames[c] || c;

@@ -24,6 +24,7 @@ R.section = function (id, title, short, explanation) {
   return s;
 };
 
+// On a narrow screen a row of a table is a list of its cells, with the head before each: see page.css.
 // R.table returns a table: head is a list of texts, rows a list of lists of texts or elements. Columns with numbers
 // only are set right.
 R.table = function (head, rows, caption) {
@@ -34,7 +35,8 @@ R.table = function (head, rows, caption) {
         (r) => typeof r[k] === 'string' && /^[-−+]?[\d.,  ]*( ?[a-zµ%]{1,3})?$/i.test(r[k]) && !/^[a-z]/i.test(r[k]),
       ),
   );
-  const cell = (tag, c, k, scope) => R.make(tag, { class: right[k] ? 'number' : null, scope }, c);
+  const cell = (tag, c, k, scope) =>
+    R.make(tag, { class: right[k] ? 'number' : null, scope, 'data-head': scope ? null : head[k] }, c);
   return R.make(
     'div',
     { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption || 'table' },

@@ -34,8 +34,11 @@ R.grid = function ({ rows, columns, colours, tell, about }) {
     const each = Math.ceil(13 / high);
     for (let r = 0; r < rows.length; r += each) g.fillText(rows[r], (label - 8) * k, (r + 0.5) * high * k);
     g.textBaseline = 'alphabetic';
-    for (const c of R.some(columns.length, Math.min(columns.length, 7))) {
-      g.textAlign = c === 0 ? 'left' : c === columns.length - 1 ? 'right' : 'center';
+    // Every column has its number if there is room.
+    const widest = Math.max(...columns.map((c) => g.measureText(R.figure(c)).width)) + 8 * k;
+    const all = columns.length * widest <= canvas.width - label * k;
+    for (const c of R.some(columns.length, all ? columns.length : Math.min(columns.length, 7))) {
+      g.textAlign = all ? 'center' : c === 0 ? 'left' : c === columns.length - 1 ? 'right' : 'center';
       g.fillText(
         R.figure(columns[c]),
         label * k + ((c + 0.5) / columns.length) * (canvas.width - label * k),

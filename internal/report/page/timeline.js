@@ -344,7 +344,9 @@ R.Timeline = class {
     g.beginPath();
     g.rect(left, top, this.plot, this.canvas.height - top);
     g.clip();
-    g.beginPath();
+    // The line runs at the lower edge of a row, below its colours. Thin lines lead from row to row.
+    const along = new Path2D(),
+      across = new Path2D();
     let x = NaN,
       y = NaN,
       turn = -Infinity;
@@ -354,24 +356,31 @@ R.Timeline = class {
       if (r === undefined || p.ends[i] < this.from || p.starts[i] > this.to) continue;
       const from = left + (p.starts[i] - this.from) * per,
         to = left + (p.ends[i] - this.from) * per;
-      const at = top + (r + 0.5) * h;
+      const at = top + (r + 1) * h - 2 * this.scale;
       if (at !== y && to - from < least && from - turn < least) continue;
       if (at !== y || from > x + 1) {
         turn = from;
-        if (Number.isNaN(y)) g.moveTo(from, at);
-        else g.lineTo(from, at);
+        if (!Number.isNaN(y)) {
+          across.moveTo(x, y);
+          across.lineTo(from, at);
+        }
+        along.moveTo(from, at);
       }
-      g.lineTo(to, at);
+      along.lineTo(to, at);
       x = to;
       y = at;
     }
-    g.lineJoin = 'round';
+    g.strokeStyle = R.colour('text');
+    g.globalAlpha = 0.35;
+    g.lineWidth = this.scale;
+    g.stroke(across);
+    g.globalAlpha = 1;
     g.strokeStyle = R.colour('panel');
     g.lineWidth = 4 * this.scale;
-    g.stroke();
+    g.stroke(along);
     g.strokeStyle = R.colour('text');
-    g.lineWidth = 1.8 * this.scale;
-    g.stroke();
+    g.lineWidth = 2.2 * this.scale;
+    g.stroke(along);
     g.restore();
   }
 

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -194,6 +195,29 @@ func TestVariants(t *testing.T) {
 				checkDecode(t, k, c.IDs[i], c.Decoded[i], c.Skipped[i])
 			}
 		})
+	}
+}
+
+// TestFloats: the whole numbers of tokenizer.json may be written as floats. Digits in its texts are no numbers.
+func TestFloats(t *testing.T) {
+	for _, name := range []string{"llama3", "llama2", "gpt2"} {
+		file, err := os.ReadFile(filepath.Join("testdata", name, tokenizerFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		floats := regexp.MustCompile(`(?m)(": ?[0-9]+)([,}]|$)`).ReplaceAll(file, []byte("$1.0$2"))
+		want, err := parse(map[string][]byte{tokenizerFile: file})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := parse(map[string][]byte{tokenizerFile: floats})
+		if err != nil || bytes.Equal(file, floats) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		const text = "the 4.0 or 1e3 of 7.0,\n 00"
+		if got.Size() != want.Size() || !slices.Equal(got.Encode(text), want.Encode(text)) {
+			t.Errorf("%s: %v, want %v", name, got.Encode(text), want.Encode(text))
+		}
 	}
 }
 

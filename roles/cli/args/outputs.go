@@ -1,6 +1,7 @@
 package args
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,18 +46,23 @@ func CheckOut(c *cli.Context, flag, path string, made Made) error {
 // CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
 // made, or a folder. Empty files may be replaced, and with --force all files.
 func CheckOld(c *cli.Context, flag, path string, made Made) error {
+	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
+}
+
+// CheckOldFile is CheckOld for a file that no flag names. where begins the error. The user may change other.
+func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
-		return config.Usagef("--%s %s: there is a folder: expected the name of a file", flag, path)
+		return config.Usagef("%s: there is a folder: expected the name of a file", where)
 	}
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
-		return nil // what cannot be written is an error of the writer
+		return nil // the writer reports a file that cannot be written
 	}
 	if head, err := Head(path); err == nil && made(head) {
 		return nil
 	}
-	return config.Usagef("--%s %s: this command did not write the file that is there: expected another name, or "+
-		"--force to replace it", flag, path)
+	return config.Usagef("%s: this command did not write the file that is there: expected another %s, or --force to "+
+		"replace it", where, other)
 }
 
 // Head returns the first bytes of the file at path.

@@ -40,6 +40,12 @@ keeps. A run that fails stops no other. Each run keeps its last checkpoint and i
 checkpoints/best. Started again, the sweep leaves out what is finished, and goes on with what has a checkpoint. It
 has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 
+// Names of the sweep's own files in its folder.
+const (
+	tableFile  = "table.md"
+	curvesFile = "curves.svg"
+)
+
 // Flags returns the flags of rlinf sweep, in addition to the flags of the configuration.
 func Flags() []cli.Flag {
 	return []cli.Flag{
@@ -50,6 +56,7 @@ func Flags() []cli.Flag {
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
 		args.Mode(),
+		args.Force(),
 	}
 }
 
@@ -92,6 +99,13 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	}
 	if s.mode, err = args.ModeOf(c, s.metric); err != nil {
 		return 0, err
+	}
+	table := args.Begins(`\|  \| seeds \| `)
+	for name, made := range map[string]args.Made{tableFile: table, curvesFile: args.Picture()} {
+		path := filepath.Join(s.folder(), name)
+		if err := args.CheckOldFile(c, path, "runner.logger.experiment_name", path, made); err != nil {
+			return 0, err
+		}
 	}
 	jobs := max(1, runtime.NumCPU()/s.runs[0].ranks)
 	if c.IsSet("jobs") {
@@ -246,16 +260,16 @@ func (s *sweep) finish() (int, error) {
 		folder := s.folder()
 		var text bytes.Buffer
 		err := errors.Join(table.Write(s.out), table.WriteMarkdown(&text),
-			durable.WriteFile(filepath.Join(folder, "table.md"), text.Bytes()),
-			durable.WriteFile(filepath.Join(folder, "curves.svg"), s.picture(groups)))
+			durable.WriteFile(filepath.Join(folder, tableFile), text.Bytes()),
+			durable.WriteFile(filepath.Join(folder, curvesFile), s.picture(groups)))
 		if err != nil {
 			return 0, err
 		}
 		if best := table.Best(); best != "" {
 			fmt.Fprintln(s.out, best)
 		}
-		fmt.Fprintf(s.out, "%d of %d runs are finished; table.md and curves.svg are in %s\n", s.board.done, len(s.runs),
-			folder)
+		fmt.Fprintf(s.out, "%d of %d runs are finished; %s and %s are in %s\n", s.board.done, len(s.runs), tableFile,
+			curvesFile, folder)
 	}
 	stop, _ := s.asked.Vote()
 	if (stop != 0 || s.requeue) && s.board.done < len(s.runs) {

@@ -3,7 +3,6 @@ package watch
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -62,6 +61,9 @@ func header(s *State, width int) []Line {
 	}
 	if work+checkpoint != "" {
 		lines = append(lines, Line{sides(work, checkpoint, width), Plain})
+	}
+	if s.Crowd != "" {
+		lines = append(lines, Line{cut(clean(s.Crowd+": "+runfolder.CrowdAdvice), width), Alarm})
 	}
 	return lines
 }
@@ -144,25 +146,31 @@ func phases(s *State, width int) []Line {
 	if len(all) == 0 {
 		return nil
 	}
-	whole, title := 0.0, fmt.Sprintf("phases of step %d, the slowest rank of each", step)
+	title := fmt.Sprintf("phases of step %d, the slowest rank of each", step)
 	if all[0].Name == loop.Phases[loop.WholeStep] {
 		title = fmt.Sprintf("step %d took %s; its phases, the slowest rank of each", step, seconds(all[0].Seconds))
 	}
 	lines := []Line{{sides(title, ageText(s, all[0].At), width), Strong}}
-	for _, p := range all {
-		whole = max(whole, p.Seconds)
+	percents := shares(all)
+	row := func(i int, name string, took float64) {
+		text := "  " + alignLeft(name, 20) + alignRight(seconds(took), 8) + "  "
+		if percents != nil {
+			share := float64(percents[i]) / 100
+			text += bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + " " + alignRight(percent(share), 5)
+		}
+		lines = append(lines, Line{text, Plain})
 	}
-	for _, p := range all {
-		if p.Name == loop.Phases[loop.WholeStep] {
-			continue
+	rest := all[0].Seconds
+	phases := slices.DeleteFunc(slices.Clone(all), func(p Phase) bool { return p.Name == loop.Phases[loop.WholeStep] })
+	for i, p := range phases {
+		row(i, p.Name, p.Seconds)
+		rest -= p.Seconds
+		if took, ok := s.Simulated(); ok && p.Name == loop.Phases[loop.GenerateRollouts] {
+			lines = append(lines, Line{"    of it simulate    " + alignRight(seconds(took), 8), Plain})
 		}
-		share := p.Seconds / whole
-		text := "  " + alignLeft(p.Name, 20) + alignRight(seconds(p.Seconds), 8) + "  "
-		end := " " + alignRight(percent(share), 5)
-		if math.IsNaN(share) || math.IsInf(share, 0) {
-			end = ""
-		}
-		lines = append(lines, Line{text + bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + end, Plain})
+	}
+	if n := len(phases); percents != nil && percents[n] > 0 {
+		row(n, "rest", rest)
 	}
 	return lines
 }
@@ -174,7 +182,7 @@ const cellWidth = 92
 func ranks(s *State, width, limit int) []Line {
 	all := s.Waiting()
 	if len(all) == 0 {
-		if s.Over() {
+		if s.Over() || len(s.Live.Ranks) > 0 {
 			return nil
 		}
 		return []Line{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "", width)}

@@ -60,7 +60,7 @@ func (r *Reader) Read(t time.Time) (State, error) {
 			s.Held, _ = runfolder.Held(r.dir) // after an error the status decides
 			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
 			if start, ok := runfolder.LastStart(r.dir); ok {
-				s.Started = start.Started
+				s.Started, s.Crowd = start.Started, start.Crowd()
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (r *record) add(line []byte) {
 	}
 	if values["time/"+loop.Phases[loop.WholeStep]] != nil {
 		r.Timed, r.Times = r.Step, map[string]float64{}
-		for _, phase := range loop.Phases {
+		for _, phase := range append(loop.Phases[:], loop.Simulate) {
 			if x := values["time/"+phase]; x != nil {
 				r.Times[phase] = *x
 			}

@@ -115,13 +115,13 @@ func TestReaderOfLive(t *testing.T) {
 	if s := read(); s.NoLive != "live.json is damaged" || len(s.Hosts) != 2 || s.Hosts[1] != "b" {
 		t.Errorf("%q, hosts %v", s.NoLive, s.Hosts)
 	}
-	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 1,
+	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 0}, {Rank: 1,
 		Waits: map[trace.Cause]float64{trace.Gradient: 0.25, trace.Weights: 0.5, trace.Working: 0.25}}}}
 	if err := live.Write(f.path("live.json")); err != nil {
 		t.Fatal(err)
 	}
 	s := read()
-	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 1 || w[0].Share != 0.75 ||
+	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 2 || w[0].Share != 0.75 ||
 		w[0].causes(2) != "weights 50 %, gradient 25 %" {
 		t.Errorf("%q, %+v", s.NoLive, s.Live)
 	}
@@ -287,21 +287,29 @@ func TestFollowNothing(t *testing.T) {
 	}
 }
 
-// TestAwaitRun: a folder may be missing when the command begins. A folder that is there and is no run's is refused at
-// once, unless a job holds it.
+// TestAwaitRun: a folder may be missing or empty when the command begins. A folder with other files is refused at once,
+// unless a job holds it, and so is a file.
 func TestAwaitRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "logs", "run")
 	for _, c := range []struct {
 		appears int // the number of reads before the run appears; 0 means never
+		empty   bool
 		held    bool
 		sleeps  int
 		err     string
 	}{
-		{0, false, 30, dir + ": no such folder; waited 30s for a job"},
-		{7, false, 7, ""},
-		{100, true, 100, ""},
+		{0, false, false, 30, dir + ": no such folder; waited 30s for a job"},
+		{0, true, false, 30, dir + ": expected the folder of a run, or one with runs in it; waited 30s for a job"},
+		{7, false, false, 7, ""},
+		{7, true, false, 7, ""},
+		{100, false, true, 100, ""},
 	} {
 		os.RemoveAll(dir)
+		if c.empty {
+			if err := os.MkdirAll(dir, 0o777); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if c.held {
 			own, err := runfolder.Open(dir, "")
 			if err != nil {
@@ -324,7 +332,11 @@ func TestAwaitRun(t *testing.T) {
 			t.Errorf("%+v: %q, %v after %d reads, output %s", c, got, err, sleeps, out.String())
 		}
 	}
-	for _, dirs := range [][]string{{dir, "b"}, {t.TempDir()}} {
+	file := filepath.Join(t.TempDir(), "notes")
+	if err := os.WriteFile(file, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, dirs := range [][]string{{dir, "b"}, {file}, {filepath.Dir(file)}} {
 		if _, err := awaitRun(dirs, nil, nil); err == nil {
 			t.Errorf("%q: no error", dirs)
 		}

@@ -96,6 +96,22 @@ func ended() State {
 	return s
 }
 
+// crowded is the run on too few cores. Its phases take longer than the step on their slowest ranks, and a rank is idle.
+func crowded() State {
+	s := running()
+	s.Crowd = "8 ranks share 2 cores"
+	s.Live.Phases[2].Seconds = 1.6
+	s.Live.Ranks[3].Waits = map[trace.Cause]float64{trace.Idling: 0.67}
+	return s
+}
+
+// alone is a run of one rank.
+func alone() State {
+	s := running()
+	s.Live.Ranks = s.Live.Ranks[3:4]
+	return s
+}
+
 // killed is the run after SIGKILL, with an error of a rank before.
 func killed() State {
 	s := ended()
@@ -170,7 +186,7 @@ func hostile() State {
 }
 
 var runs = map[string]func() State{"running": running, "ended": ended, "killed": killed, "begun": begun,
-	"language": language, "moving": moving, "large": large, "hostile": hostile}
+	"language": language, "crowded": crowded, "alone": alone, "moving": moving, "large": large, "hostile": hostile}
 
 // TestScreens compares screens with the files in testdata.
 func TestScreens(t *testing.T) {
@@ -180,6 +196,7 @@ func TestScreens(t *testing.T) {
 	}{
 		{"running", 80, 24}, {"running", 200, 50}, {"running", 80, 12}, {"running", 50, 8}, {"running", 30, 3},
 		{"ended", 80, 24}, {"killed", 80, 24}, {"killed", 80, 40}, {"begun", 80, 24}, {"language", 80, 24},
+		{"crowded", 80, 24}, {"alone", 80, 24},
 		{"large", 80, 24}, {"large", 200, 50}, {"hostile", 80, 24}, {"moving", 80, 24}, {"moving", 120, 30},
 	} {
 		name := fmt.Sprintf("%s-%dx%d.txt", c.run, c.width, c.height)
@@ -199,6 +216,47 @@ func TestScreens(t *testing.T) {
 				t.Errorf("%v; -update writes the screen anew\n%s\nwant\n%s", err, text.String(), want)
 			}
 		})
+	}
+}
+
+// TestPhasesAddTo100: the percents of the phases, with the rest of the step, add to 100.
+func TestPhasesAddTo100(t *testing.T) {
+	for _, times := range [][]float64{{1, 0.5, 0.5}, {3, 1, 1, 1}, {1, 0.7, 0.6}, {1, 0.1}, {0.5, 1, 1, 1},
+		{7, 1, 1, 1, 1, 1, 1, 1}, {1, 1e-9, 0.999}, {2, 0, 0}} {
+		all := []Phase{{Name: "step", Seconds: times[0]}}
+		for _, x := range times[1:] {
+			all = append(all, Phase{Name: "phase", Seconds: x})
+		}
+		percents, sum := shares(all), 0
+		for _, p := range percents {
+			sum += p
+		}
+		if sum != 100 || len(percents) != len(times) {
+			t.Errorf("%v: %v", times, percents)
+		}
+	}
+	for _, all := range [][]Phase{nil, {{Name: "step"}}, {{Name: "train", Seconds: 1}},
+		{{Name: "step", Seconds: 1}, {Name: "train", Seconds: math.NaN()}},
+		{{Name: "step", Seconds: math.Inf(1)}, {Name: "train", Seconds: -1}}} {
+		if got := shares(all); got != nil {
+			t.Errorf("%v: %v", all, got)
+		}
+	}
+}
+
+// TestWaitsOfRanks: a rank that is alone does not wait for others, and ranks that share cores are not compared.
+func TestWaitsOfRanks(t *testing.T) {
+	for name, of := range map[string]struct {
+		run  State
+		want bool
+	}{"running": {running(), true}, "alone": {alone(), false}, "crowded": {crowded(), false}} {
+		line := Summary(of.run)
+		if strings.Contains(line, "waits most") != of.want {
+			t.Errorf("%s: %s", name, line)
+		}
+		if strings.Contains(line, "8 ranks share 2 cores") != (name == "crowded") {
+			t.Errorf("%s: %s", name, line)
+		}
 	}
 }
 

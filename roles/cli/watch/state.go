@@ -24,6 +24,7 @@ type State struct {
 	Live    trace.Live // zero if unknown
 	NoLive  string     // the reason why Live is zero; "" if Live is known
 	Hosts   map[int]string
+	Crowd   string // see runfolder.Provenance.Crowd
 	Alert   Alert
 	Problem string // why the state may be outdated; "" if it is current
 }
@@ -82,6 +83,59 @@ type Phase struct {
 	At      time.Time
 }
 
+// Simulated returns the time of the simulators in the newest known iteration, in seconds. ok is false if it is unknown.
+func (s *State) Simulated() (seconds float64, ok bool) {
+	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+		for _, t := range s.Live.Phases {
+			if t.Phase == loop.Simulate {
+				return t.Seconds, true
+			}
+		}
+		return 0, false
+	}
+	seconds, ok = s.Record.Times[loop.Simulate]
+	return seconds, ok
+}
+
+// shares returns the shares of the phases after the first, which is the whole step, in whole percents that add to 100.
+// If the phases take longer than the step, because the slowest rank is another one in each, they are shares of their
+// sum. Otherwise the last share is that of the rest of the step. shares returns nil if a time is not known.
+func shares(all []Phase) (percents []int) {
+	if len(all) == 0 {
+		return nil
+	}
+	whole, sum, parts := all[0].Seconds, 0.0, make([]float64, 0, len(all))
+	for _, p := range all[1:] {
+		if !(p.Seconds >= 0) {
+			return nil
+		}
+		parts, sum = append(parts, p.Seconds), sum+p.Seconds
+	}
+	if parts = append(parts, max(whole-sum, 0)); all[0].Name != loop.Phases[loop.WholeStep] {
+		return nil
+	}
+	whole = max(whole, sum)
+	if !(whole > 0) || math.IsInf(whole, 0) {
+		return nil
+	}
+	percents, left := make([]int, len(parts)), 100
+	for i, x := range parts {
+		percents[i] = int(100 * x / whole)
+		left -= percents[i]
+	}
+	lost := func(i int) float64 { return 100*parts[i]/whole - float64(percents[i]) }
+	for range min(left, len(parts)) { // round up where rounding down has lost most
+		most := 0
+		for i := range parts {
+			if lost(i) > lost(most) {
+				most = i
+			}
+		}
+		percents[most]++
+	}
+	return percents
+}
+
 // Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
@@ -117,8 +171,12 @@ type Wait struct {
 	Share float64
 }
 
-// Waiting returns the waits of all ranks. The rank that waits most is the first.
+// Waiting returns the waits of all ranks. The rank that waits most is the first. A rank that is alone waits for no
+// other, so Waiting returns nothing.
 func (s *State) Waiting() []Waits {
+	if len(s.Live.Ranks) < 2 {
+		return nil
+	}
 	all := make([]Waits, 0, len(s.Live.Ranks))
 	for _, r := range s.Live.Ranks {
 		w := Waits{Rank: r.Rank, At: r.At}
@@ -143,7 +201,11 @@ func (s *State) Waiting() []Waits {
 func (w Waits) causes(n int) string {
 	var words []string
 	for _, x := range w.By[:min(n, len(w.By))] {
-		words = append(words, fmt.Sprintf("%s %s", x.Cause, percent(x.Share)))
+		name := string(x.Cause)
+		if x.Cause == trace.Idling {
+			name = "idle (not its turn)"
+		}
+		words = append(words, fmt.Sprintf("%s %s", name, percent(x.Share)))
 	}
 	return strings.Join(words, ", ")
 }

@@ -6,6 +6,7 @@
 package watch
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,15 +47,18 @@ func Run(c *cli.Context) (int, error) {
 	return loop.ExitOK, follow(r, c.App.Writer, time.Sleep)
 }
 
-// awaitRun is OneRun for a run that may be about to begin: it waits for a folder that is missing, or that a job holds.
+// awaitRun is OneRun for a run that may be about to begin: it waits for a folder that is missing, that a job holds, or
+// in which a job may begin.
 func awaitRun(dirs []string, out io.Writer, sleep func(time.Duration)) (dir string, err error) {
 	for waited := time.Duration(0); ; waited += readEvery {
 		if dir, err = OneRun(dirs); err == nil || len(dirs) != 1 {
 			return dir, err
 		}
 		held, _ := runfolder.Held(dirs[0])
-		if _, statErr := os.Stat(dirs[0]); !held && !errors.Is(statErr, fs.ErrNotExist) {
-			return "", err
+		if _, other := os.ReadDir(dirs[0]); !held && !errors.Is(other, fs.ErrNotExist) {
+			if other = cmp.Or(other, runfolder.Check(dirs[0])); other != nil {
+				return "", err
+			}
 		}
 		if !held && waited >= beginTime {
 			return "", fmt.Errorf("%w; waited %v for a job", err, beginTime)
@@ -146,7 +150,9 @@ func Summary(s State) string {
 	if left := s.Left(); left > 0 {
 		line += " · ETA " + metrics.Clock(left)
 	}
-	if worst := s.Waiting(); len(worst) > 0 {
+	if worst := s.Waiting(); s.Crowd != "" {
+		line += " · " + s.Crowd
+	} else if len(worst) > 0 {
 		line += fmt.Sprintf(" · waits most: rank %d, %s", worst[0].Rank, worst[0].causes(1))
 	}
 	return clean(line)

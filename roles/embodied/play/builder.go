@@ -28,12 +28,15 @@ type RolloutBuilder struct {
 	final     tensor.Dict   // the final observations for which values are computed
 	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
 	rows      []int         // rows[i] is the environment of row i of final
+	clock     clock
+	Inferred  int64 // nanoseconds that the policy has taken so far
 }
 
 // NewRolloutBuilder returns a builder for the environments [lo, lo+n). The noise of actions depends on seed, the number
 // of the environment and the step. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and the last is n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, lo, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
-	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
+	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), clock: newClock(), Hidden: NewHiddenState(pol, n),
+		bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
 	for i := range n {
 		r.noise.Env[i] = uint64(lo + i)
@@ -120,8 +123,9 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 // Act chooses actions for obs at time t, and records the actions and obs. If newEpisodes is set, new episodes begin
 // with obs. Otherwise Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.Act, error) {
+	start := r.clock.now()
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
-	if err != nil {
+	if r.Inferred += r.clock.now() - start; err != nil {
 		return policy.Act{}, err
 	}
 	chosen := act.Action
@@ -281,8 +285,9 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 			copy(dst.Bytes()[i*size:(i+1)*size], src.Bytes()[n*size:(n+1)*size])
 		}
 	}
+	start := r.clock.now()
 	v, err := r.Policy.Value(r.work, r.finals[len(r.rows)])
-	if err != nil {
+	if r.Inferred += r.clock.now() - start; err != nil {
 		return fmt.Errorf("value of final observations: %w", err)
 	}
 	values := v.Dim(1)
@@ -300,8 +305,9 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 // epoch begins with new episodes, so Finish truncates the episodes that have not ended.
 func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, truncate bool) error {
 	if r.critic {
+		start := r.clock.now()
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
-		if err != nil {
+		if r.Inferred += r.clock.now() - start; err != nil {
 			return fmt.Errorf("value of the last observations: %w", err)
 		}
 		for i := range r.parts {

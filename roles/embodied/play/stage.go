@@ -3,6 +3,8 @@ package play
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -24,7 +26,24 @@ type Stage struct {
 	camera    *Camera       // films evaluations; nil without films
 	report    func()        // reports progress after each step; nil if nothing is reported
 	begun     int           // episodes that each environment has begun since CountEpisodes
+	clock     clock
+	simulated atomic.Int64 // see Simulated
 }
+
+// Simulated returns the nanoseconds that the environments have taken so far, for steps and for beginnings of episodes.
+// Any goroutine may call it.
+func (s *Stage) Simulated() int64 { return s.simulated.Load() }
+
+// simulate adds the time since start to Simulated.
+func (s *Stage) simulate(start int64) { s.simulated.Add(s.clock.now() - start) }
+
+// A clock reads the monotonic clock. time.Now would also read the other one, which costs as much again.
+type clock struct{ zero time.Time }
+
+func newClock() clock { return clock{time.Now()} }
+
+// now returns the nanoseconds since the clock was made.
+func (c clock) now() int64 { return int64(time.Since(c.zero)) }
 
 // NewStage makes the environments [lo, lo+n) of cfg. chunks is the number of actions in a step.
 func NewStage(reg *env.Registry, cfg env.Config, use env.Use, lo, n, chunks int) (*Stage, error) {
@@ -33,7 +52,7 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, lo, n, chunks int)
 		return nil, err
 	}
 	spec := vec.Spec()
-	s := &Stage{Vec: vec, first: lo, AutoReset: cfg.AutoReset &&
+	s := &Stage{Vec: vec, clock: newClock(), first: lo, AutoReset: cfg.AutoReset &&
 		use == env.Train, Seeder: env.NewSeeder(cfg, use, lo, n)}
 	s.Episodes = env.NewEpisodes(spec, lo, n, s.AutoReset)
 	s.take(chunks)
@@ -83,7 +102,9 @@ func (s *Stage) Begin() error {
 	if s.AutoReset && s.Running {
 		return nil
 	}
-	if err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now); err != nil {
+	start := s.clock.now()
+	err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now)
+	if s.simulate(start); err != nil {
 		return s.located(err)
 	}
 	s.begun++
@@ -137,7 +158,9 @@ func (s *Stage) step() error {
 	if s.AutoReset {
 		seeds = s.Seeder.Next()
 	}
-	if err := s.Vec.Step(s.Action, seeds, s.Now); err != nil {
+	start := s.clock.now()
+	err := s.Vec.Step(s.Action, seeds, s.Now)
+	if s.simulate(start); err != nil {
 		return s.located(err)
 	}
 	if s.AutoReset {

@@ -19,6 +19,8 @@ type EnvWorker struct {
 	train []*envStage    // one for each stage of the pipeline
 	eval  []*envStage    // one stage; empty without evaluations
 	actIn *spmd.Receiver // receives the actions of an asynchronous run
+
+	simulated int64 // nanoseconds: see TakeSimulated
 }
 
 // NewEnvWorker makes the environments of member m, for loop.Launch.
@@ -33,6 +35,7 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	if w.train, err = newStages(c, p, p.Train, m, p.Config.Env.Train, env.Train, part); err != nil {
 		return nil, err
 	}
+	w.TakeSimulated() // after a move the stages have an earlier time
 	if p.Config.Evaluates() {
 		w.eval, err = newStages(c, p, p.Eval, m, p.EvalEnv, env.Eval, part)
 	}
@@ -126,6 +129,17 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 		eval = env.AppendRows(eval, s.Episodes.Take())
 	}
 	return train, eval
+}
+
+// TakeSimulated returns the seconds that the environments of training have taken since the last call.
+func (w *EnvWorker) TakeSimulated() float64 {
+	all := int64(0)
+	for _, s := range w.train {
+		all += s.Simulated()
+	}
+	took := all - w.simulated
+	w.simulated = all
+	return float64(took) / 1e9
 }
 
 // Film films the next evaluation into file, if the configuration asks for films. Only the worker of the first

@@ -26,6 +26,7 @@ type RolloutWorker struct {
 	obsIn   *spmd.Receiver // receives the observations of all running routes
 
 	infer      spmd.Span
+	playing    spmd.Span // steps and actions in turn
 	training   *collectives.WeightsReader
 	evaluation *collectives.WeightsReader // nil if evaluations use the rollouts' weights
 	state      []byte                     // the rollouts' weights; evaluations may use other weights
@@ -45,6 +46,7 @@ type rolloutRoute struct {
 	actions *tensor.Layout
 	steps   views[env.Step]
 	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
+	parts   playParts     // the parts of the time of play
 	count   algo.Progress // reports steps
 	scorer  *scorer       // nil if the environments' own rewards are used
 }
@@ -58,13 +60,15 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	p := b.plan
 	pol := shared.policies["rollout"][m.Index()]
 	r := &RolloutWorker{base: b, policy: pol, state: pol.Params().State(), version: -1,
-		infer: m.Span("infer"), training: shared.training.Reader(m)}
+		infer: m.Span("infer"), playing: m.Span(playWork), training: shared.training.Reader(m)}
 	if shared.evaluation != nil {
 		r.evaluation = shared.evaluation.Reader(m)
 	}
 	for _, l := range p.Train.Routes {
 		if l.Rollout == m.Index() {
-			r.routes = append(r.routes, newRolloutRoute(l, p, pol, loop.ProgressOf(c, m)))
+			route := newRolloutRoute(l, p, pol, loop.ProgressOf(c, m))
+			route.parts = playParts{simulate: m.Part("simulate", playWork, "env"), infer: m.Part("infer", playWork, "")}
+			r.routes = append(r.routes, route)
 		}
 	}
 	if p.Async() {
@@ -83,11 +87,30 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	return r, nil
 }
 
+// playWork is the name of the work of a rollout worker that steps environments itself.
+const playWork = "play"
+
+// playParts divide the time of play into that of the simulator, that of the policy, and the rest, which keeps records.
+type playParts struct {
+	simulate, infer     spmd.Span
+	simulated, inferred int64 // nanoseconds recorded so far
+}
+
+// divide records the time since the last call. Call it within a span of play.
+func (p *playParts) divide(s *play.Stage, rec *play.RolloutBuilder) {
+	simulated, inferred := s.Simulated(), rec.Inferred
+	p.simulate.Divide(simulated - p.simulated)
+	p.infer.Divide(inferred - p.inferred)
+	p.simulated, p.inferred = simulated, inferred
+}
+
 // InitWorker completes the worker before other calls. envs are the env workers on the same rank. The rollout worker
 // itself steps the environments of the routes for which plan.Plan.RunsInline is true.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
-		l.stage = inlineEnvs(envs, l.Route, env.Train)
+		if l.stage = inlineEnvs(envs, l.Route, env.Train); l.stage != nil {
+			l.parts.simulated = l.stage.Simulated() // after a move there is an earlier time
+		}
 	}
 	for _, l := range r.evals {
 		l.stage = inlineEnvs(envs, l.Route, env.Eval)
@@ -170,9 +193,10 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 			if l.stage == nil {
 				continue
 			}
-			span := r.m.Span("play").Begin()
+			r.playing.Begin()
 			err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
-			span.End(0, 0)
+			l.parts.divide(l.stage, l.rec)
+			r.playing.End(0, 0)
 			if err != nil {
 				return l.located(err)
 			}

@@ -60,8 +60,9 @@ const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps, until stop is cancelled.
 func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
-	defer r.m.Span("play").Begin().End(0, 0)
+	defer r.playing.Begin().End(0, 0)
 	for stop.Err() == nil {
+		l.parts.divide(l.stage, l.rec)
 		if ready, err := l.begin(stop, r, true); err != nil || !ready {
 			return l.located(err)
 		}

@@ -198,7 +198,11 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	}
 	set, err := text.Read(paths, f)
 	if err != nil {
-		d.found.Problem(key, nil, "texts to learn from: "+err.Error()+madeBy(err))
+		want := "texts to learn from: "
+		if f.Prompts {
+			want = "prompts with right answers: "
+		}
+		d.found.Problem(key, nil, want+err.Error()+madeBy(err))
 		return nil
 	}
 	return set

@@ -34,7 +34,7 @@ func Ends(folder []int, k *tokenizer.Tokenizer, chat *tokenizer.ChatTemplate) (e
 	}
 	if len(ends) == 0 {
 		warnings = append(warnings, "neither the model's folder nor its tokenizer names a token that ends an answer: "+
-			"every answer is as long as it may be")
+			"every answer has the maximum length")
 	}
 	return ends, warnings
 }

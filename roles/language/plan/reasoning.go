@@ -84,9 +84,12 @@ func (d *Draft) keepPrompts(set *text.Dataset) {
 		}
 		return c.Data.FilterPromptByLength
 	})
-	if longest > 0 && (!c.Data.FilterPromptByLength || len(set.Samples) == 0) {
-		d.found.Problem("data.max_prompt_length", c.Data.MaxPromptLength,
-			fmt.Sprintf("at least %d, the longest prompt, or data.filter_prompt_by_length", longest))
+	want := fmt.Sprintf("at least %d, the longest prompt", longest)
+	switch {
+	case longest > 0 && !c.Data.FilterPromptByLength:
+		d.found.Problem("data.max_prompt_length", c.Data.MaxPromptLength, want+", or data.filter_prompt_by_length")
+	case len(set.Samples) == 0:
+		d.found.Problem("data.max_prompt_length", c.Data.MaxPromptLength, want+": all prompts are left out")
 	}
 }
 

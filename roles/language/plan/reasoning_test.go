@@ -61,3 +61,33 @@ func TestQuestions(t *testing.T) {
 		}
 	}
 }
+
+// TestLongPrompts: too long prompts are a mistake, or they are left out and counted, unless no prompt is left.
+func TestLongPrompts(t *testing.T) {
+	for _, c := range []struct {
+		filter  bool
+		lengths []int
+		dropped int
+		want    string
+	}{
+		{false, []int{3, 4}, 0, ""},
+		{false, []int{3, 6, 5}, 0, "at least 6, the longest prompt, or data.filter_prompt_by_length"},
+		{true, []int{3, 6, 5}, 2, ""},
+		{true, []int{6, 5}, 2, "at least 6, the longest prompt: all prompts are left out"},
+	} {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
+		cfg.Data.MaxPromptLength, cfg.Data.FilterPromptByLength = 4, c.filter
+		d, set := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg}}, found: cfg.Findings()}, &text.Dataset{}
+		for _, n := range c.lengths {
+			set.Samples = append(set.Samples, text.Sample{IDs: make([]int32, n)})
+		}
+		d.keepPrompts(set)
+		said := ""
+		if err := d.found.Err(); err != nil {
+			said = err.Error()
+		}
+		if set.Dropped != c.dropped || !strings.HasSuffix(said, c.want) || (said == "") != (c.want == "") {
+			t.Errorf("%+v: %d left out, %q", c, set.Dropped, said)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package collectives_test
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/collectives"
+)
+
+// TestReadTable: the numbers of a table may be written as floats, as other programs write them.
+func TestReadTable(t *testing.T) {
+	read := func(members, bytes string) (*collectives.Table, error) {
+		file := filepath.Join(t.TempDir(), "table.json")
+		text := `{"schema": 1.0, "rules": [{"kind": "allreduce", "members": ` + members + `, "bytes": ` + bytes +
+			`, "algorithm": "ring"}]}`
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return collectives.ReadTable(file)
+	}
+	want, err := read("8", "4096")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read("8.0", "4.096e3"); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	if _, err := read("8.5", "4096"); err == nil || !strings.Contains(err.Error(), "8.5") {
+		t.Errorf("half a member: %v", err)
+	}
+}

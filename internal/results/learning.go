@@ -1,0 +1,145 @@
+package results
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Verdict says in one word how learning went.
+type Verdict string
+
+// The verdicts. See Judge for the rule of each.
+const (
+	TooFew    Verdict = "too few evaluations"
+	Rises     Verdict = "rises"
+	Holds     Verdict = "holds"
+	Falls     Verdict = "falls"
+	Collapsed Verdict = "collapsed"
+	Flat      Verdict = "flat"
+)
+
+// Learning is what a curve of evaluations says about learning.
+type Learning struct {
+	Verdict    Verdict
+	Points     int     // evaluations
+	Best       float64 // the best single value
+	BestAt     int     // its index
+	Start, End float64 // levels at the start and at the end
+	Lost       float64 // share of the gain from the start to the best level that is lost at the end
+}
+
+// Constants of the rule. A level is a mean of neighbouring evaluations. A noise is the standard deviation of a
+// difference of two such levels.
+const (
+	fewestPoints = 6    // evaluations
+	sureDrop     = 3.5  // noises; the best of many levels is high by chance
+	sureStep     = 2.0  // noises, between the middle third and the last third
+	sureGain     = 2.5  // noises, between the first third and the last third
+	collapseLoss = 0.50 // of the gain
+	fallLoss     = 0.20 // of the gain
+	leastStep    = 0.05 // of the range of levels: a smaller step is no rise and no fall
+)
+
+// Judge judges a curve of evaluations, in their order. loss tells that lower values are better. The values are finite.
+//
+// The noise of single values is the root mean square of their second differences, by √6: a straight line has none. The
+// levels at the start and at the end are means of an eighth of the points, at least of two, and the best level is the
+// largest mean of as many neighbours. Judge takes the first rule that holds:
+//
+//   - Fewer than 6 points: TooFew.
+//   - The level at the end is below the best level by 3.5 noises, and by half of the gain from the start to the best
+//     level: Collapsed. If there was no gain, or the loss is 20 to 50 % of it: Falls.
+//   - The mean of the last third differs from that of the middle third by 2 noises, from that of the first third by 2.5
+//     noises in the same direction, and by 5 % of the range of levels: Rises or Falls.
+//   - The best level is above the level at the start by 3.5 noises: Holds.
+//   - Otherwise: Flat.
+func Judge(values []float64, loss bool) Learning {
+	n := len(values)
+	l := Learning{Verdict: TooFew, Points: n}
+	if n == 0 {
+		return l
+	}
+	sign := 1.0
+	if loss {
+		sign = -1
+	}
+	v := make([]float64, n)
+	for i, x := range values {
+		if v[i] = sign * x; v[i] > v[l.BestAt] {
+			l.BestAt = i
+		}
+	}
+	l.Best = values[l.BestAt]
+	width := max(n/8, min(2, n))
+	start, end := mean(v[:width]), mean(v[n-width:])
+	l.Start, l.End = sign*start, sign*end
+	if n < fewestPoints {
+		return l
+	}
+	best, least := math.Inf(-1), math.Inf(1)
+	for i := 0; i+width <= n; i++ {
+		level := mean(v[i : i+width])
+		best, least = max(best, level), min(least, level)
+	}
+	single := noise(v) + 1e-9*(math.Abs(best)+math.Abs(least)) // with the rounding of means
+	of := func(points int) float64 { return single * math.Sqrt(2/float64(points)) }
+	gain, drop := best-start, best-end
+	gained := gain > 0 && gain >= sureDrop*of(width)
+	if gain > 0 {
+		l.Lost = drop / gain
+	}
+	third := n / 3
+	first, middle, last := mean(v[:third]), mean(v[third:n-third]), mean(v[n-third:])
+	step := func(by float64) bool {
+		return by*(last-middle) > 0 && by*(last-middle) >= sureStep*of(third) &&
+			by*(last-first) >= sureGain*of(third) && by*(last-middle) >= leastStep*(best-least)
+	}
+	switch dropped := drop > 0 && drop >= sureDrop*of(width); {
+	case dropped && gained && drop >= collapseLoss*gain:
+		l.Verdict = Collapsed
+	case dropped && (!gained || drop >= fallLoss*gain), step(-1):
+		l.Verdict = Falls
+	case step(1):
+		l.Verdict = Rises
+	case gained:
+		l.Verdict = Holds
+	default:
+		l.Verdict = Flat
+	}
+	return l
+}
+
+// noise estimates the standard deviation of single values around a smooth curve.
+func noise(v []float64) float64 {
+	sum := 0.0
+	for i := 2; i < len(v); i++ {
+		d := v[i] - 2*v[i-1] + v[i-2]
+		sum += d * d
+	}
+	return math.Sqrt(sum / 6 / float64(len(v)-2))
+}
+
+func mean(v []float64) (m float64) {
+	for _, x := range v {
+		m += x / float64(len(v))
+	}
+	return m
+}
+
+// Text describes the verdict after the name of the metric: "still rises".
+func (l *Learning) Text() string {
+	switch l.Verdict {
+	case Rises:
+		return "it still rises"
+	case Holds:
+		return fmt.Sprintf("it holds, at %.4g at the end", l.End)
+	case Falls:
+		return fmt.Sprintf("it falls, to %.4g at the end", l.End)
+	case Collapsed:
+		return fmt.Sprintf("it has collapsed, to %.4g at the end: %.0f %% of what it had gained is lost", l.End,
+			100*min(l.Lost, 1))
+	case Flat:
+		return "it is flat: no more than noise was learned"
+	}
+	return string(TooFew)
+}

@@ -1,0 +1,77 @@
+package timeline
+
+import "github.com/rlinf/rlinf/internal/trace"
+
+// A part is a part of a worker's work that has no spans of its own, only sums of times.
+type part struct {
+	name, of string  // its name, and that of the whole work
+	share    float64 // of the time of the work without the parts before
+}
+
+// isPart reports whether a site has the time of a part of other work, which its Key names.
+func isPart(s *trace.Site) bool { return s.Op == trace.Work && s.Key != "" }
+
+// partsOf returns the parts of the work of each worker, with their shares over all iterations.
+func partsOf(a *trace.Attempt) map[int][]part {
+	all := map[int][]part{}
+	var times [][]int64
+	for i := range a.Workers {
+		sites := a.Workers[i].Sites
+		for k := range sites {
+			if !isPart(&sites[k]) {
+				continue
+			}
+			if times == nil {
+				times, _ = siteTimes(a)
+			}
+			whole := int64(0) // of the rest, this part and the parts after it
+			for j := range sites {
+				if s := &sites[j]; s.Op == trace.Work && (s.Key == "" && s.Name == sites[k].Key || j >= k &&
+					s.Key == sites[k].Key) {
+					whole += times[i][j]
+				}
+			}
+			if whole > 0 {
+				all[i] = append(all[i], part{sites[k].Name, sites[k].Key, float64(times[i][k]) / float64(whole)})
+			}
+		}
+	}
+	return all
+}
+
+// bookkeeping is the name of the rest of a work that has parts.
+const bookkeeping = "bookkeeping"
+
+// A loan is time of one worker's work that another worker on the same rank did for it: a rollout worker that steps the
+// environments itself does the work of the env worker.
+type loan struct {
+	by, of int
+	ns     int64
+}
+
+// loans returns the loans of all iterations. A loan is at most the idle time of the worker whose work it is.
+func loans(a *trace.Attempt, times [][]int64) (all []loan) {
+	x := newIndex(a)
+	for i := range a.Workers {
+		for k := range a.Workers[i].Sites {
+			s := &a.Workers[i].Sites[k]
+			if !isPart(s) || s.Peer == "" || times[i][k] == 0 {
+				continue
+			}
+			for _, j := range x.byRank[a.Workers[i].Rank] {
+				if a.Workers[j].Component != s.Peer {
+					continue
+				}
+				idle := int64(0)
+				for site, ns := range times[j] {
+					if a.Workers[j].Sites[site].Cause == trace.Idling {
+						idle += ns
+					}
+				}
+				all = append(all, loan{i, j, min(times[i][k], idle)})
+				break
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,32 @@
+package cli
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+)
+
+// TestCheckCountsCores: check says that ranks share the cores of this machine, as text and as JSON.
+func TestCheckCountsCores(t *testing.T) {
+	crowd := "warning: " + runfolder.CrowdText(8, 1) + " of this machine: "
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	if out := ok(t, "check", "-c", rolestest.Cartpole); !strings.Contains(out, crowd) {
+		t.Errorf("eight ranks: %s", out)
+	}
+	if out := ok(t, "check", "--json", "-c", rolestest.Cartpole); !strings.Contains(out,
+		`"warnings":["8 ranks share 1 core`) {
+		t.Errorf("eight ranks: %s", out)
+	}
+	if got := crowdHere([]int{0}); got != "" {
+		t.Errorf("one rank: %s", got)
+	}
+	if got := crowdHere([]int{0, 0, 1, 1}); !strings.Contains(got, "2 ranks share 1 core on each node") {
+		t.Errorf("two nodes: %s", got)
+	}
+	if got := crowdHere([]int{0, 1}); got != "" {
+		t.Errorf("a rank on each of two nodes: %s", got)
+	}
+}
