@@ -79,6 +79,18 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// Words returns text with each of these words as one line, wherever the word has line feeds. Text may have changed some
+// of them before.
+func Words(text string, words ...string) string {
+	for _, word := range words {
+		if strings.Contains(word, "\n") {
+			line := Line(word)
+			text = strings.NewReplacer(word, line, Text(word), line).Replace(text)
+		}
+	}
+	return text
+}
+
 // cut shortens a line to MaxRunes characters. A shortened line ends with an ellipsis.
 func cut(line string) string {
 	if len(line) <= MaxRunes {

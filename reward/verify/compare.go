@@ -43,7 +43,7 @@ func read(text string) *answer {
 	return a
 }
 
-// bare returns tokens without outer braces, stops at the end, and a sign = at the beginning.
+// bare returns tokens without outer braces and quotes, stops at the end, and a sign = at the beginning.
 func bare(tokens []token) []token {
 	for size := -1; size != len(tokens); {
 		size = len(tokens)
@@ -52,6 +52,9 @@ func bare(tokens []token) []token {
 		}
 		if len(tokens) > 1 && tokens[0].is(symbol, "=") {
 			tokens = tokens[1:]
+		}
+		if n := len(tokens) - 1; n > 1 && tokens[0].is(symbol, `"`) && tokens[n].is(symbol, `"`) {
+			tokens = tokens[1:n]
 		}
 		tokens = unwrapped(tokens)
 	}
@@ -187,6 +190,8 @@ func equalAnswers(a, b *answer) bool {
 	switch {
 	case a.exact == b.exact, a.folded != "" && a.folded == b.folded:
 		return true
+	case shortWords[strings.ToLower(a.exact)] && shortWords[strings.ToLower(b.exact)]: // no is not o·n
+		return false
 	case a.choice != "" && b.choice != "" && (a.lone || b.lone):
 		return a.choice == b.choice
 	}

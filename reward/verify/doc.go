@@ -21,13 +21,14 @@
 //   - One answer is only a choice from A to J, and the other answer begins with this choice: "(B) 12", "B: yes". A
 //     choice is a capital letter, a letter in brackets, (B) or (b), or a letter after a word: Option B.
 //   - Words are the same, in any script. Case matters only in pairs of letters that may be a product: "No" equals
-//     "no", and "Gm" differs from "gm".
+//     "no", and "Gm" differs from "gm". The words no, on, up, ok, ja and si are no products. Quotes around an answer
+//     have no meaning.
 //
 // Units are ignored, unless both answers have a unit that this package knows; then the units must be the same. It
-// knows metric units with their prefixes and products (5 \text{ kN·m}), currencies (€5, \$5 million), temperatures
-// (37°C), and the common units in some other languages (5米, 5 часов). The sign ° agrees with °C and °F, pounds with lb
-// and £, and ¥ with yen and yuan. A letter without \text is a variable, also after a number: 5 N differs from 5. Only
-// Ω after the number is a unit. An ordinal number equals its number: 4th equals 4.
+// knows metric units with their prefixes and products (5 \text{ kN·m}), currencies (€5, EUR 5, \$5 million),
+// temperatures (37°C), and the common units in some other languages (5米, 5 часов). The sign ° agrees with °C and °F,
+// pounds with lb and £, and ¥ with yen and yuan. A letter without \text is a variable, also after a number: 5 N differs
+// from 5. Only Ω after the number is a unit. An ordinal number equals its number: 4th equals 4.
 //
 // A sign = before an answer, and a comma, a semicolon or a point after it, have no meaning. Dots mark repeating
 // digits, as \overline does: 0.\dot{3} is 1/3. \lfloor and \lceil round. \binom takes any rational number above an

@@ -105,6 +105,13 @@ B ~ (b) ~ Option B ~ \text{option b} ~ (B) 12 ~ \text{choice (B)} ~ \text{Answer
 5 \text{ 元} ~ 5元 ~ ¥5 ~ ￥5 ~ 5 \text{ yuan}
 €5 ~ 5 ~ 5 € ~ 5€ ~ 5 \text{ euros} ~ 5 \text{ EUR} ~ \text{€}5 ~ \texteuro 5 ~ €5.00
 £5 ~ 5 ~ \pounds 5 ~ 5 \text{ pounds} ~ 5£
+€10 ~ EUR 10 ~ 10 EUR ~ \texteuro{}10 ~ 10 euros
+£10 ~ GBP 10 ~ 10 GBP ~ \pounds{}10
+¥100 ~ JPY 100 ~ 100 JPY ~ 100 yen ~ CNY 100
+₹100 ~ INR 100 ~ 100 INR
+\$5 million ~ USD 5 million ~ 5 million USD
+no ~ No ~ "No" ~ “no” ~ \text{"no"} ~ "NO"
+\text{Paris} ~ "Paris" ~ “paris”
 ¥500 ~ 500 ~ 500 \text{ yen} ~ 500円 ~ \yen 500
 ₹5 ~ 5 ~ 5 \text{ rupees} ~ 5₹
 \$5{,}000{,}000 ~ \$5 million ~ \$5 \text{ million} ~ \$5\text{ million dollars} ~ 5 \text{ million dollars} ~ 5 \text{ million}
@@ -201,6 +208,9 @@ x² ~ x³ ~ x_2 ~ 2x ~ x²²
 x₁ ~ x₂ ~ x¹ ~ x_{11}
 ⅓ ~ ⅔ ~ 0.33 ~ 3 ~ 0.333333
 x≥3 ~ x＞3 ~ x≤3 ~ 3≥x ~ x≥-3
+no ~ on ~ On ~ ON ~ "on" ~ up ~ on "no"
+€10 ~ GBP 10 ~ 10 USD ~ EUR 11 ~ JPY 10
+¥100 ~ INR 100 ~ EUR 100 ~ 1000 JPY
 No ~ on ~ \text{on} ~ Yes ~ \text{yes} ~ \text{not} ~ n + o ~ No, no
 Gm ~ gm ~ \text{gm} ~ GM
 \text{CO} ~ \text{Co} ~ co

@@ -13,8 +13,9 @@ func (p *parser) sum() *node {
 	defer p.leave()
 	total, sign := (*node)(nil), p.sign()
 	currency := ""
-	if p.isCurrency() || p.peek().kind == prose && currencies[unitOf(p.peek().text)] { // \text{USD } 5
-		currency = unitOf(p.peek().text)
+	t := p.peek()
+	if p.isCurrency() || (t.kind == prose || t.kind == word) && currencies[unitOf(t.text)] { // \text{USD } 5
+		currency = unitOf(t.text)
 		p.at++
 		if sign == 0 { // €-5
 			sign = p.sign()

@@ -157,8 +157,8 @@ func mathLetter(r rune) bool {
 	return 0x2100 <= r && r < 0x2150 || strings.ContainsRune("ΘΛΞΠΣΥυ", r)
 }
 
-// currencies are the commands that stand for currencies.
-var currencies = set("dollar euro gbp ¥ rupee ruble won cent")
+// currencies are the units that are currencies. Commands have the same names.
+var currencies = set("dollar euro gbp ¥ yen yuan rupee ruble won cent")
 
 // currencySigns maps the signs of currencies to names of units.
 var currencySigns = map[rune]string{'€': "euro", '£': "gbp", '￥': "¥", '￡': "gbp", '¥': "¥",
@@ -189,7 +189,7 @@ var plainSymbols = map[rune]string{
 	'π': `\pi `, '√': `\sqrt `, '∛': `\sqrt[3]`, '∞': `\infty `,
 	'≤': `\le `, '≥': `\ge `, '≦': `\le `, '≧': `\ge `,
 	'⩽': `\le `, '⩾': `\ge `, '≠': `\ne `, '≈': `\approx `, '≒': `\approx `, '≃': `\approx `, '≡': `\equiv `,
-	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''",
+	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''", '“': `"`, '”': `"`,
 	'或': `\text{or} `, '和': `\text{and} `, '∪': `\cup `, '∩': `\cap `, '∈': `\in `,
 	'∉': `\notin `, '⊂': `\subset `, '⊆': `\subseteq `, '∖': `\setminus `,
 	'∅': `\emptyset `, 'Ø': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
@@ -332,6 +332,9 @@ func (l *lexer) command(name string) {
 			l.rest = " " + arg + " " + l.rest
 		}
 	default:
+		if currencies[name] { // \texteuro{}5
+			l.rest = strings.TrimPrefix(l.rest, "{}")
+		}
 		l.add(command, name)
 	}
 }

@@ -126,7 +126,8 @@ var qualifiers = set(`
 
 // bareUnits are the units of two or three letters that are a word even without \text. More than three letters are
 // always a word.
-var bareUnits = set("cm mm km kg ft hr hrs mph lbs kWh keV MeV GeV kHz MHz GHz kPa mol")
+var bareUnits = set("cm mm km kg ft hr hrs mph lbs kWh keV MeV GeV kHz MHz GHz kPa mol " +
+	"USD EUR GBP JPY CNY RMB INR yen won")
 
 // knownUnits maps the names of units to canonical names. Other words are labels, as in "12 apples".
 var knownUnits = map[string]string{

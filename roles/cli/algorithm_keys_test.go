@@ -274,3 +274,26 @@ func plainMetrics(t *testing.T, file string) string {
 	}
 	return out.String()
 }
+
+// languageJobs are the tasks of language models, and the overrides that make jobs of them.
+var languageJobs = [][2]string{
+	{"sft", ""},
+	{"reasoning", ""},
+	{"reasoning", "algorithm.adv_type=gae algorithm.loss_type=actor_critic algorithm.kl_beta=0.1"},
+	{"reasoning", "algorithm.adv_type=reinpp algorithm.reinpp_kl_beta=0.1 algorithm.use_reinpp_baseline=true"},
+}
+
+// TestLanguageKeys is TestAlgorithmKeys for jobs of language models.
+func TestLanguageKeys(t *testing.T) {
+	dir := languageFolder(t)
+	for _, job := range languageJobs {
+		file := evaluationOf(t, dir, job[0])
+		base := append(strings.Fields(job[1]), "runner.max_steps=2", "runner.save_at_end=false",
+			"runner.logger.logger_backends=[]", "actor.optim.lr=0.05")
+		if job[0] == "reasoning" {
+			base = append(base, "reward.random_reward=true", "data.max_prompt_length=56",
+				"algorithm.group_size=4", "algorithm.n_minibatches=2")
+		}
+		t.Run(strings.Join(job[:], " "), func(t *testing.T) { changeKeys(t, standIn{obs: 2, act: 2}, file, base) })
+	}
+}

@@ -87,12 +87,8 @@ func explain(err error, words []string, leads bool) int {
 func shown(err error, words []string) string {
 	text := err.Error()
 	for _, word := range words {
-		if _, value, _ := strings.Cut(word, "="); strings.Contains(value, "\n") {
-			text = strings.ReplaceAll(text, value, printable.Line(value))
-		}
-		if strings.Contains(word, "\n") {
-			text = strings.ReplaceAll(text, word, printable.Line(word))
-		}
+		_, value, _ := strings.Cut(word, "=")
+		text = printable.Words(text, value, word)
 	}
 	var commands args.Commands
 	if errors.As(err, &commands) && strings.HasSuffix(text, string(commands)) {

@@ -128,6 +128,12 @@ func TestPrintable(t *testing.T) {
 	app := newApp(rolestest.Registries(), tasks(), session.Own{}, nil, new(int))
 	walk("", app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) { walk(path, c.Flags) })
+	for _, key := range []string{"runner.ckpt_path", "runner.resume_dir", "comm.table", "actor.model.model_path"} {
+		check("check", "-c", valid, key+"="+evil)
+		check("-c", valid, "runner.max_steps=1", "runner.logger.log_path="+logs, key+"="+evil)
+	}
+	check("eval", "-c", valid, "--checkpoint", evil)
+	check("-c", valid, "--resume", evil)
 	check("-c", valid, "runner.max_steps=1", "runner.logger.log_path="+logs,
 		"runner.logger.experiment_name=trained"+evil)
 	if tried < 250 {

@@ -178,3 +178,15 @@ func (r *rank) enterAgain(ctx context.Context) (loop.Shared, error) {
 	}
 	return r.plan.Open(r.w, r.holdings)
 }
+
+// givenPaths returns the paths that the user has given, which may have line feeds.
+func (s *session) givenPaths() []string {
+	paths := []string{s.Resume}
+	if s.Evaluation != nil {
+		paths = append(paths, s.Evaluation.Checkpoint)
+	}
+	if s.cfg != nil {
+		paths = append(paths, s.cfg.Runner.CkptPath, s.cfg.Runner.ResumeDir)
+	}
+	return paths
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -370,7 +371,7 @@ func (s *session) refusal(err error) int {
 func (r *rank) refuse(code int, err error) {
 	r.code.Store(int64(code))
 	if r.w.Rank() == 0 {
-		fmt.Fprintln(&r.log, err)
+		fmt.Fprintln(&r.log, printable.Words(err.Error(), r.givenPaths()...))
 		if r.w.ForeignPeers() != nil { // foreign programs wait for this rank, and MPI waits for them
 			r.w.Abort(code)
 		}

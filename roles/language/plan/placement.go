@@ -104,7 +104,7 @@ func (p *Plan) RewardComponent() string {
 
 // NeedsReference reports whether training needs a copy of the initial policy, for a KL penalty.
 func (p *Plan) NeedsReference() bool {
-	return p.Config.Algorithm.KLBeta != 0 || p.Config.Algorithm.ReinppKLBeta != 0
+	return p.Config.Reasons() && (p.Config.Algorithm.KLBeta != 0 || p.Config.Algorithm.ReinppKLBeta != 0)
 }
 
 // HasCritic reports whether a critic of answers is trained. Without critic workers the actors train it.

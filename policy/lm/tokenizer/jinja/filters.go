@@ -107,13 +107,11 @@ func allFilters() map[string]filter {
 		},
 		"join": func(_ *evaluator, v any, a *Arguments) any {
 			given := a.bind("join", "d", "attribute")
-			items := iterate(v)
-			texts := make([]string, len(items))
-			get := getter(given[1], absent{})
+			items, get := slices.Clone(iterate(v)), getter(given[1], absent{})
 			for i, item := range items {
-				texts[i] = str(get(item))
+				items[i] = get(item)
 			}
-			return strings.Join(texts, str(or(given[0], "")))
+			return join(items, str(or(given[0], "")))
 		},
 		"last": func(_ *evaluator, v any, a *Arguments) any {
 			a.bind("last")
@@ -125,17 +123,16 @@ func allFilters() map[string]filter {
 			}
 			return undefined{"No last item, sequence was empty."}
 		},
-		"list":  func(_ *evaluator, v any, a *Arguments) any { a.bind("list"); return List(slices.Clone(iterate(v))) },
-		"lower": plain("lower", func(s string) any { return lower(s) }),
-		"map":   mapped,
-		"max":   func(_ *evaluator, v any, a *Arguments) any { return extreme("max", v, a) },
-		"min":   func(_ *evaluator, v any, a *Arguments) any { return extreme("min", v, a) },
-		"reject": func(e *evaluator, v any, a *Arguments) any {
-			return selected(e, "reject", v, a, false, false)
+		"list": func(_ *evaluator, v any, a *Arguments) any {
+			a.bind("list")
+			return List(slices.Clone(iterate(v)))
 		},
-		"rejectattr": func(e *evaluator, v any, a *Arguments) any {
-			return selected(e, "rejectattr", v, a, false, true)
-		},
+		"lower":      plain("lower", func(s string) any { return lower(s) }),
+		"map":        mapped,
+		"max":        extreme("max", ">"),
+		"min":        extreme("min", "<"),
+		"reject":     selected(false, false),
+		"rejectattr": selected(false, true),
 		"replace": func(_ *evaluator, v any, a *Arguments) any {
 			given := required("replace", a.bind("replace", "old", "new", "count"), 2)
 			n := -1
@@ -149,19 +146,15 @@ func allFilters() map[string]filter {
 			items := slices.Clone(iterate(v))
 			slices.Reverse(items)
 			if _, ok := text(v); ok {
-				return join(items)
+				return join(items, "")
 			}
 			return &generator{items}
 		},
-		"round": round,
-		"safe":  func(_ *evaluator, v any, a *Arguments) any { a.bind("safe"); return markup(str(v)) },
-		"select": func(e *evaluator, v any, a *Arguments) any {
-			return selected(e, "select", v, a, true, false)
-		},
-		"selectattr": func(e *evaluator, v any, a *Arguments) any {
-			return selected(e, "selectattr", v, a, true, true)
-		},
-		"slice": sliced,
+		"round":      round,
+		"safe":       func(_ *evaluator, v any, a *Arguments) any { a.bind("safe"); return markup(str(v)) },
+		"select":     selected(true, false),
+		"selectattr": selected(true, true),
+		"slice":      sliced,
 		"sort": func(_ *evaluator, v any, a *Arguments) any {
 			given := a.bind("sort", "reverse", "case_sensitive", "attribute")
 			attributes, ok := text(or(given[2], nil))
@@ -181,7 +174,13 @@ func allFilters() map[string]filter {
 				return key
 			}, truth(or(given[0], false))))
 		},
-		"string":    func(_ *evaluator, v any, a *Arguments) any { a.bind("string"); return soft(v) },
+		"string": func(_ *evaluator, v any, a *Arguments) any {
+			a.bind("string")
+			if m, ok := v.(markup); ok {
+				return m
+			}
+			return str(v)
+		},
 		"striptags": plain("striptags", stripTags),
 		"sum": func(_ *evaluator, v any, a *Arguments) any {
 			given := a.bind("sum", "attribute", "start")
@@ -221,14 +220,6 @@ func allFilters() map[string]filter {
 	}
 }
 
-// soft returns a text as it is, and the text of other values.
-func soft(v any) any {
-	if m, ok := v.(markup); ok {
-		return m
-	}
-	return str(v)
-}
-
 var escapeHTML = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
 // escaped returns a value as HTML.
@@ -239,12 +230,12 @@ func escaped(v any) markup {
 	return markup(escapeHTML.Replace(str(v)))
 }
 
-func join(texts []any) string {
-	var b strings.Builder
-	for _, t := range texts {
-		b.WriteString(str(t))
+func join(items []any, separator string) string {
+	texts := make([]string, len(items))
+	for i, item := range items {
+		texts[i] = str(item)
 	}
-	return b.String()
+	return strings.Join(texts, separator)
 }
 
 // upper is Python's upper.
@@ -347,24 +338,15 @@ func groupBy(_ *evaluator, v any, a *Arguments) any {
 	get := getter(given[0], given[1])
 	key := func(item any) any { return folded(get(item), given[2]) }
 	var groups List
-	var last any
-	for _, item := range sorted(iterate(v), key, false) {
-		if k := key(item); len(groups) == 0 || !equal(k, last) {
-			groups, last = append(groups, group{get(item), &List{}}), k
+	for items := sorted(iterate(v), key, false); len(items) > 0; {
+		first := key(items[0])
+		n := 1
+		for n < len(items) && equal(key(items[n]), first) {
+			n++
 		}
-		items := groups[len(groups)-1].(group).list
-		*items = append(*items, item)
-	}
-	for i, g := range groups {
-		groups[i] = tuple{g.(group).key, *g.(group).list}
+		groups, items = append(groups, tuple{get(items[0]), List(items[:n:n])}), items[n:]
 	}
 	return groups
-}
-
-// A group is a group of groupby while it grows.
-type group struct {
-	key  any
-	list *List
 }
 
 func batch(_ *evaluator, v any, a *Arguments) any {
@@ -436,48 +418,49 @@ func iterateTrue(v any) []any {
 	return iterate(v)
 }
 
-// selected implements select, reject, selectattr and rejectattr.
-func selected(e *evaluator, what string, v any, a *Arguments, keep, byAttribute bool) any {
-	given := a.Items
-	get := getter(absent{}, absent{})
-	if byAttribute {
-		if len(given) == 0 {
-			fail("%s: expected the name of an attribute", what)
+// selected returns one of the filters select, reject, selectattr and rejectattr.
+func selected(keep, byAttribute bool) filter {
+	return func(e *evaluator, v any, a *Arguments) any {
+		given, get := a.Items, getter(nil, nil)
+		if byAttribute {
+			if len(given) == 0 {
+				fail("expected the name of an attribute")
+			}
+			get, given = getter(given[0], absent{}), given[1:]
 		}
-		get, given = getter(given[0], absent{}), given[1:]
-	}
-	holds := truth
-	if len(given) > 0 {
-		name := str(given[0])
-		if e.tests[name] == nil {
-			fail("the test %s is not supported", name)
+		holds := truth
+		if len(given) > 0 {
+			name := str(given[0])
+			if e.tests[name] == nil {
+				fail("the test %s is not supported", name)
+			}
+			holds = func(v any) bool { return e.tests[name](e, v, &Arguments{given[1:], a.Named, a.names}) }
 		}
-		holds = func(v any) bool { return e.tests[name](e, v, &Arguments{given[1:], a.Named, a.names}) }
-	}
-	g := &generator{}
-	for _, item := range iterateTrue(v) {
-		if holds(get(item)) == keep {
-			g.rest = append(g.rest, item)
+		g := &generator{}
+		for _, item := range iterateTrue(v) {
+			if holds(get(item)) == keep {
+				g.rest = append(g.rest, item)
+			}
 		}
+		return g
 	}
-	return g
 }
 
-func extreme(what string, v any, a *Arguments) any {
-	given := a.bind(what, "case_sensitive", "attribute")
-	get := getter(given[1], absent{})
-	items := iterate(v)
-	if len(items) == 0 {
-		return undefined{"No aggregated item, sequence was empty."}
-	}
-	best := items[0]
-	for _, item := range items[1:] {
-		x, y := folded(get(item), given[0]), folded(get(best), given[0])
-		if what == "max" && less(y, x) || what == "min" && less(x, y) {
-			best = item
+// extreme returns the filter max or min, whose result is before other items in the order of sign.
+func extreme(what, sign string) filter {
+	return func(_ *evaluator, v any, a *Arguments) any {
+		given, items := a.bind(what, "case_sensitive", "attribute"), iterate(v)
+		if len(items) == 0 {
+			return undefined{"No aggregated item, sequence was empty."}
 		}
+		get, best := getter(given[1], absent{}), items[0]
+		for _, item := range items[1:] {
+			if compares(sign, folded(get(item), given[0]), folded(get(best), given[0])) {
+				best = item
+			}
+		}
+		return best
 	}
-	return best
 }
 
 var fileUnits = []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}

@@ -304,7 +304,11 @@ func textMethod(s, name string) func(a *Arguments) any {
 	case "rindex":
 		return find(strings.LastIndex, true)
 	case "count":
-		return func(a *Arguments) any { return strings.Count(s, texts(a, 1, "sub")[0]) }
+		return func(a *Arguments) any {
+			t := texts(a, 1, "sub", "start", "end")[0]
+			given := a.bind(name, "sub", "start", "end")
+			return strings.Count(str(slice(s, or(given[1], nil), or(given[2], nil), nil)), t)
+		}
 	case "center":
 		return pad(func(width int, fill string) any { return center(s, width, fill) })
 	case "ljust":

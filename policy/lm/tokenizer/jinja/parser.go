@@ -296,7 +296,13 @@ func (p *parser) loop(line int) statement {
 
 // target parses the names that a value is assigned to. With a namespace, ns.name is one, too.
 func (p *parser) target(namespace bool, ending string) node {
-	target := p.tuple(func() node {
+	return p.tuple(func() node {
+		if p.take(operator, "(") {
+			defer p.enter()()
+			n := p.target(false, "")
+			p.expect(operator, ")")
+			return n
+		}
 		t := p.peek()
 		n := node(nameNode{p.name()})
 		if namespace && p.take(operator, ".") {
@@ -308,7 +314,6 @@ func (p *parser) target(namespace bool, ending string) node {
 		}
 		return n
 	}, ending, false)
-	return target
 }
 
 func (p *parser) set(line int) statement {

@@ -301,9 +301,7 @@ func str(v any) string {
 	case undefined:
 		return ""
 	}
-	var b strings.Builder
-	represent(&b, v, 0)
-	return b.String()
+	return repr(v)
 }
 
 // repr is Python's repr.
@@ -418,7 +416,7 @@ func floatText(f float64) string {
 	case math.IsNaN(f):
 		return "nan"
 	case math.IsInf(f, 0):
-		return strings.TrimPrefix(map[bool]string{true: "inf", false: "-inf"}[f > 0], "+")
+		return map[bool]string{true: "inf", false: "-inf"}[f > 0]
 	}
 	e := strconv.FormatFloat(f, 'e', -1, 64)
 	if exponent, _ := strconv.Atoi(e[strings.IndexByte(e, 'e')+1:]); f != 0 && (exponent < -4 || exponent >= 16) {
@@ -499,17 +497,12 @@ func compare(a, b any, sign string) int {
 	if isText && isString {
 		return strings.Compare(s, t)
 	}
-	x, isList := a.(List)
-	y, isToo := b.(List)
-	if !isList || !isToo {
-		var isTuple, isTupleToo bool
-		var u, v tuple
-		u, isTuple = a.(tuple)
-		v, isTupleToo = b.(tuple)
-		if !isTuple || !isTupleToo {
-			fail("'%s' not supported between instances of '%s' and '%s'", sign, typeName(a), typeName(b))
-		}
-		x, y = List(u), List(v)
+	var x, y []any
+	if typeName(a) == typeName(b) {
+		x, y = sequence(a), sequence(b)
+	}
+	if x == nil || y == nil {
+		fail("'%s' not supported between instances of '%s' and '%s'", sign, typeName(a), typeName(b))
 	}
 	for i := range min(len(x), len(y)) {
 		if !equal(x[i], y[i]) {
@@ -517,6 +510,17 @@ func compare(a, b any, sign string) int {
 		}
 	}
 	return len(x) - len(y)
+}
+
+// sequence returns the items of a list or tuple, and nil for other values.
+func sequence(v any) []any {
+	switch v := v.(type) {
+	case List:
+		return append([]any{}, v...)
+	case tuple:
+		return append([]any{}, v...)
+	}
+	return nil
 }
 
 func less(a, b any) bool { return compare(a, b, "<") < 0 }
@@ -809,10 +813,7 @@ func item(v, index any) any {
 		return items[i]
 	}
 	if s, ok := text(index); ok {
-		if m := method(v, s); m != nil {
-			return m
-		}
-		missing.text = fmt.Sprintf("'%s' has no attribute '%s'", objectName(v), s)
+		return attribute(v, s)
 	}
 	return missing
 }
@@ -834,9 +835,14 @@ func attribute(v any, name string) any {
 			return m
 		}
 	}
-	if d, ok := v.(*Dict); ok {
-		if found, ok := d.get(name); ok {
+	switch v := v.(type) {
+	case *Dict:
+		if found, ok := v.get(name); ok {
 			return found
+		}
+	case tuple: // the items of groups of the filter groupby have names
+		if i := slices.Index([]string{"grouper", "list"}, name); i >= 0 && len(v) == 2 {
+			return v[i]
 		}
 	}
 	return undefined{fmt.Sprintf("'%s' has no attribute '%s'", objectName(v), name)}

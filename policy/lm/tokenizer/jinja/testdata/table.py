@@ -648,6 +648,8 @@ range(10)[::2]
 missing|float
 missing|int
 {'a': 1}[d]
+'abcabc'.count('a', 1)
+'abcabc'.count('a', 1, 3)
 'ß'.swapcase()
 words|sort|join ~ (words|sort(attribute=0)|length)
 [['b', 2], ['a', 1]]|sort(attribute=1)
@@ -763,6 +765,14 @@ templates = [
     "{% if 'a' in s and s is string and s|length > 3 or no %}x{% endif %}",
     "{% for t in tool|dictsort %}{{ t[0] }}:{{ t[1].type }};{% endfor %}",
     "{%- for m in people -%}\n{{ m.name }}\n{%- endfor -%}\n",
+    "{% set a, (b, c) = 1, (2, 3) %}{{ a }}{{ b }}{{ c }}",
+    "{% for a, (b, c) in [(1, (2, 3))] %}{{ a }}{{ b }}{{ c }}{% endfor %}",
+    "{% for (a, b) in [(1, 2)] %}{{ a }}{{ b }}{% endfor %}",
+    "{% for (a, (b)) in [(1, 2, 3)] %}{{ a }}{% endfor %}",
+    "{% set ns = namespace({'x': 1}, y=2) %}{{ ns['x'] }}{{ ns['y'] }}{{ ns['z'] is defined }}",
+    "{% for x in l %}{{ loop['index'] }}{% endfor %}",
+    "{% for g in people|groupby('age') %}{{ g.grouper }}:{{ g.list|length }},{{ g[0] }}{% endfor %}",
+    "{{ people|groupby('age')|map(attribute='grouper')|list }}{{ (1, 2, 3).list is defined }}",
 ]
 
 
