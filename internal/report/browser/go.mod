@@ -16,6 +16,7 @@ require (
 	github.com/gobwas/httphead v0.1.0 // indirect
 	github.com/gobwas/pool v0.2.1 // indirect
 	github.com/gobwas/ws v1.4.0 // indirect
+	github.com/kr/pretty v0.3.1 // indirect
 	golang.org/x/image v0.43.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	gonum.org/v1/gonum v0.16.0 // indirect

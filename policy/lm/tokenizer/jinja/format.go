@@ -341,7 +341,7 @@ func (s *jsonStyle) write(b *strings.Builder, v any, level int) error {
 	case tuple:
 		return s.list(b, List(v), level)
 	default:
-		return fmt.Errorf("Object of type %s is not JSON serializable", typeName(v))
+		return fmt.Errorf("an object of type %s is not JSON serializable", typeName(v))
 	}
 	return nil
 }
