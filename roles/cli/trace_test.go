@@ -69,7 +69,8 @@ func TestTraceOfNone(t *testing.T) {
 // TestWatch: without a terminal, watch writes the state of a run that has ended, and ends. A folder without a run is a
 // mistake, and so is one with several.
 func TestWatch(t *testing.T) {
-	logs, empty := folderOfRuns(t), t.TempDir()
+	logs, foreign := folderOfRuns(t), t.TempDir()
+	writeFile(t, filepath.Join(foreign, "notes"), "") // an empty folder may become that of a run
 	if code, out, errs := run(t, "watch", logs+"/a"); code != loop.ExitOK || out != "done · step 7\n" || errs != "" {
 		t.Errorf("code %d\n%s%s", code, out, errs)
 	}
@@ -79,8 +80,8 @@ func TestWatch(t *testing.T) {
 		t.Errorf("code %d\n%s", code, out)
 	}
 	for dir, want := range map[string]string{
-		empty: "watch: " + empty + ": expected the folder of a run, or one with runs in it\n",
-		logs:  "watch: " + logs + ": expected the folder of a run, such as " + newest + ", the newest in it\n",
+		foreign: "watch: " + foreign + ": expected the folder of a run, or one with runs in it\n",
+		logs:    "watch: " + logs + ": expected the folder of a run, such as " + newest + ", the newest in it\n",
 	} {
 		if code, out, errs := run(t, "watch", dir); code != loop.ExitConfig || out != "" || errs != want {
 			t.Errorf("code %d\n%s%s\nwant\n%s", code, out, errs, want)
