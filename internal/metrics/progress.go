@@ -198,9 +198,9 @@ func (p *Progress) Print(text string) {
 }
 
 // Above returns a writer that writes to w, and keeps the live line below the output. w may be the terminal of the live
-// line.
+// line, or the log of p: lines do not mix.
 func (p *Progress) Above(w io.Writer) io.Writer {
-	if p == nil || !p.opts.Live {
+	if p == nil {
 		return w
 	}
 	return above{p, w}
