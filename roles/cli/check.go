@@ -215,7 +215,8 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	for _, line := range p.Describe() {
 		fmt.Fprintln(out, printable.Line(line))
 	}
-	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(j.Placement.Ranks("env")) > 0 {
+	simulators := config.ExternalUses(j.Config, j.Placement.Ranks("env"))
+	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(simulators) > 0 {
 		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
 	}
 	for _, note := range p.Notes() {
