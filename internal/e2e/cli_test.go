@@ -92,8 +92,9 @@ func TestRunFolder(t *testing.T) {
 			p.ok(t, dir, 2, append(args, "rollout.enable_offload=true")...)
 			run := filepath.Join(dir, "logs", "job")
 			want := []string{
-				".rlinf-run", "STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2", "checkpoints/latest",
-				"config.yaml", "live.json", "logs/rank-0000.log", "metrics.jsonl", "provenance.json", "ranks.jsonl", "tensorboard/events",
+				".rlinf-run", "STATUS", "checkpoints/global_step_1", "checkpoints/global_step_2",
+				"checkpoints/latest", "config.yaml", "live.json", "logs/rank-0000.log", "metrics.jsonl",
+				"provenance.json", "ranks.jsonl", "tensorboard/events",
 				"trace/phases.bin", "trace/rank-0000.bin", "trace/rank-0001.bin",
 			}
 			if got := left(t, run); !slices.Equal(got, want) {

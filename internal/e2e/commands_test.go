@@ -126,8 +126,8 @@ func (c printedCase) try(t *testing.T, dir string) {
 			t.Errorf("%s: %q: %v\n%s\nof\n%s", label, command, err, out, told.stdout)
 			continue
 		}
-		says := map[string]string{"evaluate": "eval/", "inspect": "report.html: open it in a browser", "resume": "resuming from ",
-			"longer": "done after step "}[label]
+		says := map[string]string{"evaluate": "eval/", "inspect": "report.html: open it in a browser",
+			"resume": "resuming from ", "longer": "done after step "}[label]
 		if !strings.Contains(string(out), says) {
 			t.Errorf("%s: no %q in\n%s", command, says, out)
 		}
