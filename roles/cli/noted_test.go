@@ -40,7 +40,6 @@ func TestNotes(t *testing.T) {
 		{external + "40", ""},
 		{external + "40 env.train.external.n=3 rollout.pipeline_stage_num=2",
 			"cores: 7 for each rank (6 simulators and 1 rollout worker at the same time)"},
-		{"", "cores: 2 for each rank (1 env worker and 1 rollout worker at the same time)"},
 		{external + "1000", "warning: env.train.max_episode_steps: 1000, but StandIn-v0 names a limit of its own: 40."},
 		{"env.train.max_episode_steps=1000", ""}, // environments in Go take any limit
 		{iql + all + " algorithm.n_step=3", ""},
