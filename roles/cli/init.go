@@ -42,6 +42,7 @@ type starter struct {
 	algorithm string
 	ranks     int    // 0: all ranks of a start
 	name      string // of the file, without ending
+	lacksData bool   // the user writes the data later, so the job cannot be checked
 	text      strings.Builder
 }
 
@@ -72,7 +73,7 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if _, err := os.Lstat(out); err == nil {
 		return config.Usagef("init: %s exists: expected another file, as in --out other.yaml", out)
 	}
-	if !strings.Contains(s.text.String(), "train.jsonl") { // which the user writes later
+	if !s.lacksData {
 		if err := s.check(out, reg, tasks); err != nil {
 			return config.UsageError{Err: fmt.Errorf("init: %w", err)}
 		}
@@ -240,7 +241,7 @@ func bounds(a env.Space) (low, high float32) {
 
 // languageModel writes the fine-tuning of the model in a folder.
 func (s *starter) languageModel(folder string) (about string) {
-	s.name = strings.ToLower(filepath.Base(filepath.Clean(folder)))
+	s.name, s.lacksData = strings.ToLower(filepath.Base(filepath.Clean(folder))), true
 	s.line("# LoRA fine-tuning. A line of train.jsonl is {\"prompt\": \"…\", \"answer\": \"…\"}.", "")
 	if s.ranks > 0 {
 		s.line(fmt.Sprintf("cluster: { component_placement: { actor: 0-%d } }", s.ranks-1), "")

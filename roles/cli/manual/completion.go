@@ -52,7 +52,8 @@ compdef _rlinf rlinf
 `
 	fishScript = `function _rlinf
     set -l words (commandline -opc)
-    set -l all ($words[1] completion words -- $words[2..-1] (commandline -ct | string collect --allow-empty) 2>/dev/null)
+    set -l all ($words[1] completion words -- $words[2..-1] \
+        (commandline -ct | string collect --allow-empty) 2>/dev/null)
     if test (count $all) -eq 0
         __fish_complete_path (commandline -ct)
     else
