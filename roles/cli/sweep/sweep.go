@@ -172,9 +172,9 @@ func (s *sweep) acknowledge(atOnce bool) {
 
 // showBoard updates the progress of the sweep regularly, until stop is called.
 func (s *sweep) showBoard() (stop func()) {
-	ticks := 0
+	ticks, live := 0, s.board.live // close changes live
 	ended := metrics.Every(time.Second, func() {
-		if ticks++; s.board.live || ticks == 5 || ticks%30 == 0 { // in a log soon, and then from time to time
+		if ticks++; live || ticks == 5 || ticks%30 == 0 { // in a log soon, and then from time to time
 			s.board.tick()
 		}
 	})
