@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // Values of Config.Encoder.
@@ -89,6 +88,8 @@ type batch[T nn.Float] struct {
 // features of each image, and the numbers. The network of an image also reads the words. Actor and critic share the
 // encoder.
 type encoder[T nn.Float] struct {
+	ops       nn.Ops[T]
+	places    int              // number of words of a row
 	words     *nn.Embedding[T] // nil without words
 	images    []*nn.ConvNet[T]
 	wordWidth int // features of words
@@ -130,7 +131,7 @@ func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (fe
 }
 
 func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *encoder[T] {
-	e := &encoder[T]{numbers: obs.numbers}
+	e := &encoder[T]{ops: params.Ops(), numbers: obs.numbers, places: len(obs.words.Low)}
 	if len(obs.words.Low) > 0 {
 		e.wordWidth = wordFeatures
 		e.words = nn.NewEmbedding(params, "encoder.words", obs.words, e.wordWidth)
@@ -184,16 +185,16 @@ func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {
 func (w *encoderWork[T]) Forward(x batch[T]) []T {
 	e, rows := w.of, x.Rows
 	if e.words != nil {
-		e.words.Forward(w.words, x.Choices, rows)
-		kernel.CopyColumns(w.y, e.out, w.words, e.wordWidth, e.wordWidth, rows)
+		e.words.Forward(w.words, x.Choices, e.places, rows)
+		e.ops.CopyColumns(w.y, e.out, w.words, e.wordWidth, e.wordWidth, rows)
 	}
 	at := e.wordWidth
 	for i, net := range e.images {
 		y := net.Forward(w.images[i], x.Images[i], x.Choices, rows)
-		kernel.CopyColumns(w.y[at:], e.out, y, net.Out, net.Out, rows)
+		e.ops.CopyColumns(w.y[at:], e.out, y, net.Out, net.Out, rows)
 		at += net.Out
 	}
-	kernel.CopyColumns(w.y[at:], e.out, x.Numbers, e.numbers, e.numbers, rows)
+	e.ops.CopyColumns(w.y[at:], e.out, x.Numbers, e.numbers, e.numbers, rows)
 	return w.y[:rows*e.out]
 }
 
@@ -207,12 +208,12 @@ func (w *encoderWork[T]) Backward(x batch[T], ready func(lo, hi int)) {
 	for i := len(e.images) - 1; i >= 0; i-- {
 		net := e.images[i]
 		at -= net.Out
-		kernel.CopyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
+		e.ops.CopyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
 		net.Backward(w.images[i], rows, ready)
 	}
 	if e.words != nil {
-		kernel.CopyColumns(w.words, e.wordWidth, w.dy, e.out, e.wordWidth, rows)
-		e.words.Backward(w.words, x.Choices, rows)
+		e.ops.CopyColumns(w.words, e.wordWidth, w.dy, e.out, e.wordWidth, rows)
+		e.words.Backward(w.words, x.Choices, e.places, rows)
 		if ready != nil {
 			ready(e.words.Range())
 		}

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A network is the computation of an ActorCritic, on plain slices instead of named tensors. The type is generic so that
@@ -58,7 +57,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	first := len(params.Fields)
 	switch {
 	case act.options != nil:
-		n.dist = newCategorical[T](act.options)
+		n.dist = newCategorical(params, act.options)
 	case cfg.UseSDE:
 		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq,
 			cfg.SDELearnFeatures)
@@ -230,7 +229,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		return
 	}
 	if !n.actorTrunk.Empty() && n.critic != nil {
-		kernel.Axpy(de, 1, dActor)
+		n.params.Ops().Axpy(de, 1, dActor)
 	}
 	w.encoder.Backward(w.x, ready)
 }

@@ -1,7 +1,5 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // sequence passes the output of each unit to the next unit.
 type sequence[T Float] struct {
 	units  []unit[T]
@@ -53,6 +51,7 @@ func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 
 // skip computes x + f(x).
 type skip[T Float] struct {
+	p     *Params[T]
 	f     unit[T]
 	width int
 }
@@ -61,19 +60,19 @@ func (s *skip[T]) Init(seed uint64) { s.f.Init(seed) }
 
 func (s *skip[T]) NewWork(maxRows int) unitWork[T] {
 	n := maxRows * s.width
-	return &skipWork[T]{f: s.f.NewWork(maxRows), y: Vector[T](n), d: Vector[T](n), width: s.width}
+	return &skipWork[T]{skip: s, f: s.f.NewWork(maxRows), y: Vector[T](n), d: Vector[T](n)}
 }
 
 type skipWork[T Float] struct {
-	f     unitWork[T]
-	y, d  []T // the output, and the gradient of the output of f
-	width int
+	*skip[T]
+	f    unitWork[T]
+	y, d []T // the output, and the gradient of the output of f
 }
 
 func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
 	copy(y, w.f.Forward(b, x))
-	kernel.Axpy(y, 1, x)
+	w.p.Ops().Axpy(y, 1, x)
 	return y
 }
 
@@ -82,12 +81,13 @@ func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) 
 	copy(w.d, dy[:n])
 	w.f.Backward(b, dx, w.d[:n], ready)
 	if dx != nil {
-		kernel.Axpy(dx[:n], 1, dy[:n])
+		w.p.Ops().Axpy(dx[:n], 1, dy[:n])
 	}
 }
 
 // concat concatenates the outputs of its units.
 type concat[T Float] struct {
+	p       *Params[T]
 	units   []unit[T]
 	widths  []int
 	uses    []bool // whether a unit uses the input
@@ -119,7 +119,7 @@ type concatWork[T Float] struct {
 func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {
 	at := 0
 	for i, u := range w.works {
-		kernel.CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
 		at += w.widths[i]
 	}
 	return w.y[:b.Rows*w.out]
@@ -133,12 +133,12 @@ func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)
 	for i := len(w.works) - 1; i >= 0; i-- {
 		at -= w.widths[i]
 		part := w.dy[i][:b.Rows*w.widths[i]]
-		kernel.CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
 		if dx == nil || !w.uses[i] {
 			w.works[i].Backward(b, nil, part, ready)
 			continue
 		}
 		w.works[i].Backward(b, w.dx[:n], part, ready)
-		kernel.Axpy(dx[:n], 1, w.dx[:n])
+		w.p.Ops().Axpy(dx[:n], 1, w.dx[:n])
 	}
 }

@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
+import "math"
 
 // A layer maps images to images. A ConvNet has such layers after its first convolution.
 type layer[T Float] interface {
@@ -28,7 +24,7 @@ func (c *Conv2D[T]) Shape() Image { return c.Out }
 
 // NewWork returns a layerWork with its own memory for maxRows images, and with the shared conv.
 func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
-	conv.fit(c)
+	conv.fit(&c.Windows)
 	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}
 }
 
@@ -52,14 +48,17 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 }
 
 // A rectifier applies ReLU to images, in place.
-type rectifier[T Float] struct{ in Image }
+type rectifier[T Float] struct {
+	p  *Params[T]
+	in Image
+}
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
 func (r rectifier[T]) Init(uint64)                            {}
 func (r rectifier[T]) NewWork(int, *ConvWork[T]) layerWork[T] { return r }
-func (r rectifier[T]) Forward(x []T, n int) []T               { kernel.Relu(x, x); return x }
+func (r rectifier[T]) Forward(x []T, n int) []T               { r.p.Ops().Activate(ReLU, x, x); return x }
 func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
-	kernel.ReluGrad(dy, dy, x)
+	r.p.Ops().ActivateGrad(ReLU, dy, dy, x)
 	return dy
 }
 
@@ -161,7 +160,7 @@ func (r *residual[T]) Init(seed uint64) {
 }
 
 func (r *residual[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
-	conv.fit(r.first)
+	conv.fit(&r.first.Windows)
 	room := func() []T { return Vector[T](maxRows * r.Shape().Len()) }
 	return &residualLayer[T]{r: r, w: conv, x: room(), h: room(), y: room(), d: room()}
 }
@@ -175,29 +174,29 @@ type residualLayer[T Float] struct {
 
 func (l *residualLayer[T]) Forward(in []T, n int) []T {
 	size := n * l.r.Shape().Len()
-	x, h, y := l.x[:size], l.h[:size], l.y[:size]
-	kernel.Relu(x, in)
+	x, h, y, o := l.x[:size], l.h[:size], l.y[:size], l.r.first.product.p.Ops()
+	o.Activate(ReLU, x, in)
 	l.r.first.Forward(l.w, h, x, n)
-	kernel.Relu(h, h)
+	o.Activate(ReLU, h, h)
 	l.r.second.Forward(l.w, y, h, n)
-	kernel.Axpy(y, 1, in)
+	o.Axpy(y, 1, in)
 	return y
 }
 
 func (l *residualLayer[T]) Backward(dx, in, dy []T, n int, ready func(lo, hi int)) []T {
 	size := n * l.r.Shape().Len()
-	d := l.d[:size]
+	d, o := l.d[:size], l.r.first.product.p.Ops()
 	dx = dx[:size]
 	l.r.second.Backward(l.w, d, l.h, dy, n)
 	if ready != nil {
 		ready(l.r.second.Range())
 	}
-	kernel.ReluGrad(d, d, l.h[:size])
+	o.ActivateGrad(ReLU, d, d, l.h[:size])
 	l.r.first.Backward(l.w, dx, l.x, d, n)
 	if ready != nil {
 		ready(l.r.first.Range())
 	}
-	kernel.ReluGrad(dx, dx, l.x[:size])
-	kernel.Axpy(dx, 1, dy)
+	o.ActivateGrad(ReLU, dx, dx, l.x[:size])
+	o.Axpy(dx, 1, dy)
 	return dx
 }

@@ -66,7 +66,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
 	n.convolve(p, name+".1", 32, 3, 2, 1)
-	n.layers = append(n.layers, keypoints[T]{n.shape(), 1})
+	n.layers = append(n.layers, keypoints[T]{p, n.shape(), 1})
 	n.finish(p, name, 128)
 	return n
 }
@@ -94,7 +94,9 @@ func (n *ConvNet[T]) convolve(p *Params[T], name string, filters, size, stride, 
 	n.layers = append(n.layers, NewConv2D(p, name, n.shape(), filters, size, stride, pad))
 }
 
-func (n *ConvNet[T]) rectify() { n.layers = append(n.layers, rectifier[T]{n.shape()}) }
+func (n *ConvNet[T]) rectify() {
+	n.layers = append(n.layers, rectifier[T]{n.stem.product.p, n.shape()})
+}
 
 func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
@@ -159,8 +161,8 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	})
 	x := w.stem[:rows*n.stem.Out.Len()]
 	if n.words != nil {
-		n.words.Forward(w.film, words, rows)
-		modulate(w.filmed, x, w.film, n.stem.Out, rows)
+		n.words.Forward(w.film, words, len(n.words.zero), rows)
+		n.words.p.Ops().Modulate(w.filmed, x, w.film, n.stem.Out, rows)
 		x = w.filmed[:len(x)]
 	}
 	for i, l := range w.layers {
@@ -204,8 +206,8 @@ func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int
 		dy = dx
 	}
 	if n.words != nil {
-		modulateGrad(w.dFilm, dy, w.stem, w.film, n.stem.Out, rows)
-		n.words.Backward(w.dFilm, w.words, rows)
+		n.words.p.Ops().ModulateGrad(w.dFilm, dy, w.stem, w.film, n.stem.Out, rows)
+		n.words.Backward(w.dFilm, w.words, len(n.words.zero), rows)
 		if ready != nil {
 			ready(n.words.Range())
 		}

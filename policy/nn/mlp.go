@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"fmt"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
+import "fmt"
 
 // An Activation is applied to each element of a hidden layer.
 type Activation uint8
@@ -136,7 +132,7 @@ func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
 		y := w.y[i][:n*l.Out]
 		l.Forward(y, x, n)
 		if x = y; m.hidden(i) {
-			activate(m.act, y)
+			l.p.Ops().Activate(m.act, y, y)
 			x = m.normed(w, i+1, y, n, batch)
 		}
 	}
@@ -170,7 +166,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 		dy := w.dy[i][:n*l.Out]
 		if m.hidden(i) {
 			m.normBackward(w, i+1, dy, n, ready)
-			activateGrad(m.act, dy, w.y[i][:n*l.Out])
+			l.p.Ops().ActivateGrad(m.act, dy, dy, w.y[i][:n*l.Out])
 		}
 		in, below := x, dx
 		if i > 0 {
@@ -215,7 +211,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 			if m.norms != nil {
 				m.norms[i+1].InputGrad(w.norms[i+1], dy, l.Out)
 			}
-			activateGrad(m.act, dy, w.y[i][:n*l.Out])
+			l.p.Ops().ActivateGrad(m.act, dy, dy, w.y[i][:n*l.Out])
 		}
 		if i > 0 {
 			l.InputGrad(w.dy[i-1], dy, n, 0, w.scratch)
@@ -249,29 +245,5 @@ func (m *MLP[T]) MergeStats(sums []float64) {
 	for _, b := range m.norms {
 		b.MergeStats(sums[:b.StatsLen()])
 		sums = sums[b.StatsLen():]
-	}
-}
-
-// activate replaces y with f(y).
-func activate[T Float](f Activation, y []T) {
-	switch f {
-	case Tanh:
-		kernel.Tanh(y, y)
-	case ReLU:
-		kernel.Relu(y, y)
-	default:
-		panic(fmt.Sprintf("nn: no such activation %d", uint8(f)))
-	}
-}
-
-// activateGrad replaces dy, the gradient of y = f(z), with the gradient of z.
-func activateGrad[T Float](f Activation, dy, y []T) {
-	switch f {
-	case Tanh:
-		kernel.TanhGrad(dy, dy, y)
-	case ReLU:
-		kernel.ReluGrad(dy, dy, y)
-	default:
-		panic(fmt.Sprintf("nn: no such activation %d", uint8(f)))
 	}
 }

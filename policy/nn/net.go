@@ -152,7 +152,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	case kindDense:
 		return &dense[T]{NewLinear(b.params, name, in.Len(), l.width)}, vector, nil
 	case kindActivate:
-		return &activation[T]{l.act, in.Len()}, *in, nil
+		return &activation[T]{b.params, l.act, in.Len()}, *in, nil
 	case kindNorm:
 		return newLayerNorm(b.params, name, in.Len()), *in, nil
 	case kindConv, kindPool, kindKeypoint, kindCoordinates:
@@ -189,7 +189,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			}
 			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 		}
-		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places, len(s.Choices.Low)}
+		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places}
 		return e, Image{1, 1, l.width}, nil
 	}
 	if s.isChoice() {
@@ -205,7 +205,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		}
 		return s.Width
 	})
-	return &numbers[T]{first, s.Width, width}, s.shape(), nil
+	return &numbers[T]{b.params, first, s.Width, width}, s.shape(), nil
 }
 
 // find returns the index of the source that l names.
@@ -274,7 +274,7 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	case kindCoordinates:
 		of = newCoordinates[T](in)
 	default:
-		of = keypoints[T]{in, l.scale}
+		of = keypoints[T]{b.params, in, l.scale}
 	}
 	return &imageLayer[T]{layer: of, in: in}, of.Shape(), nil
 }
@@ -346,7 +346,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	if out != in {
 		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected the same shape", l, out, in)
 	}
-	return &skip[T]{u, in.Len()}, out, nil
+	return &skip[T]{b.params, u, in.Len()}, out, nil
 }
 
 // film returns the unit that modulates the features of images with the output of the parts.
@@ -359,7 +359,7 @@ func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error
 	if err != nil {
 		return nil, Image{}, err
 	}
-	return &film[T]{in, u}, in, nil
+	return &film[T]{b.params, in, u}, in, nil
 }
 
 // concat returns the unit that concatenates the outputs of the parts.
@@ -367,7 +367,7 @@ func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, er
 	if len(l.parts) == 0 {
 		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
 	}
-	c := new(concat[T])
+	c := &concat[T]{p: b.params}
 	if in != nil {
 		c.in = in.Len()
 	}

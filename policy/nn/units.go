@@ -1,13 +1,12 @@
 package nn
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
+import "math"
 
 // A numbers unit reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
-type numbers[T Float] struct{ first, width, total int }
+type numbers[T Float] struct {
+	p                   *Params[T]
+	first, width, total int
+}
 
 func (u *numbers[T]) Init(uint64) {}
 
@@ -21,7 +20,7 @@ type numbersWork[T Float] struct {
 }
 
 func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
+	w.p.Ops().CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
@@ -58,29 +57,27 @@ func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 // of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
-	first, total, places int
+	first, total int
 }
 
 func (u *chosen[T]) Init(seed uint64) { u.Embedding.Init(seed) }
 
 func (u *chosen[T]) NewWork(maxRows int) unitWork[T] {
-	return &chosenWork[T]{u, make([]int32, maxRows*u.places), Vector[T](maxRows * u.Out)}
+	return &chosenWork[T]{u, Vector[T](maxRows * u.Out)}
 }
 
 type chosenWork[T Float] struct {
 	*chosen[T]
-	choices []int32
-	y       []T
+	y []T
 }
 
 func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.total, w.places, b.Rows)
-	w.Embedding.Forward(w.y, w.choices, b.Rows)
+	w.Embedding.Forward(w.y, b.Choices[w.first:], w.total, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
 
 func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
-	w.Embedding.Backward(dy, w.choices, b.Rows)
+	w.Embedding.Backward(dy, b.Choices[w.first:], w.total, b.Rows)
 	ready(w.Range())
 }
 
@@ -111,6 +108,7 @@ func (w *denseWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 
 // activation applies a function to each element.
 type activation[T Float] struct {
+	p     *Params[T]
 	f     Activation
 	width int
 }
@@ -128,8 +126,7 @@ type activationWork[T Float] struct {
 
 func (w *activationWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
-	copy(y, x)
-	activate(w.f, y)
+	w.p.Ops().Activate(w.f, y, x)
 	return y
 }
 
@@ -138,8 +135,7 @@ func (w *activationWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)
 		return
 	}
 	n := b.Rows * w.width
-	activateGrad(w.f, dy[:n], w.y[:n])
-	copy(dx[:n], dy)
+	w.p.Ops().ActivateGrad(w.f, dx[:n], dy[:n], w.y[:n])
 }
 
 // imageLayer is the unit of a layer that maps images to images.
@@ -198,9 +194,10 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
-	kernel.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
+	o := w.input.p.Ops()
+	o.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
 	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
-	kernel.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
+	o.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
 	return y
 }
 
