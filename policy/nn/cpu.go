@@ -94,7 +94,7 @@ func (o cpu[T]) AddColumns(dst []T, dstStep int, src []T, srcStep, width, n int)
 
 func (o cpu[T]) CopyRows(dst []T, to Rows, src []T, from Rows, scale []T, width, n int) {
 	for i := range n {
-		y, x := rowOf(dst, to.At(i), width), rowOf(src, from.At(i), width)
+		y, x := rowOf(dst, &to, i, width), rowOf(src, &from, i, width)
 		switch {
 		case x == nil || y == nil:
 		case scale == nil:
@@ -111,7 +111,7 @@ func (o cpu[T]) AddRows(dst []T, to Rows, src []T, from Rows, scale []T, width, 
 		if scale != nil {
 			a = scale[i]
 		}
-		if y, x := rowOf(dst, to.At(i), width), rowOf(src, from.At(i), width); x != nil && y != nil {
+		if y, x := rowOf(dst, &to, i, width), rowOf(src, &from, i, width); x != nil && y != nil {
 			kernel.Axpy(y, a, x)
 		}
 	}
@@ -119,16 +119,17 @@ func (o cpu[T]) AddRows(dst []T, to Rows, src []T, from Rows, scale []T, width, 
 
 func (o cpu[T]) DotRows(dst, x []T, a Rows, y []T, b Rows, width, n int) {
 	for i := range n {
-		dst[i] = kernel.Dot(rowOf(x, a.At(i), width), rowOf(y, b.At(i), width))
+		dst[i] = kernel.Dot(rowOf(x, &a, i, width), rowOf(y, &b, i, width))
 	}
 }
 
-// rowOf returns row i of x, or nil outside x.
-func rowOf[T Float](x []T, i, width int) []T {
-	if i < 0 || (i+1)*width > len(x) {
+// rowOf returns the i-th row of r in x. It is nil if its index is outside x.
+func rowOf[T Float](x []T, r *Rows, i, width int) []T {
+	at := r.At(i)
+	if r.Index != nil && (at < 0 || (at+1)*width > len(x)) {
 		return nil
 	}
-	return x[i*width : (i+1)*width]
+	return x[at*width : (at+1)*width]
 }
 
 func (o cpu[T]) SumSq(x []T) float64 { return kernel.SumSq(x) }

@@ -76,8 +76,8 @@ type Ops[T Float] interface {
 	AdamStep(p, g, m, v []T, lr, beta1, beta2, eps, wd, c1, c2, scale float32)
 }
 
-// Rows selects rows of a matrix, the i-th of a call: row First + Index[i·Step], or without Index row i/Repeat. A row
-// outside the matrix is left out. The zero Rows is row i.
+// Rows selects the i-th row of a call: First + Index[i·Step]/Repeat, with i for Index[i·Step] if Index is nil. A row of
+// an index outside the matrix is left out. The zero Rows is row i.
 type Rows struct {
 	Index         []int32
 	Step          int // 0 means 1
@@ -86,13 +86,13 @@ type Rows struct {
 
 // At returns the i-th row.
 func (r *Rows) At(i int) int {
-	switch {
-	case r.Index != nil:
-		return r.First + int(r.Index[i*max(r.Step, 1)])
-	case r.Repeat > 0:
-		return i / r.Repeat
+	if r.Index != nil {
+		i = int(r.Index[i*max(r.Step, 1)])
 	}
-	return i
+	if r.Repeat > 1 {
+		i /= r.Repeat
+	}
+	return r.First + i
 }
 
 // Use replaces the Ops of the layers of p. The default is package kernel. There, the results for a row do not depend on
