@@ -304,7 +304,7 @@ func TestInterrupt(t *testing.T) {
 	var asked atomic.Int64
 	stop := func() bool { return asked.Add(1) > 20 }
 	var out bytes.Buffer
-	table, err := report.NewWriter("table", "collectives", &out)
+	table, err := report.NewWriter("table", &out)
 	if err != nil {
 		t.Fatal(err)
 	}
