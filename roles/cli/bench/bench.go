@@ -47,13 +47,13 @@ func Command(reg config.Registries, code *int) *cli.Command {
 		return c
 	}
 	root := command("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs",
-		collectiveFlags(), benchCollectives)
+		collectiveFlags(), benchPlan)
 	root.Subcommands = []*cli.Command{
-		command("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
-		command("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
+		command("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchPlan),
+		command("overlap", "how much of a collective hides behind computation", overlapFlags(), benchPlan),
 		command("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(),
-			benchChannel),
-		command("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
+			benchPlan),
+		command("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchPlan),
 		command("env", "environment steps per second, and per second of a core", envFlags(), benchEnv),
 		command("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits", scaleFlags(),
 			benchScale),
