@@ -200,6 +200,7 @@ func TestBenchRefusesReports(t *testing.T) {
 		"bench --compare " + bad:             "schema 0: expected 1",
 		"bench --table " + bad:               "table of algorithms",
 		"bench --tune x.json --algo ring":    "expected it without --algo",
+		"bench --baseline --op all":          "--baseline with --op reduce: expected barrier, broadcast or allreduce",
 		"bench --check-min-busbw -1":         "expected a number from 0 to 1e+09",
 		"bench --starts 0":                   "--starts 0: expected a number from 1 to 30",
 		"bench --starts 3 --launcher mpirun": "expected {np} where the number of ranks stands",

@@ -43,7 +43,8 @@ func collectiveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "data", Usage: "integer: exact in any order; real: sums that must be rounded, compared " +
 			"with a tolerance", Value: "integer"},
 		&cli.BoolFlag{Name: "baseline",
-			Usage: "also the library's blocking call, in a loop in C and through Go, all in turns"},
+			Usage: "also the library's blocking call, in a loop in C and through Go, all in turns; of barrier, " +
+				"broadcast and allreduce"},
 		&cli.BoolFlag{Name: "shuffle", Usage: "measure in a random order, from --seed"},
 		&cli.Uint64Flag{Name: "seed", Usage: "seed of --shuffle", Value: 1},
 		&cli.StringFlag{Name: "table", Usage: "table of algorithms from which auto chooses first, `FILE`.json"},
@@ -162,6 +163,11 @@ func (f *flags) planCalls(p *bench.Plan, kinds []string) {
 func (f *flags) planCollectives(p *bench.Plan) {
 	world := f.world()
 	f.planCalls(p, kindNames())
+	for _, kind := range p.Kinds {
+		if p.Baseline && !kind.Native() {
+			f.wrong("--baseline with --op %v: expected barrier, broadcast or allreduce", kind)
+		}
+	}
 	ops := []string{"sum", "prod", "min", "max"}
 	p.Op = spmd.Op(slices.Index(ops, f.name("redop", ops)))
 	for _, name := range f.names("type", bench.TypeNames()) {
