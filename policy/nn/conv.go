@@ -1,9 +1,6 @@
 package nn
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // An Image is the shape of images: H rows of W pixels with C channels each, [H,W,C].
 type Image struct{ H, W, C int }
@@ -47,9 +44,6 @@ func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stri
 	return &Conv2D[T]{Windows{In: in, Out: in.slide(size, stride, pad, filters), Size: size, Stride: stride, Pad: pad},
 		NewLinear(p, name, size*size*in.C, filters)}
 }
-
-// Init draws an orthogonal weight with gain √2 and sets the bias to 0.
-func (c *Conv2D[T]) Init(seed uint64) { c.product.Init(seed, math.Sqrt2) }
 
 // Range returns the part of Params.Grad that belongs to this layer.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }

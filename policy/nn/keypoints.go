@@ -27,35 +27,38 @@ type keypoints[T Float] struct {
 	deviation float64
 }
 
-func (k keypoints[T]) Shape() Image { return Image{1, 1, 2 * k.in.C} }
-func (k keypoints[T]) Init(uint64)  {}
+func (k *keypoints[T]) Init(uint64) {}
 
-func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
-	return &keypointLayer[T]{
-		keypoints: k, grid: newGrid[T](k.in, k.deviation), out: Vector[T](maxRows * 2 * k.in.C),
-		logits: Vector[T](maxRows * k.in.Len()), prob: Vector[T](maxRows * k.in.Len()),
-		scale: Vector[T](maxRows * k.in.C),
+func (k *keypoints[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &keypointWork[T]{
+		keypoints: k, grid: newGrid[T](k.in, k.deviation), out: w.rows(2 * k.in.C), logits: w.rows(k.in.Len()),
+		prob: w.rows(k.in.Len()), scale: w.rows(k.in.C),
 	}
 }
 
-type keypointLayer[T Float] struct {
-	keypoints[T]
+type keypointWork[T Float] struct {
+	*keypoints[T]
 	grid         Grid[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]; Backward replaces prob with the gradient
 	scale        []T // [n, C], the factor of each channel
 }
 
-func (l *keypointLayer[T]) Forward(in []T, n int) []T {
-	size, c, pixels, o := n*l.in.Len(), l.in.C, len(l.grid.One), l.p.Ops()
+func (l *keypointWork[T]) Forward(b *Batch[T], in []T) []T {
+	n, c, pixels, o := b.Rows, l.in.C, len(l.grid.One), l.p.Ops()
+	size := n * l.in.Len()
 	o.Transpose(l.logits[:size], in[:size], pixels, c, n)
 	o.SpatialSoftmax(l.out[:2*n*c], l.scale[:n*c], l.prob[:size], l.logits[:size], &l.grid, n, c)
 	return l.out[:2*n*c]
 }
 
-func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
-	size, c, pixels, o := n*l.in.Len(), l.in.C, len(l.grid.One), l.p.Ops()
+func (l *keypointWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) []T {
+	if dx == nil {
+		return nil
+	}
+	n, c, pixels, o := b.Rows, l.in.C, len(l.grid.One), l.p.Ops()
+	size := n * l.in.Len()
 	o.SpatialSoftmaxGrad(l.prob[:size], l.logits[:size], l.out[:2*n*c], l.scale[:n*c], dy, &l.grid, n, c)
 	o.Transpose(dx[:size], l.prob[:size], c, pixels, n)
-	return dx[:size]
+	return dx
 }

@@ -28,12 +28,12 @@ func (u *pointing[T]) Init(seed uint64) {
 	Orthogonal(u.p.Of(u.weight), u.words, u.in.C, gain, seed, uint64(u.weight))
 }
 
-func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
-	words := maxRows * u.places
+func (u *pointing[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	words := w.maxRows * u.places
 	pixels := u.in.H * u.in.W
 	return &pointingWork[T]{
 		pointing: u, grid: newGrid[T](u.in, u.deviation), index: make([]int32, 0, words), at: make([]int, 0, words),
-		end: make([]int, maxRows), y: Vector[T](maxRows * 2 * u.places), position: Vector[T](2 * words),
+		end: make([]int, w.maxRows), y: w.rows(2 * u.places), position: Vector[T](2 * words),
 		scale: Vector[T](words), logits: Vector[T](words * pixels), prob: Vector[T](words * pixels),
 		query: Vector[T](words * u.in.C), turned: Vector[T](u.in.Len()),
 	}
@@ -93,7 +93,7 @@ func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 	return y
 }
 
-func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	o, n, pixels, c, size := w.p.Ops(), len(w.index), w.in.H*w.in.W, w.in.C, w.in.Len()
 	if w.dPosition == nil {
 		w.dPosition = Vector[T](len(w.position))
@@ -113,4 +113,5 @@ func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	}
 	o.AddRows(w.p.GradOf(w.weight), Rows{Index: w.index}, query, Rows{}, nil, c, n)
 	ready(w.p.Range(w.weight, w.weight))
+	return dx
 }
