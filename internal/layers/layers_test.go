@@ -60,7 +60,7 @@ var layers = []layer{
 		[]string{"..."},
 		"weights travel in one way, whatever reads them; the loop has no part in it"},
 	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "algo", "collectives", "env",
-		"internal/checkpoint", "internal/config", "internal/metrics", "internal/moves",
+		"env/external", "internal/checkpoint", "internal/config", "internal/metrics", "internal/moves",
 		"internal/runfolder", "internal/trace", "spmd", "tensor"},
 		[]string{"..."},
 		"a loop knows a plan by an interface, and neither a task nor the process"},
