@@ -49,8 +49,8 @@ var (
 )
 
 // TestFailures lets rank 1 fail while the other ranks wait for it. The job ends with the right exit code, names the
-// culprit, leaves no process, keeps the last checkpoint, and can be resumed. TestFailures of spmd/mpi lets ranks fail in
-// every way under each MPI.
+// culprit, leaves no process, keeps the last checkpoint, and can be resumed. TestFailures of spmd/mpi has all failures
+// under each MPI.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	// Only the launcher knows which rank was killed, and the launcher of MPICH does not say so.
