@@ -100,8 +100,7 @@ func (p planned) Axes(component string) []spmd.Axis {
 	if m.Members() <= 1 {
 		return nil
 	}
-	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
-		{Name: member.Tensor, Size: m.Tensor}}
+	return m.Axes(p.Workers(component))
 }
 
 // Comms returns the communicators of a component, and the components to which it sends direct messages. Members use
@@ -122,7 +121,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 	}
 	if mesh := p.Mesh(component); mesh.Members() > 1 {
 		comms = append(comms, member.Layers)
-		if mesh.Pipeline > 1 {
+		if mesh.Stages > 1 {
 			comms = append(comms, member.Activations)
 		}
 		if p.Config.Reasons() && (component != "rollout" || p.Config.Deals()) {
