@@ -58,15 +58,11 @@ func TestBench(t *testing.T) {
 	}{
 		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12,
 			[]string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
-		{"bench -o wide --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache " +
+		{"bench -o csv --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache " +
 			"--cache 3M -w 0", 36,
-			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB",
-				"2.00 times its last-level cache of 3MiB"}},
-		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2,
-			[]string{"# Out of bounds values : 0 OK", "bfloat16"}},
-		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
-		{"bench -o md --sizes 8", 1, []string{"|---|"}},
-		{"bench -o csv --sizes 8", 1, []string{"op,algo,n,size"}},
+			[]string{"op,algo,n,size", "reduce_scatter", "go+out", "rotate"}},
+		{"bench --sizes 8,64 --off-cache --cache 3M --data real -d bf16 --redop max", 2,
+			[]string{"2.00 times its last-level cache of 3MiB"}},
 		{"bench p2p --sizes 0,100 --window 4", 8, []string{"message_rate"}},
 		{"bench channel --sizes 100 --window 4 --consume 10us", 3, []string{"back_pressure"}},
 		{"bench overlap --sizes 4K --algo ring", 1, []string{"overlap_pct"}},
@@ -195,15 +191,16 @@ func TestBenchRefusesReports(t *testing.T) {
 	refuses(t, map[string]string{
 		"bench --threshold -1":               "--threshold -1: expected a number from 0 to 1e+06",
 		"bench -o xml":                       `format "xml": expected one of table`,
-		"bench channel -o osu":               "format osu: there is no such benchmark as channel",
-		"bench p2p -o nccl":                  "format nccl",
-		"bench --out x.yaml":                 "expected a file with the ending .txt, .csv, .json or .md",
+		"bench -o wide":                      `format "wide": it was removed: expected csv`,
+		"bench channel -o osu":               `format "osu": it was removed: expected json`,
+		"bench --out x.md":                   "expected a file with the ending .txt, .csv or .json",
 		"bench --out /nowhere/x.json":        "no such file or directory",
 		"bench --plot x.png":                 "expected a file with the ending .svg",
 		"bench --compare /nowhere/x.json":    "no such file or directory",
 		"bench --compare " + bad:             "schema 0: expected 1",
 		"bench --table " + bad:               "table of algorithms",
 		"bench --tune x.json --algo ring":    "expected it without --algo",
+		"bench --baseline --op all":          "--baseline with --op reduce: expected barrier, broadcast or allreduce",
 		"bench --check-min-busbw -1":         "expected a number from 0 to 1e+09",
 		"bench --starts 0":                   "--starts 0: expected a number from 1 to 30",
 		"bench --starts 3 --launcher mpirun": "expected {np} where the number of ranks stands",
@@ -333,7 +330,7 @@ func writeScaled(t *testing.T, old, path string, factor float64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err := results.NewWriter("json", "collectives", f)
+	w, err := results.NewWriter("json", f)
 	if err == nil {
 		err = w.End(rep)
 	}

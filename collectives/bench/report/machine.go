@@ -1,11 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
 )
 
 // A Machine describes the hardware and software under a benchmark.
@@ -83,16 +80,11 @@ func (m *Machine) Warnings() []string {
 
 // unbound reports whether there are several ranks and all of them may run on the same CPUs.
 func (h *Host) unbound() bool {
-	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && h.other() < 0
-}
-
-// other returns the index of the first rank whose CPUs differ from those of the host's first rank, or -1.
-func (h *Host) other() int {
-	return slices.IndexFunc(h.Affinity, func(cpus string) bool { return cpus != h.Affinity[0] })
+	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && len(Distinct(h.Affinity)) == 1
 }
 
 // header returns the lines before the rows.
-func (r *Report) header(d detail) []string {
+func (r *Report) header() []string {
 	m := &r.Machine
 	name := "rlinf bench"
 	if r.Bench != "collectives" {
@@ -114,43 +106,11 @@ func (r *Report) header(d detail) []string {
 	lines = append(lines, m.Warnings()...)
 	library, _, _ := strings.Cut(m.Library, "\n")
 	transport := join(", ", m.Transport, strings.Join(strings.Fields(library), " "), m.Launcher, m.Threads)
-	if d == narrow {
-		lines = append(lines, "transport: "+transport)
-		if m.Roof > 0 {
-			lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
-		}
-		return append(lines, "more columns: -o wide; all that is known: -o json")
-	}
-	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; shared memory: %s", transport, m.Wait, m.Shared))
-	for _, h := range m.Hosts {
-		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, "+
-			"GOMAXPROCS %d", h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, h.affinity(),
-			Bytes(h.Cache), cmp.Or(h.Governor, "not known"), h.Kernel, h.MaxProcs))
-	}
-	clock := fmt.Sprintf("clock step %.0f ns", m.ClockStep)
+	lines = append(lines, "transport: "+transport)
 	if m.Roof > 0 {
-		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written",
-			m.Roof, Bytes(m.RoofSize))
+		lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
 	}
-	lines = append(lines, clock, "method: "+r.Method)
-	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
-}
-
-// affinity describes the CPUs of the host's ranks.
-func (h *Host) affinity() string {
-	if len(h.Affinity) == 0 || h.Affinity[0] == "" {
-		return "affinity not known"
-	}
-	other := h.other()
-	if other < 0 {
-		return "all on " + h.Affinity[0]
-	}
-	shown := h.Affinity[:min(len(h.Affinity), max(other+1, 8))]
-	text := "bound to " + strings.Join(shown, " | ")
-	if len(shown) < len(h.Affinity) {
-		text += " | …"
-	}
-	return text
+	return append(lines, "more columns: -o csv; all that is known: -o json")
 }
 
 func plural(n int, what string) string {
