@@ -230,12 +230,9 @@ func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 		return planner.Axes{}
 	}
 	free := func(key string) bool { return !keepsGiven || !cfg.Given(key) }
-	if component == "rollout" {
-		return planner.Axes{Tensor: free("rollout.tensor_parallel_size")}
-	}
-	return planner.Axes{Tensor: free(component + ".model.tensor_model_parallel_size"),
-		Stage: free(component+".model.pipeline_model_parallel_size") &&
-			len(cfg.Layout(component).PipelineLayers) == 0}
+	tensor, stages := config.LayoutKeys(component)
+	return planner.Axes{Tensor: free(tensor),
+		Stage: component != "rollout" && free(stages) && len(cfg.Layout(component).PipelineLayers) == 0}
 }
 
 // layout returns the layout of the configuration. A component without a placement is on the ranks of the actors.

@@ -100,6 +100,14 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
+// LayoutKeys returns the keys of a component's mesh.
+func LayoutKeys(component string) (tensor, stages string) {
+	if component == "rollout" {
+		return "rollout.tensor_parallel_size", "rollout.pipeline_parallel_size"
+	}
+	return component + ".model.tensor_model_parallel_size", component + ".model.pipeline_model_parallel_size"
+}
+
 // SetLayout sets the mesh of a component's language model. If the number of stages changes, layers will be assigned
 // to stages by their cost. SetLayout changes only c, and not a configuration from which c was copied.
 func (c *Config) SetLayout(component string, by mesh.Mesh) {

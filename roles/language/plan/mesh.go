@@ -75,21 +75,6 @@ func (p *Plan) Beside(component string, member, rank int) int {
 	return -1
 }
 
-// tensorKey and pipelineKey return the configuration keys of a component's numbers of tensor members and stages.
-func tensorKey(component string) string {
-	if component == "rollout" {
-		return "rollout.tensor_parallel_size"
-	}
-	return component + ".model.tensor_model_parallel_size"
-}
-
-func pipelineKey(component string) string {
-	if component == "rollout" {
-		return "rollout.pipeline_parallel_size"
-	}
-	return component + ".model.pipeline_model_parallel_size"
-}
-
 // arrange makes the meshes of the components with a model. It reports whether the configured sizes divide the numbers
 // of members.
 func (d *Draft) arrange() (ok bool) {
@@ -99,17 +84,18 @@ func (d *Draft) arrange() (ok bool) {
 		if members == 0 {
 			continue
 		}
-		if d.found.Reported(tensorKey(of), pipelineKey(of)) {
+		tensorKey, stagesKey := config.LayoutKeys(of)
+		if d.found.Reported(tensorKey, stagesKey) {
 			return false
 		}
 		t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
 		switch {
 		case members%p != 0:
-			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
+			d.found.Problem(stagesKey, p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
 				counted(members, of+" worker")))
 			ok = false
 		case members%l.Size() != 0:
-			d.found.Problem(tensorKey(of), t, oneOf(divisors(members/p))+fmt.Sprintf(
+			d.found.Problem(tensorKey, t, oneOf(divisors(members/p))+fmt.Sprintf(
 				" (a divisor of %d: %s in %s)", members/p, counted(members, of+" worker"),
 				counted(p, "stage")))
 			ok = false
@@ -128,6 +114,7 @@ func (d *Draft) checkMeshes() {
 			continue
 		}
 		d.checkTensor(of)
+		_, stagesKey := config.LayoutKeys(of)
 		given := d.Config.Layout(of).PipelineLayers
 		sum := 0
 		for _, n := range given {
@@ -135,7 +122,7 @@ func (d *Draft) checkMeshes() {
 		}
 		switch {
 		case m.Stages > d.Model.Layers:
-			d.found.Problem(pipelineKey(of), m.Stages, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
+			d.found.Problem(stagesKey, m.Stages, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
 		case len(given) > 0 && (slices.Max(given) > d.Model.Layers || sum != d.Model.Layers): // a sum may overflow
 			d.found.Problem(of+".model.pipeline_layers", given, fmt.Sprintf("%d layers in all, those of the model",
 				d.Model.Layers))
@@ -179,8 +166,9 @@ func (p *Plan) LargestStage(stages int) float64 {
 // checkTensor checks that the layers of the model can be divided among the tensor members of a component.
 func (d *Draft) checkTensor(of string) {
 	n := d.meshes[of].Tensor
+	key, _ := config.LayoutKeys(of)
 	if fit := d.Model.Sizes(); !slices.Contains(fit, n) {
-		d.found.Problem(tensorKey(of), n, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
+		d.found.Problem(key, n, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
 			"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 	}
 }
