@@ -13,7 +13,8 @@ import (
 // TestCalls: the number of calls of Ops and of nn.Ops does not depend on the tokens of a batch.
 func TestCalls(t *testing.T) {
 	dense := Config{Family: Qwen3, Vocab: 23, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16,
-		Intermediate: 20, Eps: 1e-5, Rope: Rope{Theta: 1e4, Type: RopeDefault}, InitRange: 0.3, QKNorm: true, Tied: true}
+		Intermediate: 20, Eps: 1e-5, Rope: Rope{Theta: 1e4, Type: RopeDefault}, InitRange: 0.3,
+		QKNorm: true, Tied: true}
 	biased := dense
 	biased.Family, biased.QKNorm, biased.Tied = Llama, false, false
 	biased.QKVBias, biased.OutBias, biased.MLPBias = true, true, true
