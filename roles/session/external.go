@@ -71,7 +71,7 @@ func (r *rank) explainSpaces(err error, path string) error {
 	if err == nil {
 		return nil
 	}
-	now := r.plan.Common().Config.Env.Train.External.Greeting
+	now := r.plan.Config.Env.Train.External.Greeting
 	if then := loop.ConfigAt(r.reg, path); then != nil {
 		if changed := external.Changed(then.Env.Train.External.Greeting, now); changed != "" {
 			return fmt.Errorf("%s: %s", path, changed)

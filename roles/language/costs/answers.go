@@ -24,7 +24,7 @@ func load(p *plan.Plan) (*lm.Model, error) {
 		return nil, err
 	}
 	path := p.Config.Runner.CkptPath
-	if path == "" || p.BelowAdapters(path) {
+	if path == "" || path == p.BaseWeights.Path {
 		return m, nil
 	}
 	f, err := job.OpenWeights("runner.ckpt_path", path)
