@@ -99,7 +99,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	}
 	result.add(p, nodes)
 	if crowd := crowdHere(nodes); crowd != "" {
-		result.Warnings = []string{crowd}
+		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
 	return describe(w, p, nodes)
@@ -154,7 +154,7 @@ type rankReport struct {
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p task.Plan, nodes []int) {
 	j := p.Common()
-	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()
+	r.Placement, r.Batches, r.Warnings = fmt.Sprint(j.Placement.Mode()), p.Describe(), p.Notes()
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
@@ -218,9 +218,6 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	simulators := config.ExternalUses(j.Config, j.Placement.Ranks("env"))
 	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(simulators) > 0 {
 		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
-	}
-	for _, note := range p.Notes() {
-		fmt.Fprintln(out, "warning: "+note)
 	}
 	if err := writeOwn(out, p.OwnKeys()); err != nil {
 		return err

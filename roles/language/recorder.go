@@ -28,9 +28,9 @@ var _ loop.Recorder = (*recorder)(nil)
 
 // Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
-	s.Measure, s.Unit = "loss", "tokens"
+	s.Measure, s.EvalMeasure, s.Unit = "loss", "loss", "tokens"
 	if r.plan.Config.Reasons() {
-		s.Measure = "reward"
+		s.Measure, s.EvalMeasure = "reward", "accuracy"
 	} else if stop := &r.plan.Config.Runner.EarlyStop; stop.Enabled {
 		s.Stop = stop.Progress(math.NaN(), 0)
 	}

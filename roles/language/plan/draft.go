@@ -156,6 +156,10 @@ func (d *Draft) readModel() bool {
 	if w := d.Model.Window; w > 0 && c.Runner.SeqLength > w {
 		d.found.Problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}
+	if most := d.Language.Shortest; most > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("runner.seq_length %d is more than max_position_embeddings of %s, %d; "+
+			"rlinf export writes %[1]d", c.Runner.SeqLength, d.Base, most))
+	}
 	d.Tokenizer = k
 	var warnings []string
 	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
@@ -198,14 +202,35 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	}
 	set, err := text.Read(paths, f)
 	if err != nil {
-		want := "texts to learn from: "
-		if f.Prompts {
-			want = "prompts with right answers: "
-		}
-		d.found.Problem(key, nil, want+err.Error()+madeBy(err))
+		d.reportTexts(key, err, f.Prompts)
 		return nil
 	}
 	return set
+}
+
+// reportTexts reports err, an error of text.Read about the files of a configuration key. The mistake is that of the key
+// that fits the files to the job.
+func (d *Draft) reportTexts(key string, err error, prompts bool) {
+	var long *text.TooLongError
+	var missing *text.MissingKeyError
+	data, want := &d.Config.Data, "texts to learn from: "
+	if prompts {
+		want = "prompts with right answers: "
+	}
+	switch {
+	case errors.As(err, &long):
+		d.found.Problem("runner.seq_length", long.Length, fmt.Sprintf("at least %d, the tokens of the longest text, or "+
+			"data.filter_prompt_by_length: true: %v", long.Tokens, err))
+	case errors.As(err, &missing) && missing.First && d.Train == nil: // otherwise other texts have the keys
+		if slices.Contains(missing.Keys, data.PromptKey) {
+			d.found.Problem("data.prompt_key", data.PromptKey, "the key of the prompts: "+err.Error())
+		}
+		if slices.Contains(missing.Keys, data.AnswerKey) {
+			d.found.Problem("data.answer_key", data.AnswerKey, "the key of the answers: "+err.Error())
+		}
+	default:
+		d.found.Problem(key, nil, want+err.Error()+madeBy(err))
+	}
 }
 
 // madeBy returns the last part of the message of err. For a missing file this part names the command that generates the
