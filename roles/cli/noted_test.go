@@ -65,3 +65,12 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestNoteOfChoices: check warns of deviations that choices do not have.
+func TestNoteOfChoices(t *testing.T) {
+	code, out, errs := run(t, "check", "-c", "../../configs/cartpole_ppo.yaml", "actor.model.init_log_std=-1")
+	if want := "warning: actor.model.init_log_std: no effect, because choices"; code != loop.ExitOK ||
+		strings.Count(out, want) != 1 {
+		t.Errorf("code %d, expected %q once:\n%s%s", code, want, out, errs)
+	}
+}

@@ -84,7 +84,22 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.setLimit()
 	d.checkBubble()
 	d.noteSharding()
+	d.noteBest()
 	return d.Plan, nil
+}
+
+// noteBest warns if evaluations that runner.early_stop watches have no checkpoint, so the best model may be lost.
+func (d *Draft) noteBest() {
+	r := &d.Config.Runner
+	switch {
+	case !r.EarlyStop.Enabled:
+	case r.SaveInterval <= 0:
+		d.notes = append(d.notes, fmt.Sprintf("runner.early_stop: the best model is lost: set runner.save_interval=%d",
+			r.ValCheckInterval))
+	case r.SaveInterval > r.ValCheckInterval:
+		d.notes = append(d.notes, fmt.Sprintf("runner.early_stop: checkpoints/best is the best of every %d steps: "+
+			"runner.save_interval=%d saves after every evaluation", r.SaveInterval, r.ValCheckInterval))
+	}
 }
 
 // setLimit sets the maximum numbers of texts and of tokens in an actor's micro-batch.
