@@ -151,7 +151,8 @@ type MissingKeyError struct {
 }
 
 func (e *MissingKeyError) Error() string {
-	return fmt.Sprintf(`no key "%s": the record has %s`, strings.Join(e.Keys, `" and no key "`), strings.Join(e.Has, ", "))
+	return fmt.Sprintf(`no key "%s": the record has %s`, strings.Join(e.Keys, `" and no key "`),
+		strings.Join(e.Has, ", "))
 }
 
 func hash(samples []Sample) uint64 {
@@ -252,8 +253,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	case isText:
 		return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 	case r.Chat == nil:
-		return Sample{}, fmt.Errorf("%q is %.40s: expected a text in quotes (lists of messages need data.apply_chat_template)",
-			r.Prompt, keys[r.Prompt])
+		return Sample{}, fmt.Errorf("%q is %.40s: expected a text in quotes (lists of messages need "+
+			"data.apply_chat_template)", r.Prompt, keys[r.Prompt])
 	case isNull(keys[r.Prompt]):
 		return Sample{}, fmt.Errorf("%q is null: expected a text or a list of messages", r.Prompt)
 	}

@@ -67,8 +67,8 @@ type other struct {
 }
 
 // TestLikeliest: a key without its first sections leads to the complete key.
-// TestCorrection: a correction is a key with the same meaning in another program, a neighbour with a longer name, or the
-// key of that name whose sections are most alike.
+// TestCorrection: a correction is a key with the same meaning in another program, a neighbour with a longer name, or
+// the key of that name whose sections are most alike.
 func TestCorrection(t *testing.T) {
 	keys := strings.Fields("runner.save_interval runner.max_steps algorithm.temperature env.train.video_cfg.num_envs " +
 		"env.train.total_num_envs rollout.sampling_params.temperature actor.optim.lr")

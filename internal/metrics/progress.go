@@ -23,8 +23,8 @@ type State struct {
 	Learnt        int64   // number of Units used in training
 	Unit          string  // "tokens" or "samples"
 	Return, Eval  float64 // mean return in training and in evaluation; NaN if there is none yet
-	// Measure is the meaning of Return: "loss", "reward", or "" for returns of environments. EnvSteps are shown only with
-	// returns of environments.
+	// Measure is the meaning of Return: "loss", "reward", or "" for returns of environments. EnvSteps are shown only
+	// with returns of environments.
 	Measure string
 	// EvalMeasure is the meaning of Eval, such as "loss", or "" for returns of environments.
 	EvalMeasure string

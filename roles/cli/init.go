@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
@@ -138,7 +139,10 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 		if cfg.External.Greeting, err = hub.Ask(cfg); err != nil {
 			return "", fmt.Errorf("init: %w", err)
 		}
-		if unit, err = external.EnvsPerChild(cfg.External); err != nil {
+		if unit, err = external.EnvsPerChild(cfg.External); err == nil {
+			err = bench.TryEnv(reg, cfg, max(unit, 1))
+		}
+		if err != nil {
 			return "", fmt.Errorf("init: %w", err)
 		}
 	}

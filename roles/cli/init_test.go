@@ -59,7 +59,7 @@ func TestInit(t *testing.T) {
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,
 		"--algorithm dqn CartPole-v1":   "init: --algorithm dqn: expected ppo or sac",
 		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected bounded",
-		"empty":                         "init: empty: expected the folder of a language model: model configuration: open",
+		"empty":                         "init: empty: expected the folder of a language model: ",
 		"no-such-program boat.py":       "init: no-such-program boat.py: exec:",
 		"--ranks 3 --out /no/x Acrobot": `init: unknown environment "Acrobot"`,
 	} {

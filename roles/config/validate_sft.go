@@ -27,7 +27,6 @@ func (c *validation) checkSFT() {
 	c.idleReward("a key of rewards of environments")
 	c.idleKeys("a key of other networks", append([]string{"actor.model.hidden_sizes", "actor.model.add_value_head",
 		"actor.model.num_action_chunks"}, algorithmsOfModel...)...)
-	c.idleKeys("", "rollout.pipeline_stage_num")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	c.checkAlgorithmKeys()
@@ -37,6 +36,7 @@ func (c *validation) checkSFT() {
 		want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
 		c.idleReasoning()
 		c.idleKeys("a key of the task reasoning", "reward.reward_type", "reward.use_reward_model")
+		c.idleKeys("", "rollout.pipeline_stage_num")
 		c.idleKeys("every step trains the same weights", "runner.weight_sync_interval")
 	}
 	if r.EnableDynamicBatchSize {

@@ -234,8 +234,8 @@ func (d *Draft) reportTexts(key string, err error, prompts bool) {
 	}
 	switch {
 	case errors.As(err, &long):
-		d.found.Problem("runner.seq_length", long.Length, fmt.Sprintf("at least %d, the tokens of the longest text, or "+
-			"data.filter_prompt_by_length: true: %v", long.Tokens, err))
+		d.found.Problem("runner.seq_length", long.Length, fmt.Sprintf("at least %d, the tokens of the longest text, "+
+			"or data.filter_prompt_by_length: true: %v", long.Tokens, err))
 	case errors.As(err, &missing) && missing.First && d.Train == nil: // otherwise other texts have the keys
 		if slices.Contains(missing.Keys, data.PromptKey) {
 			d.found.Problem("data.prompt_key", data.PromptKey, "the key of the prompts: "+err.Error())
