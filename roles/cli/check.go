@@ -71,8 +71,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exte
 	return nil
 }
 
-// meet returns cfg with the greetings of the simulators that the job starts, and tries a step of each. The error has the
-// mistakes of simulators that fail. A simulator that does not start is left out, because the plan reports it.
+// meet returns cfg with the greetings of the simulators that the job starts, and tries a step of each. The error has
+// the mistakes of simulators that fail. A simulator that does not start is left out, because the plan reports it.
 func meet(reg config.Registries, hub *external.Hub, cfg *config.Config) (*config.Config, error) {
 	met, greetings := *cfg, map[string]string{}
 	var failed []error
