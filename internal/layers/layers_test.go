@@ -24,7 +24,7 @@ const module = "github.com/rlinf/rlinf"
 type layer struct {
 	path  string
 	may   []string
-	tests []string // what test files may also import, apart from their own package
+	tests []string // what test files may also import, apart from their own package and internal/test
 	why   string
 }
 
@@ -192,6 +192,7 @@ var layers = []layer{
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/figures", nil, nil, "writes numbers for any package"},
 	{"internal/printable", nil, nil, "a text is safe to show by its characters alone"},
+	{"internal/test", nil, nil, "all tests may use it"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
 	{"internal/report/reporttest", []string{"internal/programs", "internal/report", "internal/trace", "internal/video"},
 		nil, "makes runs, for tests of pages here and in a browser"},
@@ -306,7 +307,8 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 		}
 		l, may, subject := layers[at], layers[at].may, from+" imports"
 		if strings.HasSuffix(name, "_test.go") {
-			may, subject = slices.Concat(l.may, l.tests, []string{from}), "the tests of "+from+" import"
+			may = slices.Concat(l.may, l.tests, []string{from, "internal/test"})
+			subject = "the tests of " + from + " import"
 		}
 		for _, i := range f.Imports {
 			to, _ := strconv.Unquote(i.Path.Value)
