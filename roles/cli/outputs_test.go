@@ -31,7 +31,7 @@ func TestOutputs(t *testing.T) {
 		"c.svg": "compare " + dir + " --out OUT", "k.csv": "compare " + dir + " --keep OUT",
 		"d.safetensors": demos + "--out OUT", "f.png": demos + "--out OUT.safetensors --film OUT",
 		"i.png": "render -c ../../configs/cartpole_ppo.yaml --out OUT",
-		"b.txt": bench + "--out OUT --out OUT.csv --out OUT.json --out OUT.md --plot OUT.svg --tune OUT.tune",
+		"b.txt": bench + "--out OUT --out OUT.csv --out OUT.json --plot OUT.svg --tune OUT.tune",
 
 		"data/train.jsonl":                  "data countdown --train 1 --test 1 --out DIR",
 		"data/test.jsonl":                   "data countdown --train 1 --test 1 --out DIR",
