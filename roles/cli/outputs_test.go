@@ -65,7 +65,7 @@ func TestOutputs(t *testing.T) {
 		})
 	}
 	for file, command := range map[string]string{
-		"b.csv": bench + "--out OUT", "b.json": bench + "--out OUT", "b.md": bench + "--out OUT",
+		"b.csv": bench + "--out OUT", "b.json": bench + "--out OUT",
 		"b.svg": bench + "--plot OUT", "tune.json": bench + "--tune OUT", "e.csv": "bench env --out OUT",
 		"film.gif": demos + "--film OUT", "p.json": "plan -c ../../configs/cartpole_one_rank.yaml --save-profile OUT",
 	} {
