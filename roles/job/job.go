@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -87,8 +88,8 @@ func (j *Job) OwnKeys() []config.OwnKey { return j.Config.OwnKeys() }
 // Environments returns 0: see loop.Plan.
 func (j *Job) Environments() (n int, saved bool) { return 0, false }
 
-// Axes returns no axes: see loop.Plan.
-func (j *Job) Axes(string) []spmd.Axis { return nil }
+// Mesh returns the mesh of members that each have a whole model: see loop.Plan.
+func (j *Job) Mesh(string) (whole mesh.Mesh) { return whole }
 
 // MayDiffer returns no key: see loop.Plan.
 func (j *Job) MayDiffer() []string { return nil }

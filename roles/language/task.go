@@ -93,17 +93,6 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Axes returns the axes along which the members of a component divide a model, outermost first. It returns nil if every
-// member has a whole model.
-func (p planned) Axes(component string) []spmd.Axis {
-	m := p.Mesh(component)
-	if m.Members() <= 1 {
-		return nil
-	}
-	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
-		{Name: member.Tensor, Size: m.Tensor}}
-}
-
 // Comms returns the communicators of a component, and the components to which it sends direct messages. Members use
 // communicators to sum gradients and metrics, and to send activations and answers within a replica. They send direct
 // messages to exchange groups of answers.
@@ -122,7 +111,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 	}
 	if mesh := p.Mesh(component); mesh.Members() > 1 {
 		comms = append(comms, member.Layers)
-		if mesh.Pipeline > 1 {
+		if mesh.Stages > 1 {
 			comms = append(comms, member.Activations)
 		}
 		if p.Config.Reasons() && (component != "rollout" || p.Config.Deals()) {

@@ -125,7 +125,9 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	}
 	at := p.Group(component)
 	at.Comms, at.Direct = p.plan.Comms(component)
-	at.Axes = p.plan.Axes(component)
+	if m := p.plan.Mesh(component); m.Members() > 1 {
+		at.Axes = m.Axes(len(at.Ranks))
+	}
 	return at
 }
 

@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -21,8 +21,8 @@ type Plan interface {
 	// Comms returns the names of the communicators among the members of a component. receivers has the components to
 	// which these members send direct messages.
 	Comms(component string) (comms, receivers []string)
-	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
-	Axes(component string) []spmd.Axis
+	// Mesh returns the mesh of a component's members.
+	Mesh(component string) mesh.Mesh
 	// Environments returns the number of training environments, and whether checkpoints have their states.
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.

@@ -52,7 +52,7 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 		return nil, err
 	}
 	a := &answerer{plan: p, order: p.Order(nil, 0)}
-	if p.Rewards > 0 && p.Config.Reward.RewardType != answer.Program {
+	if p.Replicas("reward") > 0 && p.Config.Reward.RewardType != answer.Program {
 		if a.grader, err = p.NewGrader(nil); err != nil {
 			return nil, err
 		}

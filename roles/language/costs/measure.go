@@ -33,7 +33,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
 	}
-	if p.Critics > 0 {
+	if p.Replicas("critic") > 0 {
 		if err := critics(ctx, p, a, f, &all); err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.World)
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Replicas("critic")), a.World)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Profile adds the values that only measurements give, such as
@@ -57,8 +57,8 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
-		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: planner.Mesh{Pipeline: m.Pipeline, Tensor: m.Tensor},
-			Share: p.LargestStage(m), Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
+		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: m, Share: p.LargestStage(m.Stages),
+			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
 			Critic: p.PartBytes("critic", m)})
 	}
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
@@ -106,7 +106,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 	if setup.Reference, err = frozen(p, m); err != nil {
 		return nil, err
 	}
-	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+	if setup.Values = p.Replicas("critic") > 0; p.HasCritic() && !setup.Values {
 		if setup.Critic, err = newCritic(m); err != nil {
 			return nil, err
 		}
@@ -267,7 +267,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if err != nil {
 		return err
 	}
-	counter := probe.Counter{Actors: p.Critics}
+	counter := probe.Counter{Actors: p.Replicas("critic")}
 	setup := p.TextSetup()
 	setup.Replicas, setup.Alloc = &counter, tensor.Heap
 	if setup.Critic, err = newCritic(m); err != nil {
@@ -279,7 +279,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	defer c.Close()
 	var values, update probe.Series
-	begun, samples := time.Now(), len(all.Texts)/p.Critics
+	begun, samples := time.Now(), len(all.Texts)/p.Replicas("critic")
 	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/6; n++ {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)

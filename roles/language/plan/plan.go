@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -22,10 +23,8 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// The numbers of replicas of each component, or 0 if the component is not placed. The members of a replica share
-	// one model.
-	Actors, rollouts, Rewards, Inferences, Critics int
-	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
+	Actors int                  // number of replicas of the actors; the members of a replica have one model together
+	meshes map[string]mesh.Mesh // the mesh of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
