@@ -11,12 +11,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -28,7 +30,7 @@ import (
 
 // runCheck describes the job of a configuration, with the number of ranks that it asks for. It also writes the verdict:
 // the job runs, or these overrides would make it run. It returns an error if the job does not run.
-func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
 	var found findings
@@ -42,7 +44,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	case err != nil:
 		return err
 	}
-	err = examine(c, reg, tasks, cfg, out, &found)
+	cfg, untried := meet(reg, hub, cfg)
+	err = errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -69,6 +72,38 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return nil
 }
 
+// meet returns cfg with the greetings of the simulators that the job starts, and tries a step of each. The error has
+// the mistakes of simulators that fail. A simulator that does not start is left out, because the plan reports it.
+func meet(reg config.Registries, hub *external.Hub, cfg *config.Config) (*config.Config, error) {
+	met, greetings := *cfg, map[string]string{}
+	var failed []error
+	for _, u := range config.ExternalUses(&met, []int{0}) {
+		x := &u.Env.External
+		if x.Listen != "" || len(x.Command) == 0 {
+			continue
+		}
+		source := strings.Join(x.Command, "\x00")
+		if known, ok := greetings[source]; ok { // evaluations have the simulator of training, as a rule
+			x.Greeting = known
+			continue
+		}
+		greeting, err := hub.Ask(*u.Env)
+		if err != nil {
+			continue
+		}
+		greetings[source], x.Greeting = greeting, greeting
+		n, err := external.EnvsPerChild(*x)
+		if err == nil {
+			err = bench.TryEnv(reg, *u.Env, max(n, 1))
+		}
+		if err != nil {
+			failed = append(failed, cfg.Mistake(u.Key+".command", strings.Join(x.Command, " "),
+				"a simulator that makes a step: "+err.Error()))
+		}
+	}
+	return &met, errors.Join(failed...)
+}
+
 // examine plans cfg on the ranks that the job would have. It writes a description of the plan to w, and adds the plan
 // to the findings. The error lists all mistakes.
 func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, w io.Writer,
@@ -87,7 +122,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	if err != nil {
 		return errors.Join(err, loop.CheckPaths(cfg))
 	}
-	if err := loop.CheckStart(p); err != nil {
+	if err := loop.CheckStart(&p.Plan); err != nil {
 		return err
 	}
 	for r := range nodes {
@@ -100,7 +135,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	}
 	result.add(p, nodes)
 	if crowd := crowdHere(nodes); crowd != "" {
-		result.Warnings = []string{crowd}
+		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
 	return describe(w, p, nodes)
@@ -153,15 +188,14 @@ type rankReport struct {
 }
 
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
-func (r *findings) add(p task.Plan, nodes []int) {
-	j := p.Common()
-	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()
+func (r *findings) add(p *task.Plan, nodes []int) {
+	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
 			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations,
 			"messages": mem.Messages, "texts": mem.Texts, "all": mem.Sum()}
-		r.Ranks = append(r.Ranks, rankReport{rank, node, p.WorkersOn(rank), bytes})
+		r.Ranks = append(r.Ranks, rankReport{rank, node, p.NamesOn(rank), bytes})
 	}
 }
 
@@ -179,13 +213,12 @@ func (r *findings) write(out io.Writer, headline string, overrides []string, err
 
 // describe writes the table of ranks with their memory, and the batches. It returns an error if this machine has too
 // little memory.
-func describe(out io.Writer, p task.Plan, nodes []int) error {
-	j := p.Common()
+func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	devices, note := gpu.Devices()
 	fmt.Fprintf(out, "%s on %s, %s\n", figures.Count(len(nodes), "rank"), figures.Count(nodes[len(nodes)-1]+1, "node"),
-		j.Placement.Mode())
+		p.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	columns := p.MemoryColumns()
+	columns := p.MemoryColumns
 	fmt.Fprint(w, "rank\tnode\tworkers\tdevice")
 	for _, c := range columns {
 		fmt.Fprint(w, "\t", c.Name)
@@ -198,7 +231,7 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 			device = devices[local[node]%len(devices)].Name
 		}
 		local[node]++
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.WorkersOn(r), " "), device)
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.NamesOn(r), " "), device)
 		for mem, i := p.MemoryOf(r), 0; i < len(columns); i++ {
 			fmt.Fprintf(w, "\t%s", figures.MiB(columns[i].Bytes(mem)))
 		}
@@ -213,24 +246,18 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	if len(devices) > 0 && local[0] > len(devices) {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
-	for _, line := range p.Describe() {
+	for _, line := range p.Lines {
 		fmt.Fprintln(out, printable.Line(line))
 	}
-	simulators := config.ExternalUses(j.Config, j.Placement.Ranks("env"))
-	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(simulators) > 0 {
+	simulators := config.ExternalUses(p.Config, p.Placement.Ranks("env"))
+	if cores, counted := sideBySide(p.Config, p.Job, 0, len(nodes)); len(simulators) > 0 {
 		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
 	}
-	for _, note := range p.Notes() {
-		fmt.Fprintln(out, "warning: "+note)
-	}
-	if err := writeOwn(out, p.OwnKeys()); err != nil {
+	if err := writeOwn(out, p.Config.OwnKeys()); err != nil {
 		return err
 	}
-	for _, note := range p.Notes() {
+	for _, note := range p.Notes {
 		fmt.Fprintln(out, "warning:", note)
-	}
-	if err := p.CheckReplay(nodes, 0); err != nil {
-		return config.UsageError{Err: err}
 	}
 	for node := range nodes[len(nodes)-1] + 1 {
 		if err := p.CheckMemory(nodes, node, job.AvailableOn(nodes, node)); err != nil {

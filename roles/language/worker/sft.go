@@ -207,7 +207,7 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 
 // observe updates s with the metrics of an evaluation, and reports whether training should stop.
 func (s *earlyStop) observe(m algo.Metrics) bool {
-	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
+	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Metric(), "eval/"))]
 	value := s.sign * found
 	s.last = found
 	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {
