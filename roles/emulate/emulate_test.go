@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
@@ -46,9 +47,7 @@ func TestCurves(t *testing.T) {
 		s.Setting, s.FitRanks, s.Predictor = example(), 32, &ClosedForm{Sums: "hierarchical", Rollout: VirtualRollout}
 		s.Setting.Stretch = stretch
 		points, err := s.Curves(t.Context(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		want := 0
 		for _, envs := range []int{s.WeakEnvs, s.StrongEnvs} {
 			if envs > 0 {
@@ -128,9 +127,7 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 func checkFiles(t *testing.T, points []Point) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteCSV(&b, points); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, WriteCSV(&b, points))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 1+len(points) {
 		t.Errorf("%d rows of %d points: %v", len(rows), len(points), err)

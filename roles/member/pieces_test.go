@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -81,9 +82,7 @@ func newState(t *testing.T, d division, rank, scale int) *state {
 		s.p.Add(name, mine...)
 		s.p.Cut(name, cut)
 	}
-	if err := s.p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.p.Alloc(tensor.Heap))
 	n := len(s.p.Data)
 	s.lo = replica * n / replicas
 	s.m = tensor.New(tensor.F32, (replica+1)*n/replicas-s.lo)
@@ -116,9 +115,7 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 	files = map[string][]byte{}
 	for file, d := range map[string]tensor.Dict{ModelPart: model, TrainerPart: trainer} {
 		var b bytes.Buffer
-		if err := tensor.WriteSafetensors(&b, d, nil); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, tensor.WriteSafetensors(&b, d, nil))
 		files[file] = b.Bytes()
 	}
 	return s, files
@@ -128,9 +125,7 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
 	for _, file := range []string{ModelPart, TrainerPart} {
 		r, err := tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file])))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		s := Source{File: file, Fields: r.Fields}
 		if rank == 0 {
 			s.Reader = r
@@ -314,9 +309,7 @@ func TestPiecesAreSmall(t *testing.T) {
 			return errors.Join(c.Write(&written, ModelPart), c.Write(&written, TrainerPart))
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for what, m := range map[string]*meter{"messages": &sent, "writes": &written, "reads": &read} {
 		if n := m.largest.Load(); n > PieceBytes || n < PieceBytes/8 {
 			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, PieceBytes)
