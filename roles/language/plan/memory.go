@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/deal"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
@@ -182,7 +182,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 		if r == 0 { // rank 0 writes checkpoints
 			pieces = 2
 		}
-		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(member.PieceBytes, s.trained)
+		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(state.PieceBytes, s.trained)
 	}
 	return s
 }
