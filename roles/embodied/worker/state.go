@@ -3,6 +3,7 @@ package worker
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -130,7 +131,7 @@ func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []stat
 	var d tensor.Dict
 	memory := func(name string, dtype tensor.DType, shape []int) tensor.Tensor {
 		t, ok := own.Get(name)
-		if !ok || !t.SameShape(tensor.New(dtype, shape...)) {
+		if !ok || t.DType() != dtype || !slices.Equal(t.Shape(), shape) {
 			t = tensor.New(dtype, shape...)
 		}
 		d.Set(name, t)
