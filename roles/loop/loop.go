@@ -32,7 +32,7 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 type Loop struct {
 	leader    Leader
 	pieces    spmd.Comm // carries parts of the state
-	plan      Plan
+	plan      *Plan
 	job       *job.Job
 	world     *spmd.World
 	with      Services
@@ -80,7 +80,7 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if c.loop != nil {
 		return nil, errors.New("runner: this job has one already")
 	}
-	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Common(), world: c.world, with: c.with}
+	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Job, world: c.world, with: c.with}
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",
 		ActorTraining: "update", Evaluating: "evaluation"}
 	l.report.Times = make([]float64, len(Phases))

@@ -53,12 +53,12 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 }
 
 // filesAt returns the names of a checkpoint's files of tensors: the model, the trainer, others.
-func filesAt(p Plan, step int64) []string {
+func filesAt(p *Plan, step int64) []string {
 	files := []string{state.ModelFile, state.TrainerFile}
-	if _, saved := p.Environments(); saved {
+	if p.EnvStates {
 		files = append(files, state.EnvFile)
 	}
-	if !p.Common().SyncsAt(step) {
+	if !p.SyncsAt(step) {
 		files = append(files, state.RolloutFile)
 	}
 	return files
