@@ -1,4 +1,4 @@
-package member
+package state
 
 import (
 	"bytes"
@@ -93,8 +93,8 @@ func (s *state) parts() []Part {
 	if s == nil {
 		return nil
 	}
-	return append(PartsOf(ModelPart, "", s.p, s.whole), PartOf(TrainerPart, "counters", s.counters, nn.Slice{}),
-		FlatPart(TrainerPart, "optim.m", s.m, s.lo, s.p, s.whole))
+	return append(PartsOf(ModelFile, "", s.p, s.whole), PartOf(TrainerFile, "counters", s.counters, nn.Slice{}),
+		FlatPart(TrainerFile, "optim.m", s.m, s.lo, s.p, s.whole))
 }
 
 // filled returns the state of one rank that holds everything, with random values, and the two files of this state.
@@ -113,7 +113,7 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 	trainer.Set("counters", s.counters)
 	trainer.Set("optim.m", s.m)
 	files = map[string][]byte{}
-	for file, d := range map[string]tensor.Dict{ModelPart: model, TrainerPart: trainer} {
+	for file, d := range map[string]tensor.Dict{ModelFile: model, TrainerFile: trainer} {
 		var b bytes.Buffer
 		test.OK(t, tensor.WriteSafetensors(&b, d, nil))
 		files[file] = b.Bytes()
@@ -123,7 +123,7 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 
 // sources returns the files as sources, with readers on rank 0.
 func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
-	for _, file := range []string{ModelPart, TrainerPart} {
+	for _, file := range []string{ModelFile, TrainerFile} {
 		r, err := tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file])))
 		test.OK(t, err)
 		s := Source{File: file, Fields: r.Fields}
@@ -141,7 +141,7 @@ func plain(r io.ReaderAt) io.ReaderAt { return r }
 func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state, piece int) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := collect(ctx, g, c, s.parts(), piece, func(c *Collection) error {
-		for _, file := range []string{ModelPart, TrainerPart} {
+		for _, file := range []string{ModelFile, TrainerFile} {
 			var b bytes.Buffer
 			if err := c.Write(&b, file); err != nil {
 				return err
@@ -223,13 +223,13 @@ func TestOrder(t *testing.T) {
 		c spmd.Comm) error {
 		var mine []Part
 		for _, name := range []string{"b", "a"} {
-			p := PartOf(ModelPart, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
+			p := PartOf(ModelFile, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
 			p.Order = (rank + 3) % worldSize
 			mine = append(mine, p)
 		}
 		return Collect(ctx, g, c, mine, func(c *Collection) error {
 			var b bytes.Buffer
-			if err := c.Write(&b, ModelPart); err != nil {
+			if err := c.Write(&b, ModelFile); err != nil {
 				return err
 			}
 			d, _, err := tensor.ReadSafetensors(b.Bytes())
@@ -306,7 +306,7 @@ func TestPiecesAreSmall(t *testing.T) {
 			return err
 		}
 		return Collect(ctx, g, &metered{c, &sent, 0}, s.parts(), func(c *Collection) error {
-			return errors.Join(c.Write(&written, ModelPart), c.Write(&written, TrainerPart))
+			return errors.Join(c.Write(&written, ModelFile), c.Write(&written, TrainerFile))
 		})
 	})
 	test.OK(t, err)
@@ -324,7 +324,7 @@ func TestWriteFails(t *testing.T) {
 		c spmd.Comm) error {
 		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
 		err := collect(ctx, g, c, s.parts(), 64, func(c *Collection) error {
-			return c.Write(failing{full}, TrainerPart)
+			return c.Write(failing{full}, TrainerFile)
 		})
 		if rank == 0 && !errors.Is(err, full) || rank > 0 && err != nil {
 			return fmt.Errorf("rank %d: %w", rank, err)
@@ -389,21 +389,23 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
 			c2 spmd.Comm) error {
 			parts := c.change(rank, newState(t, d, rank, 1).parts())
-			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelPart) })
+			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelFile) })
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
 		}
 	}
 	from := sources(t, files, 0, plain)
+	given := Given{ModelFile: from[0].Fields, TrainerFile: from[1].Fields}
 	parts := newState(t, d, 0, 1).parts()
 	parts[0].Field.Name = "other"
-	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "model: no other (F32[11 6]) in it") {
+	want := "model.safetensors: no other (F32[11 6]) in it"
+	if err := given.fits(parts); err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 	parts = newState(t, d, 0, 1).parts()
 	parts[len(parts)-1].Field.Shape = []int{3}
-	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "trainer: optim.m is F32[") {
+	if err := given.fits(parts); err == nil || !strings.Contains(err.Error(), "trainer.safetensors: optim.m is F32[") {
 		t.Error(err)
 	}
 }
