@@ -50,7 +50,6 @@ type RecurrentWork[T Float] struct {
 	prevH, prevC []T // [rows,Out], [rows,State-Out]: the state before each step
 	in, rec      []T // [rows,G·Out]: the products; after Backward the gradients of the products
 	gates        []T // [rows,G·Out]
-	dy           []T // [rows,Out]
 	dh, dc       []T // [n,Out], [n,State-Out]: the gradient of the state between two steps
 	scratch      []T
 
@@ -65,8 +64,7 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	hidden, gates := l.State-l.Out, l.input.Out
 	return &RecurrentWork[T]{
 		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates),
-		gates: of(gates), dy: of(l.Out),
-		dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
+		gates: of(gates), dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
 	}
 }
 
@@ -107,13 +105,10 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, beg
 	return w.h[:rows*l.Out]
 }
 
-// OutGrad returns memory, [rows,Out], for the gradient of the output. Fill it before Backward.
-func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
-
-// Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
-// overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
-// [rows,In], is nil, Backward sets dx to the gradient of x.
-func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
+// Backward adds the gradients of the last Forward on w. dy, [rows,Out], is the gradient of the output. Backward goes
+// back through all steps to the beginning of each episode or sequence. Unless dx, [rows,In], is nil, Backward sets dx
+// to the gradient of x.
+func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
 	kernel.Transpose(ut, l.hidden.Weight(), l.Out, wide)
@@ -121,7 +116,7 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	clear(dh)
 	clear(dc)
 	for lo := w.rows - n; lo >= 0; lo -= n {
-		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
+		kernel.Axpy(dh, 1, dy[lo*l.Out:(lo+n)*l.Out])
 		for i := lo; i < lo+n; i++ {
 			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i),
 				l.wideRow(w.in, i), l.wideRow(w.rec, i))

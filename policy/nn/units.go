@@ -216,6 +216,9 @@ type recurrentCellWork[T Float] struct {
 }
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
+	if w.State == w.total {
+		return w.Recurrent.Forward(w.of, b.Next, x, b.State, b.Begins, b.Rows, b.Sequences)
+	}
 	state := w.state[:b.Sequences*w.State]
 	kernel.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
 	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
@@ -224,8 +227,7 @@ func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 }
 
 func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
-	copy(w.OutGrad(w.of), dy)
-	w.Recurrent.Backward(w.of, dx)
+	w.Recurrent.Backward(w.of, dx, dy)
 	ready(w.Range())
 	return dx
 }
