@@ -5,6 +5,8 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A choice is a layout with the values that closed forms need. Choices of one search share their groups. A group is nil
@@ -248,7 +250,7 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	switch {
 	case max(sum, gather) <= update:
 		if t.most > m.Cores {
-			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, counted(m.Cores, "core"))
+			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, figures.Count(m.Cores, "core"))
 		}
 	case sum > gather:
 		f.Bound = "sums over the " + t.who

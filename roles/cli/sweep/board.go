@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
 // A board shows the progress of a sweep in one line: the active runs, the best run so far and the time left. On a
@@ -176,9 +177,15 @@ func (r *sweepRun) step() int64 {
 	return step
 }
 
+// most returns the number of steps of the run, as its start recorded it; 0 if it is unknown.
+func (r *sweepRun) most() int64 {
+	start, _ := runfolder.LastStart(r.cfg.Folder())
+	return start.Iterations
+}
+
 // progress returns the step of the run, such as "12/100", or "12" if the number of steps is unknown.
 func (r *sweepRun) progress() string {
-	if most := r.cfg.Runner.Iterations(); most > 0 {
+	if most := r.most(); most > 0 {
 		return fmt.Sprintf("%d/%d", r.step(), most)
 	}
 	return fmt.Sprint(r.step())
@@ -186,5 +193,5 @@ func (r *sweepRun) progress() string {
 
 // part returns the finished fraction of the run, from 0 to 1. It returns 0 if the fraction is unknown.
 func (r *sweepRun) part() float64 {
-	return float64(r.step()) / float64(max(r.cfg.Runner.Iterations(), 1))
+	return float64(r.step()) / float64(max(r.most(), 1))
 }

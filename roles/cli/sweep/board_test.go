@@ -10,20 +10,19 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// boardRun is a run of 100 steps whose folder is in dir.
+// boardRun is a run of 100 steps whose folder is in dir. Its configuration counts epochs, as in fine-tuning.
 func boardRun(t *testing.T, dir, point string, steps string) *sweepRun {
 	t.Helper()
 	cfg := config.Default()
-	cfg.Runner.MaxSteps, cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = 100, dir,
+	cfg.Runner.MaxEpochs, cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = 4, dir,
 		filepath.Join(point, "seed_1")
-	if err := os.MkdirAll(cfg.Folder(), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(cfg.Folder(), "metrics.jsonl"), []byte(steps), 0o666); err != nil {
-		t.Fatal(err)
+	test.OK(t, os.MkdirAll(cfg.Folder(), 0o777))
+	for name, text := range map[string]string{"metrics.jsonl": steps, "provenance.json": `[{"iterations":100}]`} {
+		test.OK(t, os.WriteFile(filepath.Join(cfg.Folder(), name), []byte(text), 0o666))
 	}
 	return &sweepRun{point: point, seed: 1, cfg: cfg}
 }

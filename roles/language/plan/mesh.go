@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
 )
@@ -55,9 +56,9 @@ func (m Mesh) Part(member int) lm.Part {
 
 // String describes the mesh: "2 replicas × 2 stages × 4 parts of each layer".
 func (m Mesh) String() string {
-	text := counted(m.Data, "replica")
+	text := figures.Count(m.Data, "replica")
 	if m.Pipeline > 1 {
-		text += " × " + counted(m.Pipeline, "stage")
+		text += " × " + figures.Count(m.Pipeline, "stage")
 	}
 	if m.Tensor > 1 {
 		text += fmt.Sprintf(" × %d parts of each layer", m.Tensor)
@@ -71,13 +72,6 @@ func (m Mesh) unit() string {
 		return "replica"
 	}
 	return "worker"
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // modelled are the components that have a language model.
@@ -137,12 +131,12 @@ func (d *Draft) arrange() (ok bool) {
 		switch {
 		case members%p != 0:
 			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
-				counted(members, of+" worker")))
+				figures.Count(members, of+" worker")))
 			ok = false
 		case members%l.Size() != 0:
 			d.found.Problem(tensorKey(of), t, oneOf(divisors(members/p))+fmt.Sprintf(
-				" (a divisor of %d: %s in %s)", members/p, counted(members, of+" worker"),
-				counted(p, "stage")))
+				" (a divisor of %d: %s in %s)", members/p, figures.Count(members, of+" worker"),
+				figures.Count(p, "stage")))
 			ok = false
 		default:
 			d.meshes[of] = Mesh{Data: members / l.Size(), Pipeline: p, Tensor: t}
@@ -307,7 +301,7 @@ func (p *Plan) replicas(component string) string {
 	if m.Members() == 1 {
 		return fmt.Sprintf("%d %s", m.Data, name)
 	}
-	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
+	return fmt.Sprintf("%s of %d %s", figures.Count(m.Data, "replica"), m.Members(), name)
 }
 
 // WorkersOn returns the names of the workers on rank r, for example actor[5]. In a mesh the name also has the worker's
