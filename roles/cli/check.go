@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
@@ -103,7 +104,28 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		result.Warnings = []string{crowd}
 		fmt.Fprintln(w, "warning:", crowd)
 	}
-	return describe(w, p, nodes)
+	if err := describe(w, p, nodes); err != nil || !c.Bool("policy") {
+		return err
+	}
+	return writePolicy(w, p)
+}
+
+// writePolicy writes the layers of the policy, from the observations to the action.
+func writePolicy(w io.Writer, p task.Plan) error {
+	plan, ok := p.(interface {
+		Graph() (graph.Node, bool, error)
+	})
+	if !ok {
+		return config.Usagef("--policy: expected a job in environments")
+	}
+	n, ok, err := plan.Graph()
+	if err == nil && !ok {
+		err = config.Usagef("--policy: this policy does not describe itself (policy.Described)")
+	}
+	if err != nil {
+		return err
+	}
+	return n.Write(w)
 }
 
 // crowdHere says that the ranks of a node share fewer cores of this machine than there are ranks. Rank i is on node

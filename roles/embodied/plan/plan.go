@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -101,6 +102,20 @@ func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 		return err
 	}
 	return job.FitModel(pol.Params(), model)
+}
+
+// Graph describes the policy. ok is false if the policy cannot describe itself.
+func (p *Plan) Graph() (n graph.Node, ok bool, err error) {
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	pol, err := p.NewBlankPolicy(memory.Alloc)
+	if err != nil {
+		return n, false, err
+	}
+	if d, ok := pol.(policy.Described); ok {
+		return d.Graph(), true, nil
+	}
+	return n, false, nil
 }
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.
