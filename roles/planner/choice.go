@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/internal/figures"
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // A choice is a layout with the values that closed forms need. Choices of one search share their groups. A group is nil
@@ -61,7 +62,7 @@ func (c *choice) layout() Layout {
 		}
 		if *of.ranks = g.ranks; g.mesh.Members() > 1 {
 			if l.Meshes == nil {
-				l.Meshes = map[string]Mesh{}
+				l.Meshes = map[string]mesh.Mesh{}
 			}
 			l.Meshes[of.name] = g.mesh
 		}

@@ -6,13 +6,14 @@ import (
 
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
 // need estimates the memory in bytes of a measurement on this number of cores. Rollout workers and learners are
 // measured one after the other, so only the larger memory of the two counts.
 func need(p *plan.Plan, cores int) int64 {
-	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
+	var whole mesh.Mesh
 	learners := min(cores, p.Actors)
 	if cores > 1 {
 		learners++

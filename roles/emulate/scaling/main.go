@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/internal/emulate"
+	"github.com/rlinf/rlinf/roles/emulate"
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
