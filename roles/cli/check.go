@@ -15,7 +15,6 @@ import (
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
@@ -110,20 +109,14 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	return writePolicy(w, p)
 }
 
-// writePolicy writes the layers of the policy, from the observations to the action.
-func writePolicy(w io.Writer, p task.Plan) error {
-	plan, ok := p.(interface {
-		Graph() (graph.Node, bool, error)
-	})
-	if !ok {
+// writePolicy writes how the policy of p computes actions.
+func writePolicy(w io.Writer, p *task.Plan) error {
+	if p.Policy == nil {
 		return config.Usagef("--policy: expected a job in environments")
 	}
-	n, ok, err := plan.Graph()
-	if err == nil && !ok {
-		err = config.Usagef("--policy: this policy does not describe itself (policy.Described)")
-	}
+	n, err := p.Policy()
 	if err != nil {
-		return err
+		return config.Usagef("--policy: %w", err)
 	}
 	return n.Write(w)
 }

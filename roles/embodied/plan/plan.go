@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
@@ -97,18 +98,20 @@ func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 	return job.FitModel(pol.Params(), model)
 }
 
-// Graph describes the policy. ok is false if the policy cannot describe itself.
-func (p *Plan) Graph() (n graph.Node, ok bool, err error) {
+// Graph describes the policy. It returns an error if the policy does not describe itself.
+func (p *Plan) Graph() (graph.Node, error) {
 	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
 	defer memory.Free()
 	pol, err := p.NewBlankPolicy(memory.Alloc)
 	if err != nil {
-		return n, false, err
+		return graph.Node{}, err
 	}
-	if d, ok := pol.(policy.Described); ok {
-		return d.Graph(), true, nil
+	d, ok := pol.(policy.Described)
+	if !ok {
+		return graph.Node{}, fmt.Errorf("model_type %s does not describe its layers (policy.Described)",
+			p.Config.Actor.Model.ModelType)
 	}
-	return n, false, nil
+	return d.Graph(), nil
 }
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.
