@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
@@ -11,6 +12,8 @@ import (
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
+	// Graph describes how the distribution makes the most likely action of the head's outputs.
+	Graph() graph.Node
 	// Init sets the distribution's own parameters.
 	Init()
 	// NewWork returns one user's state, for batches of at most maxRows rows.

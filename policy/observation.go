@@ -17,6 +17,7 @@ import (
 // stay constant while a policy acts and learns. An encoder gets images and choices unchanged. An action mask is not
 // part of a row; it only limits the choice of actions.
 type observations struct {
+	name    string      // of the environment
 	fields  []env.Field // all observations
 	action  env.Space
 	masked  bool      // fields include an action mask
@@ -47,7 +48,7 @@ const maxOptions = 1 << 16
 // newObservations returns a converter for the observations of spec. It adds buffers for statistics to params. If
 // encoder is not nil, its layers compute the features.
 func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Params[float32]) (*observations, error) {
-	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: encoder,
+	o := &observations{name: spec.Name, fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: encoder,
 		params: params}
 	if encoder != nil {
 		cfg.Encoder = ownEncoder

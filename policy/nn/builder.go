@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/policy/graph"
 )
 
 // A builder declares the parameters of layers.
@@ -14,11 +16,39 @@ type builder[T Float] struct {
 	cells   []*recurrentCell[T]
 	state   int // width of the state of all cells so far
 	norms   []*BatchRenorm[T]
+	nodes   []graph.Node // descriptions of the parts of the layer around the next one
 }
 
-// build returns the unit of l, and the shape of its output. in is the shape of the input, or nil before the first
-// Input.
+// build returns the unit of l, and the shape of its output. It appends a description to nodes. in is the shape of the
+// input, or nil before the first Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
+	before, params, buffers := b.nodes, len(b.params.Fields), len(b.params.buffers)
+	b.nodes = nil
+	u, out, err := b.declare(l, name, in)
+	if err != nil {
+		return nil, Image{}, err
+	}
+	n := graph.Node{Op: ops[l.kind], Name: l.name, Out: out.dims(), Parts: b.nodes, Consts: l.constants()}
+	if c, ok := u.(interface{ constants() []graph.Const }); ok {
+		n.Consts = append(c.constants(), n.Consts...)
+	}
+	if n.Params = b.params.described(params, buffers); b.nodes != nil {
+		n.Params = nil // they belong to the parts
+	}
+	if n.Params != nil || l.label != "" {
+		n.Name = name
+	}
+	if l.kind == kindActivate {
+		n.Op = activations[l.act]
+	} else if _, ok := u.(*picture[T]); ok {
+		n.Op = graph.Image
+	}
+	b.nodes = append(before, n)
+	return u, out, nil
+}
+
+// declare returns the unit of l, and the shape of its output.
+func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
 		return b.input(l, name)

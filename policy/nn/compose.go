@@ -34,6 +34,10 @@ func (s *sequence[T]) add(u unit[T], width int) {
 
 func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 	w := &sequenceWork[T]{widths: s.widths}
+	switch s.units[0].(type) {
+	case *numbers[T], *picture[T]:
+		w.reads = true
+	}
 	for i, u := range s.units {
 		w.units = append(w.units, u.NewWork(net))
 		if _, ok := u.(*dense[T]); !ok && w.mixes == i {
@@ -51,6 +55,7 @@ type sequenceWork[T Float] struct {
 	widths []int
 	d      [2][]T // gradients of the outputs of units, used in turn; allocated by the first Backward
 	size   int    // length of both
+	reads  bool   // whether the first unit only reads a source
 	mixes  int    // the first unit whose output depends on all columns of its input
 }
 
@@ -72,8 +77,11 @@ func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	return w.units[0].Backward(b, dx, dy, ready)
 }
 
-// below returns memory for the gradient of the input of unit i.
+// below returns memory for the gradient of the input of unit i, or nil if the input is a source.
 func (w *sequenceWork[T]) below(b *Batch[T], i, free int) []T {
+	if i == 1 && w.reads {
+		return nil
+	}
 	if w.d[free] == nil {
 		w.d[free] = Vector[T](w.size)
 	}

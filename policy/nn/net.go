@@ -1,6 +1,10 @@
 package nn
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/graph"
+)
 
 // A Net is a network made of layers. Its backward pass runs the backward passes of the layers.
 //
@@ -18,6 +22,7 @@ type Net[T Float] struct {
 
 	root  unit[T]
 	norms []*BatchRenorm[T]
+	node  graph.Node
 }
 
 // A Batch is the input of a Net: rows of every source. It must not change before Backward.
@@ -84,8 +89,11 @@ func newNet[T Float](p *Params[T], name string, l Layer, sources []Source, in *I
 	for _, c := range b.cells {
 		c.total = b.state
 	}
-	return &Net[T]{Out: out.Len(), State: b.state, root: root, norms: b.norms}, nil
+	return &Net[T]{Out: out.Len(), State: b.state, root: root, norms: b.norms, node: b.nodes[0]}, nil
 }
+
+// Graph describes the layers.
+func (n *Net[T]) Graph() graph.Node { return n.node }
 
 // Init draws the initial parameters.
 func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }

@@ -67,7 +67,6 @@ type RecurrentWork[T Float] struct {
 	prevH, prevC []T // [rows,Out], [rows,State-Out]: the state before each step
 	in, rec      []T // [rows,G·Out]: the products; after Backward the gradients of the products
 	gates        []T // [rows,G·Out]
-	dy           []T // [rows,Out]
 	dh, dc       []T // [n,Out], [n,State-Out]: the gradient of the state between two steps
 	scratch      []T
 
@@ -82,8 +81,7 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	hidden, gates := l.State-l.Out, l.input.Out
 	return &RecurrentWork[T]{
 		h: of(l.Out), c: of(hidden), prevH: of(l.Out), prevC: of(hidden), in: of(gates), rec: of(gates),
-		gates: of(gates), dy: of(l.Out),
-		dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
+		gates: of(gates), dh: of(l.Out), dc: of(hidden), scratch: Vector[T](max(l.In, l.Out) * gates),
 	}
 }
 
@@ -129,13 +127,10 @@ func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
 	}
 }
 
-// OutGrad returns memory, [rows,Out], for the gradient of the output. Fill it before Backward.
-func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
-
-// Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
-// overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
-// [rows,In], is nil, Backward sets dx to the gradient of x.
-func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
+// Backward adds the gradients of the last Forward on w. dy, [rows,Out], is the gradient of the output. Backward goes
+// back through all steps to the beginning of each episode or sequence. Unless dx, [rows,In], is nil, Backward sets dx
+// to the gradient of x.
+func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
 	o, n, width := l.input.p.Ops(), w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*width]
 	o.Transpose(ut, l.hidden.Weight(), l.Out, width, 1)
@@ -143,7 +138,7 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	clear(d.H)
 	clear(d.C)
 	for lo := w.rows - n; lo >= 0; lo -= n {
-		o.Axpy(d.H, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
+		o.Axpy(d.H, 1, dy[lo*l.Out:(lo+n)*l.Out])
 		rec := l.wide(w.rec, lo, n)
 		o.CellGrad(l.cell, d, l.states(w.h, w.c, lo, n), l.states(w.prevH, w.prevC, lo, n), l.wide(w.gates, lo, n),
 			l.wide(w.in, lo, n), rec, n)

@@ -89,13 +89,13 @@ func TestRecurrentGradients(t *testing.T) {
 			}
 			return sum
 		}
-		dx := make([]float64, len(x))
+		dx, dy := make([]float64, len(x)), make([]float64, len(weight))
 		for range 2 { // the second pass finds the buffers of the first
 			clear(p.Grad)
 			for i, y := range forward() {
-				l.OutGrad(w)[i] = weight[i] + y
+				dy[i] = weight[i] + y
 			}
-			l.Backward(w, dx)
+			l.Backward(w, dx, dy)
 		}
 		r := nntest.Params(p, loss)
 		if r.Checked != p.Len() || !(r.Worst < 1e-8) {
@@ -148,9 +148,10 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 	both(t, func(t *testing.T, lstm bool) {
 		_, l := recurrent[float32](t, lstm, in, out)
 		w, x, state, begins := l.NewWork(rows), make([]float32, rows*in), make([]float32, n*l.State), make([]byte, rows)
+		dy := make([]float32, rows*out)
 		if got := testing.AllocsPerRun(10, func() {
 			l.Forward(w, state, x, state, begins, rows, n)
-			l.Backward(w, nil)
+			l.Backward(w, nil, dy)
 		}); got != 0 {
 			t.Errorf("%v allocations, want 0", got)
 		}

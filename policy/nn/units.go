@@ -216,6 +216,9 @@ type recurrentCellWork[T Float] struct {
 }
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
+	if w.State == w.total {
+		return w.Recurrent.Forward(w.of, b.Next, x, b.State, b.Begins, b.Rows, b.Sequences)
+	}
 	state := w.state[:b.Sequences*w.State]
 	o := w.input.p.Ops()
 	o.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
@@ -225,8 +228,7 @@ func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 }
 
 func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
-	copy(w.OutGrad(w.of), dy)
-	w.Recurrent.Backward(w.of, dx)
+	w.Recurrent.Backward(w.of, dx, dy)
 	ready(w.Range())
 	return dx
 }

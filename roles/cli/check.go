@@ -138,7 +138,22 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
-	return describe(w, p, nodes)
+	if err := describe(w, p, nodes); err != nil || !c.Bool("policy") {
+		return err
+	}
+	return writePolicy(w, p)
+}
+
+// writePolicy writes how the policy of p computes actions.
+func writePolicy(w io.Writer, p *task.Plan) error {
+	if p.Policy == nil {
+		return config.Usagef("--policy: expected a job in environments")
+	}
+	n, err := p.Policy()
+	if err != nil {
+		return config.Usagef("--policy: %w", err)
+	}
+	return n.Write(w)
 }
 
 // crowdHere says that the ranks of a node share fewer cores of this machine than there are ranks. Rank i is on node

@@ -64,7 +64,7 @@ func planOf(p *plan.Plan) *task.Plan {
 			Connect: connect, Fits: p.Fits, NewRecorder: func(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
 				return newRecorder(p, from)
 			}},
-		Notes: p.Notes(), Lines: p.Describe(), MemoryColumns: p.MemoryColumns(),
+		Policy: p.Graph, Notes: p.Notes(), Lines: p.Describe(), MemoryColumns: p.MemoryColumns(),
 		With: func(j *job.Job) *task.Plan {
 			moved := *p
 			moved.Job = j

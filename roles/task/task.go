@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -74,6 +75,8 @@ type Plan struct {
 	// Open makes the objects that the workers of a rank share, such as models. It can fail on some ranks and succeed on
 	// others. own has the state that the rank keeps from its previous world.
 	Open func(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
+	// Policy describes how the policy computes actions; nil if the job has a language model instead.
+	Policy func() (graph.Node, error)
 	// Work describes the work of an iteration, as far as it is known without a measurement.
 	Work func() planner.Work
 	// Profile measures the costs of the job's operations.

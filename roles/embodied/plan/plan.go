@@ -1,12 +1,14 @@
 package plan
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -98,6 +100,22 @@ func (p *Plan) Fits(model []tensor.Field, _ tensor.Dict) error {
 		return err
 	}
 	return job.FitModel(pol.Params(), model)
+}
+
+// Graph describes the policy. It returns an error if the policy does not describe itself.
+func (p *Plan) Graph() (graph.Node, error) {
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	pol, err := p.NewBlankPolicy(memory.Alloc)
+	if err != nil {
+		return graph.Node{}, err
+	}
+	d, ok := pol.(policy.Described)
+	if !ok {
+		return graph.Node{}, fmt.Errorf("model_type %s does not describe its layers (policy.Described)",
+			p.Config.Actor.Model.ModelType)
+	}
+	return d.Graph(), nil
 }
 
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.

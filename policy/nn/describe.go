@@ -1,0 +1,84 @@
+package nn
+
+import "github.com/rlinf/rlinf/policy/graph"
+
+// ops are the operations of the kinds of layers.
+var ops = map[layerKind]graph.Op{
+	kindInput: graph.Input, kindEmbed: graph.Embedding, kindSentence: graph.Sentence, kindDense: graph.Dense,
+	kindNorm: graph.LayerNorm, kindBatchNorm: graph.BatchNorm, kindConv: graph.Conv, kindPool: graph.MaxPool,
+	kindKeypoint: graph.Softmax2D, kindCoordinates: graph.Coordinates, kindFiLM: graph.FiLM, kindModulated: graph.FiLM,
+	kindPoint: graph.Point, kindGRU: graph.GRU, kindLSTM: graph.LSTM, kindSequence: graph.Sequence,
+	kindResidual: graph.Residual, kindConcat: graph.Concat,
+}
+
+var activations = map[Activation]graph.Op{Tanh: graph.Tanh, ReLU: graph.ReLU}
+
+// constants returns the constants that the layer itself has.
+func (l Layer) constants() []graph.Const {
+	switch l.kind {
+	case kindConv:
+		return window(l.size, l.stride, l.pad)
+	case kindPool:
+		return window(3, 2, 1)
+	case kindKeypoint, kindPoint:
+		return []graph.Const{{Name: "deviation", Value: l.scale}, {Name: "epsilon", Value: channelVar}}
+	case kindNorm:
+		return []graph.Const{{Name: "epsilon", Value: layerNormVariance}}
+	case kindBatchNorm:
+		return []graph.Const{{Name: "epsilon", Value: renormEps}}
+	}
+	return nil
+}
+
+func window(size, stride, pad int) []graph.Const {
+	return []graph.Const{{Name: "size", Value: size}, {Name: "stride", Value: stride}, {Name: "pad", Value: pad}}
+}
+
+// The following methods return the constants that follow from the sources and from the layers before.
+
+func (u *numbers[T]) constants() []graph.Const { return []graph.Const{{Name: "first", Value: u.first}} }
+
+func (u *picture[T]) constants() []graph.Const {
+	return []graph.Const{{Name: "index", Value: u.index}, {Name: "frames", Value: u.frames},
+		{Name: "low", Value: float64(u.decimal[0])}, {Name: "high", Value: float64(u.decimal[255])}}
+}
+
+func (u *chosen[T]) constants() []graph.Const {
+	return []graph.Const{{Name: "first", Value: u.first}, {Name: "zero", Value: u.zero}}
+}
+
+func (s *wording) constants() []graph.Const {
+	return []graph.Const{{Name: "first", Value: s.first}, {Name: "places", Value: s.places},
+		{Name: "none", Value: int(s.none)}}
+}
+
+func (u *recurrentCell[T]) constants() []graph.Const {
+	return []graph.Const{{Name: "state_first", Value: u.at}, {Name: "state", Value: u.State}}
+}
+
+// dims returns the shape as a list: a vector has one axis.
+func (s Image) dims() []int {
+	if s.H == 1 && s.W == 1 {
+		return []int{s.C}
+	}
+	return []int{s.H, s.W, s.C}
+}
+
+// described returns the parameters and buffers that were added after the given numbers of both.
+func (p *Params[T]) described(params, buffers int) []graph.Param {
+	var all []graph.Param
+	for _, f := range p.Fields[params:] {
+		all = append(all, graph.Param{Name: f.Name, Shape: f.Shape})
+	}
+	for _, f := range p.buffers[buffers:] {
+		all = append(all, graph.Param{Name: f.Name, Shape: f.Shape})
+	}
+	return all
+}
+
+// Graph describes the layer.
+func (l *Linear[T]) Graph() graph.Node {
+	weight, bias := l.p.Fields[l.weight], l.p.Fields[l.bias]
+	return graph.Node{Op: graph.Dense, Name: weight.Name[:len(weight.Name)-len(".weight")], Out: []int{l.Out},
+		Params: []graph.Param{{Name: weight.Name, Shape: weight.Shape}, {Name: bias.Name, Shape: bias.Shape}}}
+}
