@@ -158,7 +158,9 @@ func (l *Loop) parts(move bool) (all []state.Part) {
 	for _, w := range l.leader.Workers() {
 		parts := w.State(l.purpose(move))
 		for i := range parts {
-			parts[i].Order = slices.Index(components, w.Member().Group())
+			if parts[i].File != state.EnvFile { // in this file the ranks give the order
+				parts[i].Order = slices.Index(components, w.Member().Group())
+			}
 		}
 		all = append(all, parts...)
 	}
