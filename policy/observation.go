@@ -27,6 +27,7 @@ type observations struct {
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // the elements of all words
 	oneHot  []int       // the column of option 0 of each choice; nil if an encoder reads the choices
+	encoder string      // Config.Encoder
 	own     *nn.Layer   // the user's own layers for features; nil without such layers
 	width   int         // of a row
 	clip    float32
@@ -50,6 +51,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 	if encoder != nil {
 		cfg.Encoder = ownEncoder
 	}
+	o.encoder = cfg.Encoder
 	for _, f := range spec.Obs {
 		switch {
 		case f.Name == env.ActionMask:
@@ -151,10 +153,14 @@ func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]
 
 // shape describes the observations for a network.
 func (o *observations) shape() obsShape {
-	if o.oneHot != nil {
-		return obsShape{numbers: o.width}
+	switch {
+	case o.own != nil:
+		return obsShape{encoder: o.own, sources: o.sources()}
+	case o.oneHot == nil && len(o.images) > 0:
+		encoder, sources := newEncoder(o.encoder, o.numbers, o.images, o.choices)
+		return obsShape{encoder: &encoder, sources: sources}
 	}
-	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
+	return obsShape{numbers: o.width}
 }
 
 // sources returns the inputs that the user's own layers can refer to by name: normalised numbers, images and choices.
@@ -164,7 +170,7 @@ func (o *observations) sources() []nn.Source {
 		sources = append(sources, nn.Source{Name: o.vectors[i].Name, Width: o.vectors[i].Dim()})
 	}
 	for _, s := range o.images {
-		sources = append(sources, nn.Source{Name: s.name, Image: s.Image, Frames: s.frames, Range: [2]float64{0, 1}})
+		sources = append(sources, s.source())
 	}
 	at := 0
 	for _, f := range o.words {

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -54,9 +55,7 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 			}
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return rep
 }
 
@@ -305,9 +304,7 @@ func TestInterrupt(t *testing.T) {
 	stop := func() bool { return asked.Add(1) > 20 }
 	var out bytes.Buffer
 	table, err := report.NewWriter("table", &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
 	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}

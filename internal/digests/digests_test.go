@@ -19,6 +19,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
@@ -145,10 +146,8 @@ func train(t *testing.T, name, file string) string {
 		args = append(args, "data.train_data_paths="+training, "data.val_data_paths="+filepath.Join(data, "test.jsonl"),
 			"actor.tokenizer.tokenizer_model="+filepath.Join(data, "tokenizer"))
 		if name == "reasoning" { // a model that is mostly right
-			if err := os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)),
-				0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)),
+				0o666))
 			rlinf(slices.Concat([]string{"-c", "testdata/sft.yaml"}, args,
 				[]string{"runner.max_steps=8", "runner.save_interval=8",
 					"runner.logger.experiment_name=start"})...)
@@ -260,7 +259,5 @@ func writeDigests(t *testing.T, all map[string]digest) {
 			fmt.Fprintf(&text, "%-18s %s %s\n", name, d.metrics, d.checkpoint)
 		}
 	}
-	if err := os.WriteFile(recorded, []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(recorded, []byte(text.String()), 0o666))
 }

@@ -2,7 +2,6 @@ package nn
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -43,9 +42,6 @@ func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stri
 		product: NewLinear(p, name, size*size*in.C, filters),
 	}
 }
-
-// Init draws an orthogonal weight with gain √2 and sets the bias to 0.
-func (c *Conv2D[T]) Init(seed uint64) { c.product.Init(seed, math.Sqrt2) }
 
 // Range returns the part of Params.Grad that belongs to this layer.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }

@@ -46,8 +46,8 @@ type film[T Float] struct {
 
 func (u *film[T]) Init(seed uint64) { u.by.Init(seed) }
 
-func (u *film[T]) NewWork(maxRows int) unitWork[T] {
-	return &filmWork[T]{film: u, by: u.by.NewWork(maxRows), y: Vector[T](maxRows * u.in.Len()), rows: maxRows}
+func (u *film[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &filmWork[T]{film: u, by: u.by.NewWork(w), y: w.rows(u.in.Len()), rows: w.maxRows}
 }
 
 type filmWork[T Float] struct {
@@ -65,14 +65,12 @@ func (w *filmWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.in.Len()]
 }
 
-func (w *filmWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *filmWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
 	if w.dFactors == nil {
 		w.dFactors = Vector[T](2 * w.rows * w.in.C)
 	}
 	dFactors := w.dFactors[:2*b.Rows*w.in.C]
 	modulateGrad(dFactors, dy, w.x, w.factors, w.in, b.Rows)
 	w.by.Backward(b, nil, dFactors, ready)
-	if dx != nil {
-		copy(dx, dy[:b.Rows*w.in.Len()])
-	}
+	return dy[:b.Rows*w.in.Len()]
 }

@@ -75,19 +75,18 @@ type keypoints[T Float] struct {
 	deviation float64
 }
 
-func (k keypoints[T]) Shape() Image { return Image{1, 1, 2 * k.in.C} }
-func (k keypoints[T]) Init(uint64)  {}
+func (k *keypoints[T]) Init(uint64) {}
 
-func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
-	return &keypointLayer[T]{
+func (k *keypoints[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &keypointWork[T]{
 		keypoints: k, spotter: newSpotter[T](k.in, k.deviation),
-		out: Vector[T](maxRows * 2 * k.in.C), logits: Vector[T](maxRows * k.in.Len()),
-		prob: Vector[T](maxRows * k.in.Len()), scale: Vector[T](maxRows * k.in.C), d: Vector[T](k.in.Len()),
+		out: w.rows(2 * k.in.C), logits: w.rows(k.in.Len()), prob: w.rows(k.in.Len()), scale: w.rows(k.in.C),
+		d: Vector[T](k.in.Len()),
 	}
 }
 
-type keypointLayer[T Float] struct {
-	keypoints[T]
+type keypointWork[T Float] struct {
+	*keypoints[T]
 	spotter[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]
@@ -95,9 +94,9 @@ type keypointLayer[T Float] struct {
 	d            []T // [C, H·W], the gradient of one image
 }
 
-func (l *keypointLayer[T]) Forward(in []T, n int) []T {
+func (l *keypointWork[T]) Forward(b *Batch[T], in []T) []T {
 	size, c, pixels := l.in.Len(), l.in.C, len(l.one)
-	for i := range n {
+	for i := range b.Rows {
 		out := l.out[2*i*c : 2*(i+1)*c]
 		kernel.Transpose(l.logits[i*size:(i+1)*size], in[i*size:(i+1)*size], pixels, c)
 		for k := range c {
@@ -105,12 +104,15 @@ func (l *keypointLayer[T]) Forward(in []T, n int) []T {
 			out[k], out[c+k], l.scale[i*c+k] = l.spot(l.prob[lo:lo+pixels], l.logits[lo:lo+pixels])
 		}
 	}
-	return l.out[:2*n*c]
+	return l.out[:2*b.Rows*c]
 }
 
-func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
+func (l *keypointWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) []T {
+	if dx == nil {
+		return nil
+	}
 	size, c, pixels := l.in.Len(), l.in.C, len(l.one)
-	for i := range n {
+	for i := range b.Rows {
 		out, dOut := l.out[2*i*c:2*(i+1)*c], dy[2*i*c:2*(i+1)*c]
 		for k := range c {
 			lo := i*size + k*pixels
@@ -119,5 +121,5 @@ func (l *keypointLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []
 		}
 		kernel.Transpose(dx[i*size:(i+1)*size], l.d, c, pixels)
 	}
-	return dx[:n*size]
+	return dx
 }

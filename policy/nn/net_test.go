@@ -73,36 +73,25 @@ func TestNetGradients(t *testing.T) {
 	}
 }
 
-// TestNetIsMLP: a sequence of dense layers is an MLP, bit for bit, with the same initial weights.
-func TestNetIsMLP(t *testing.T) {
-	p, q := new(nn.Params[float32]), new(nn.Params[float32])
+// TestNames: a layer's name is its number in the layer around it, or what Named says.
+func TestNames(t *testing.T) {
+	p := new(nn.Params[float32])
 	p.Group("g")
-	q.Group("g")
-	m := nn.NewMLP(p, "m", 5, []int{7, 6}, nn.Tanh)
 	tanh := nn.Activate(nn.Tanh)
-	net, err := nn.NewNet(q, "m", nn.Sequence(nn.Input("state"), nn.Dense(7), tanh, nn.Dense(6), tanh), sources[:1])
-	if err != nil || p.Alloc(tensor.Heap) != nil || q.Alloc(tensor.Heap) != nil {
+	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
+	if _, err := nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
+		nn.Sequence(hidden...).Named("critic")), sources); err != nil {
 		t.Fatal(err)
 	}
-	m.Init(3, math.Sqrt2)
-	net.Init(3)
-	x := make([]float32, 4*5)
-	randomize(x, 1)
-	v, w := m.NewWork(4), net.NewWork(9)
-	y, z := m.Forward(v, x, 4), net.Forward(w, nn.Batch[float32]{Rows: 4, Numbers: x})
-	copy(m.OutGrad(v, 4), x)
-	copy(net.OutGrad(w), m.OutGrad(v, 4))
-	m.Backward(v, nil, x, 4, nil)
-	net.Backward(w, nil)
-	for i := range y {
-		if y[i] != z[i] {
-			t.Fatalf("output %d: %v, want %v", i, z[i], y[i])
-		}
+	var names []string
+	for _, f := range p.Fields {
+		names = append(names, f.Name)
 	}
-	for i := range p.Grad {
-		if p.Grad[i] != q.Grad[i] {
-			t.Fatalf("gradient %d: %v, want %v", i, q.Grad[i], p.Grad[i])
-		}
+	want := "encoder.1.weight encoder.1.bias critic.norm.0.scale critic.norm.0.shift critic.0.weight critic.0.bias " +
+		"critic.norm.1.scale critic.norm.1.shift critic.1.weight critic.1.bias critic.norm.2.scale " +
+		"critic.norm.2.shift critic.head.weight critic.head.bias"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -157,7 +146,7 @@ func TestNetDoesNotAllocate(t *testing.T) {
 	ready := func(lo, hi int) {}
 	if n := testing.AllocsPerRun(20, func() {
 		net.Forward(w, b)
-		net.Backward(w, ready)
+		net.Backward(w, nil, ready)
 	}); n != 0 {
 		t.Errorf("%v allocations for a forward and a backward pass, want 0", n)
 	}

@@ -32,11 +32,11 @@ func (u *pointing[T]) Init(seed uint64) {
 	Orthogonal(u.p.Of(u.weight), u.words, u.in.C, gain, seed, uint64(u.weight))
 }
 
-func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
+func (u *pointing[T]) NewWork(w *NetWork[T]) unitWork[T] {
 	each := u.in.H * u.in.W * u.places
 	return &pointingWork[T]{
-		pointing: u, spotter: newSpotter[T](u.in, u.deviation), y: Vector[T](maxRows * 2 * u.places),
-		scale: Vector[T](maxRows * u.places), logits: Vector[T](maxRows * each), prob: Vector[T](maxRows * each),
+		pointing: u, spotter: newSpotter[T](u.in, u.deviation), y: w.rows(2 * u.places),
+		scale: w.rows(u.places), logits: w.rows(each), prob: w.rows(each),
 		query: Vector[T](u.places * u.in.C), turned: Vector[T](u.in.Len()),
 	}
 }
@@ -77,7 +77,7 @@ func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 	return y
 }
 
-func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	pixels, c, size := w.in.H*w.in.W, w.in.C, w.in.Len()
 	if w.d == nil {
 		w.d, w.dQuery = Vector[T](w.places*pixels), Vector[T](w.places*c)
@@ -100,4 +100,5 @@ func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 		}
 	}
 	ready(w.p.Range(w.weight, w.weight))
+	return dx
 }

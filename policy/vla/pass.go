@@ -28,7 +28,7 @@ type pass struct {
 	reader *reader
 	vision *nn.NetWork[float32]
 	trunk  *lm.Work
-	critic *nn.MLPWork[float32]
+	critic *nn.NetWork[float32]
 
 	head      head
 	iterative iterativeHead // the same head if it is iterative, else nil
@@ -205,7 +205,7 @@ func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
 func (x *pass) values(value []float32) {
 	if x.p.critic != nil {
-		copy(value, x.p.critic.Forward(x.critic, x.last, x.n))
+		copy(value, x.p.critic.Forward(x.critic, nn.Batch[float32]{Rows: x.n, Numbers: x.last}))
 	}
 }
 
@@ -224,7 +224,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready
 		ready(p.groupRange(visionGroup))
 		return
 	}
-	p.vision.Backward(x.vision, ready)
+	p.vision.Backward(x.vision, nil, ready)
 }
 
 // backwardValues sets dLast to the gradient of x.last through the values.
@@ -238,8 +238,8 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 		clear(dLast)
 		ready(p.groupRange(criticGroup))
 	default:
-		copy(p.critic.OutGrad(x.critic, n), dValue)
-		p.critic.Backward(x.critic, dLast, x.last[:n*p.d], n, ready)
+		copy(p.critic.OutGrad(x.critic), dValue)
+		p.critic.Backward(x.critic, dLast, ready)
 	}
 }
 

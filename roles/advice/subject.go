@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -163,7 +163,7 @@ func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 		if planner.Fits(m, p.Work(), s.Space()) {
 			if s.actors < most {
 				note = fmt.Sprintf("The memory of a node, %s, has no room for %d models of the actors: there are %d, "+
-					"among which batches are divided.", job.Mebibytes(m.Memory), most, s.actors)
+					"among which batches are divided.", figures.MiB(m.Memory), most, s.actors)
 			}
 			return note, nil
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -25,9 +26,7 @@ func runWith(t *testing.T, reg config.Registries, args ...string) (code int, std
 	t.Helper()
 	read := func(f **os.File) func() string {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		old := *f
 		*f = w
 		text := make(chan string)
@@ -83,9 +82,7 @@ func TestBench(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
 			rep, err := results.Read(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			least := c.rows
 			if strings.Contains(c.args, "--tune") || strings.Contains(c.args, "--op all") {
 				least = 1
@@ -311,9 +308,7 @@ func TestBenchComparesWithThePast(t *testing.T) {
 func writeScaled(t *testing.T, old, path string, factor float64) {
 	t.Helper()
 	rep, err := results.Read(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if rep.Starts() != 4 || len(rep.Rows[0].Samples) != 40 {
 		t.Fatalf("%d starts, %d samples", rep.Starts(), len(rep.Rows[0].Samples))
 	}
@@ -327,15 +322,11 @@ func writeScaled(t *testing.T, old, path string, factor float64) {
 		row.Median *= factor
 	}
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	w, err := results.NewWriter("json", f)
 	if err == nil {
 		err = w.End(rep)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f.Close()
 }

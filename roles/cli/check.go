@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -181,7 +182,7 @@ func (r *findings) write(out io.Writer, headline string, overrides []string, err
 func describe(out io.Writer, p task.Plan, nodes []int) error {
 	j := p.Common()
 	devices, note := gpu.Devices()
-	fmt.Fprintf(out, "%s on %s, %s\n", count(len(nodes), "rank"), count(nodes[len(nodes)-1]+1, "node"),
+	fmt.Fprintf(out, "%s on %s, %s\n", figures.Count(len(nodes), "rank"), figures.Count(nodes[len(nodes)-1]+1, "node"),
 		j.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	columns := p.MemoryColumns()
@@ -199,7 +200,7 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 		local[node]++
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.WorkersOn(r), " "), device)
 		for mem, i := p.MemoryOf(r), 0; i < len(columns); i++ {
-			fmt.Fprintf(w, "\t%s", job.Mebibytes(columns[i].Bytes(mem)))
+			fmt.Fprintf(w, "\t%s", figures.MiB(columns[i].Bytes(mem)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -258,14 +259,6 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	if err := w.Flush(); err != nil || defaults == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "defaults of %s: %s\n", count(defaults, "other key"), strings.Join(lists, ", "))
+	_, err := fmt.Fprintf(out, "defaults of %s: %s\n", figures.Count(defaults, "other key"), strings.Join(lists, ", "))
 	return err
-}
-
-// count returns a number with a noun: "1 rank", "2 ranks".
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

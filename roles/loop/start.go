@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -257,23 +258,31 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 // OpenModel opens the file of the model in a checkpoint.
 func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) { return openTensors(c, ModelFile) }
 
-// ConfigAt returns the configuration of the run that wrote a checkpoint. path is the checkpoint's folder, or a file in
-// it. ConfigAt returns nil if there is no valid configuration.
-func ConfigAt(reg config.Registries, path string) *config.Config {
+// ExplainSpaces returns err, an error of loading the checkpoint at path, which is a folder, or a file in it. If the
+// simulators with this greeting show other observations or take other actions than those of the run that wrote the
+// checkpoint, it returns an error that says so instead.
+func ExplainSpaces(err error, reg config.Registries, path, greeting string) error {
+	if err == nil {
+		return nil
+	}
+	folder := path
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		path = filepath.Dir(path)
+		folder = filepath.Dir(path)
 	}
-	c, err := checkpoint.Load(path)
-	if err != nil {
-		return nil
+	c, unreadable := checkpoint.Load(folder)
+	if unreadable != nil {
+		return err
 	}
-	text, err := c.Read("config.yaml")
-	if err != nil {
-		return nil
+	text, unreadable := c.Read("config.yaml")
+	if unreadable != nil {
+		return err
 	}
-	cfg, err := config.Parse(reg, text)
-	if err != nil {
-		return nil
+	then, unreadable := config.Parse(reg, text)
+	if unreadable != nil {
+		return err
 	}
-	return cfg
+	if changed := external.Changed(then.Env.Train.External.Greeting, greeting); changed != "" {
+		return fmt.Errorf("%s: %s", path, changed)
+	}
+	return err
 }

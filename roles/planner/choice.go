@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/mesh"
 )
 
@@ -250,7 +251,7 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	switch {
 	case max(sum, gather) <= update:
 		if t.most > m.Cores {
-			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, counted(m.Cores, "core"))
+			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, figures.Count(m.Cores, "core"))
 		}
 	case sum > gather:
 		f.Bound = "sums over the " + t.who

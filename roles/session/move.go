@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -254,7 +255,7 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	}
 	have := job.AvailableOn(nodes, node)
 	if comes > have.Free {
-		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
+		return fmt.Errorf("node %d receives and copies %s, and %v", node, figures.MiB(comes), have)
 	}
 	have.Free = min(have.Free+now, m.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {

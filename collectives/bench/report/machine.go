@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A Machine describes the hardware and software under a benchmark.
@@ -68,7 +70,7 @@ func (m *Machine) Warnings() []string {
 		switch {
 		case h.load() > 1:
 			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
-				"of the scheduler. ***", h.load(), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
+				"of the scheduler. ***", h.load(), len(h.Ranks), figures.Count(h.CPUs, "CPU"), h.Name))
 		case m.Transport == "mpi" && h.unbound():
 			lines = append(lines, fmt.Sprintf("*** UNBOUND: each of %d ranks of %s may run on any of CPUs %s, so "+
 				"times differ between starts. Bind them: mpirun --bind-to core, srun --cpu-bind=cores. ***",
@@ -101,8 +103,8 @@ func (r *Report) header() []string {
 	if m.Tags != "" {
 		platform += " [" + m.Tags + "]"
 	}
-	lines := []string{fmt.Sprintf("%s %s, %s %s: %s on %s", name, build, m.Go, platform, plural(m.Ranks, "rank"),
-		plural(m.Nodes, "node"))}
+	lines := []string{fmt.Sprintf("%s %s, %s %s: %s on %s", name, build, m.Go, platform, figures.Count(m.Ranks, "rank"),
+		figures.Count(m.Nodes, "node"))}
 	lines = append(lines, m.Warnings()...)
 	library, _, _ := strings.Cut(m.Library, "\n")
 	transport := join(", ", m.Transport, strings.Join(strings.Fields(library), " "), m.Launcher, m.Threads)
@@ -111,11 +113,4 @@ func (r *Report) header() []string {
 		lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
 	}
 	return append(lines, "more columns: -o csv; all that is known: -o json")
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

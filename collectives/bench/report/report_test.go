@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review the difference")
@@ -92,14 +93,10 @@ func TestForms(t *testing.T) {
 		t.Helper()
 		path := filepath.Join("testdata", name)
 		if *rewrite {
-			if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(path, []byte(got), 0o644))
 		}
 		want, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
@@ -116,9 +113,7 @@ func TestForms(t *testing.T) {
 	}
 	golden("p2p.table", write(t, "table", p2p))
 	svg, err := example().Plot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	golden("example.svg", string(svg))
 }
 
@@ -130,9 +125,7 @@ func TestPlotIsXML(t *testing.T) {
 		r.Rows = append(r.Rows, row)
 	}
 	svg, err := r.Plot()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	d := xml.NewDecoder(bytes.NewReader(svg))
 	texts := 0
 	for {
@@ -166,13 +159,9 @@ func TestPlotIsXML(t *testing.T) {
 func TestJSONReadsBack(t *testing.T) {
 	r := example()
 	path := filepath.Join(t.TempDir(), "r.json")
-	if err := os.WriteFile(path, []byte(write(t, "json", r)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(write(t, "json", r)), 0o644))
 	got, err := Read(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if !reflect.DeepEqual(got, r) {
 		t.Errorf("got %+v\nwant %+v", got, r)
 	}
@@ -191,9 +180,7 @@ func TestJSONReadsBack(t *testing.T) {
 // TestSchema: every field has a name of its own in JSON, and the docs explain it.
 func TestSchema(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/bench.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, v := range []any{Report{}, Row{}, Fit{}, Prediction{}, Machine{}, Host{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {

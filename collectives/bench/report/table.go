@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A column is one column of a table.
@@ -163,7 +165,8 @@ func (r *Report) footer() []string {
 	var lines []string
 	for _, f := range r.Fits {
 		lines = append(lines, fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s",
-			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point")))
+			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual,
+			figures.Count(f.Points, "point")))
 	}
 	lines = append(lines, r.Notes...)
 	checked, wrong := 0, int64(0)
@@ -174,16 +177,16 @@ func (r *Report) footer() []string {
 	switch {
 	case wrong > 0:
 		lines = append(lines, fmt.Sprintf("*** WRONG RESULTS: %d elements in %s checked ***", wrong,
-			plural(checked, "call")))
+			figures.Count(checked, "call")))
 	case checked > 0:
-		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", plural(checked, "call")))
+		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", figures.Count(checked, "call")))
 	}
 	state := "complete"
 	if !r.Complete {
 		state = "*** interrupted: this is what was measured until then ***"
 	}
 	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format(time.RFC3339),
-		plural(len(r.Rows), "row"), state))
+		figures.Count(len(r.Rows), "row"), state))
 }
 
 // rate formats a time per byte, in microseconds, as a rate in 10⁹ bytes per second.

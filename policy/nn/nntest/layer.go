@@ -68,7 +68,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		for i := range dy {
 			dy[i] = weight[i] + y[i]
 		}
-		net.Backward(w, pass.ready)
+		net.Backward(w, nil, pass.ready)
 	}
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)

@@ -3,6 +3,7 @@ package plan
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -14,7 +15,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
 		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node,
-		job.Mebibytes(need), have)
+		figures.MiB(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -80,15 +81,15 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	case left < 0:
 		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
 			"of a node draw from take %s, and %v",
-			p.Config.Algorithm.OffPolicy.Demos.LoadPath, job.Mebibytes(int64(demos)), have)
+			p.Config.Algorithm.OffPolicy.Demos.LoadPath, figures.MiB(int64(demos)), have)
 	case int64(buffers) > left:
 		beside := ""
 		if demos > 0 {
-			beside = fmt.Sprintf(" beside demonstrations of %s", job.Mebibytes(int64(demos)))
+			beside = fmt.Sprintf(" beside demonstrations of %s", figures.MiB(int64(demos)))
 		}
 		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
 			"of a node take %s%s, and %v",
-			window, left/int64(config.Product(actors, p.replayBytes(1))), job.Mebibytes(int64(buffers)), beside, have)
+			window, left/int64(config.Product(actors, p.replayBytes(1))), figures.MiB(int64(buffers)), beside, have)
 	}
 	return nil
 }

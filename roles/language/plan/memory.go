@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/deal"
 	"github.com/rlinf/rlinf/roles/member"
@@ -22,7 +23,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, %sand %v: expected fewer "+
 		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
-		"or more nodes", node, job.Mebibytes(need), p.neediestRank(nodes, node), have)
+		"or more nodes", node, figures.MiB(need), p.neediestRank(nodes, node), have)
 }
 
 // neediestRank returns a text about the rank that needs the most memory on a node. The text is "" if the job has no
@@ -38,7 +39,7 @@ func (p *Plan) neediestRank(nodes []int, node int) string {
 		}
 	}
 	return fmt.Sprintf("%s of them on rank %d of the pool (cluster.auto_scheduler), with %s, ",
-		job.Mebibytes(most), rank, strings.Join(p.WorkersOn(rank), ", "))
+		figures.MiB(most), rank, strings.Join(p.WorkersOn(rank), ", "))
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory: see job.Footprint. The parameters include their

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/mesh"
@@ -16,13 +17,6 @@ func unit(m mesh.Mesh) string {
 		return "replica"
 	}
 	return "worker"
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // modelled are the components that have a language model.
@@ -92,12 +86,12 @@ func (d *Draft) arrange() (ok bool) {
 		switch {
 		case members%p != 0:
 			d.found.Problem(stagesKey, p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
-				counted(members, of+" worker")))
+				figures.Count(members, of+" worker")))
 			ok = false
 		case members%l.Size() != 0:
 			d.found.Problem(tensorKey, t, oneOf(divisors(members/p))+fmt.Sprintf(
-				" (a divisor of %d: %s in %s)", members/p, counted(members, of+" worker"),
-				counted(p, "stage")))
+				" (a divisor of %d: %s in %s)", members/p, figures.Count(members, of+" worker"),
+				figures.Count(p, "stage")))
 			ok = false
 		default:
 			d.meshes[of] = l.Mesh()
@@ -256,7 +250,7 @@ func (p *Plan) replicas(component string) string {
 	if each == 1 {
 		return fmt.Sprintf("%d %s", n, name)
 	}
-	return fmt.Sprintf("%s of %d %s", counted(n, "replica"), each, name)
+	return fmt.Sprintf("%s of %d %s", figures.Count(n, "replica"), each, name)
 }
 
 // WorkersOn returns the names of the workers on rank r, for example actor[5]. In a mesh the name also has the worker's
@@ -283,7 +277,7 @@ func (p *Plan) meshLines() (lines []string) {
 		if !placed || m.Members() == 1 {
 			continue
 		}
-		line := fmt.Sprintf("mesh of %s: %s × %v", of, counted(p.Replicas(of), "replica"), m)
+		line := fmt.Sprintf("mesh of %s: %s × %v", of, figures.Count(p.Replicas(of), "replica"), m)
 		if m.Stages > 1 {
 			line += fmt.Sprintf(", of %s layers", listed(p.layers(of, m.Stages)))
 		}
