@@ -288,7 +288,7 @@ func TestPool(t *testing.T) {
 				continue
 			}
 			for _, name := range x.Layout.Components() {
-				if got := p.Common().Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
+				if got := p.Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
 					t.Errorf("%s: %v, and %s runs on %v", placement, x.Layout, name, got)
 				}
 			}

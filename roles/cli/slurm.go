@@ -171,7 +171,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	if open != nil && count == 2 {
 		return nil, errors.New("cluster.component_placement: auto: expected ranks, for a hetjob")
 	}
-	j := p.Common()
+	j := p.Job
 	ranks := []int{np} // ranks of each part
 	if count == 2 {
 		learners, err := actorRanks(j, np)

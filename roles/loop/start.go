@@ -96,7 +96,7 @@ var resumableKeys = [...]string{
 }
 
 // NamedState returns the start state from the checkpoint in dir.
-func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
+func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
 		return StartState{}, err
@@ -105,24 +105,23 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 }
 
 // StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
-func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
-	j := p.Common()
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
-		if then, err = config.Parse(j.Registries, stored); err != nil {
+		if then, err = config.Parse(p.Registries, stored); err != nil {
 			return nil, err
 		}
 		return then.Resolved(), nil
 	}
-	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
+	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer)...); err != nil {
 		return b, err
 	}
-	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, j.Config)}
+	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, p.Config)}
 	b.checkpoint, b.files = c, []string{ModelFile, trainerFile}
-	if _, saved := p.Environments(); saved {
+	if p.EnvStates {
 		b.files = append(b.files, envFile)
 	}
-	if !j.SyncsAt(c.Step) {
+	if !p.SyncsAt(c.Step) {
 		b.files = append(b.files, rolloutFile)
 	}
 	for _, file := range b.files {
@@ -157,9 +156,9 @@ func rescheduled(then, now *config.Config) string {
 }
 
 // WeightsIn returns the start state from the file of weights at path, the value of runner.ckpt_path.
-func WeightsIn(p Plan, path string) (b StartState, err error) {
+func WeightsIn(p *Plan, path string) (b StartState, err error) {
 	b.From = path
-	if p.BelowAdapters(path) {
+	if path == p.BasePath {
 		return b, nil
 	}
 	b.weights = path
@@ -186,8 +185,8 @@ func CheckPaths(cfg *config.Config) error {
 }
 
 // CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.
-func CheckStart(p Plan) error {
-	cfg := p.Common().Config
+func CheckStart(p *Plan) error {
+	cfg := p.Config
 	if err := CheckPaths(cfg); err != nil {
 		return err
 	}
@@ -210,7 +209,7 @@ func CheckStart(p Plan) error {
 }
 
 // check reads the small tensors of b. It returns an error if the state belongs to another job.
-func (b StartState) check(p Plan) (StartState, error) {
+func (b StartState) check(p *Plan) (StartState, error) {
 	files, err := b.open()
 	for _, f := range files {
 		defer f.Close()

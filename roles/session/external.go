@@ -67,7 +67,7 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 
 // explainSpaces explains an error of loading the checkpoint at path by loop.ExplainSpaces.
 func (r *rank) explainSpaces(err error, path string) error {
-	return loop.ExplainSpaces(err, r.reg, path, r.plan.Common().Config.Env.Train.External.Greeting)
+	return loop.ExplainSpaces(err, r.reg, path, r.plan.Config.Env.Train.External.Greeting)
 }
 
 // giveUp returns the function to call if the simulators of the run fail too often. This function logs the error, and

@@ -9,6 +9,15 @@ import (
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
+	actors := 0
+	for r, n := range nodes {
+		if n == node && p.Config.Trains() {
+			actors += len(p.MembersOn("actor", r))
+		}
+	}
+	if err := p.checkReplay(actors, have); err != nil {
+		return err
+	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil

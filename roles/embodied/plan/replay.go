@@ -57,24 +57,9 @@ func (p *Plan) demoBytes() int {
 	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
-// CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more
-// memory than the node has. CheckReplay can fail on some nodes and not on others.
-func (p *Plan) CheckReplay(nodes []int, rank int) error {
-	if !p.Config.Trains() {
-		return nil
-	}
-	actors := 0
-	for _, r := range p.Placement.Ranks("actor") {
-		if nodes[r] == nodes[rank] {
-			actors++
-		}
-	}
-	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
-}
-
-// fitReplay checks one node for CheckReplay. The parameters are the number of actors on the node, and the node's
-// available memory.
-func (p *Plan) fitReplay(actors int, have job.Available) error {
+// checkReplay returns an error if the replay buffers and demonstrations of this number of actors need more memory than
+// their node has.
+func (p *Plan) checkReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
 	switch left := have.Free - int64(demos); {

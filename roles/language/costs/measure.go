@@ -218,24 +218,18 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		return err
 	}
 	var none, infer, prepare, alone, crowd, threads probe.Series
-	begun := time.Now()
-	for n := 0; n < 2 || n < 20 && time.Since(begun) < a.Budget/3; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	err = probe.Repeat(ctx, 2, 20, a.Budget/3, func(int) error {
+		err := first.train(&infer, &prepare, &alone)
+		if err == nil && crowded > 1 {
+			err = learnTogether(learners[:crowded], &crowd)
 		}
-		if err := first.train(&infer, &prepare, &alone); err != nil {
-			return err
+		if err == nil && wide != nil {
+			err = wide.train(&none, &none, &threads)
 		}
-		if crowded > 1 {
-			if err := learnTogether(learners[:crowded], &crowd); err != nil {
-				return err
-			}
-		}
-		if wide != nil {
-			if err := wide.train(&none, &none, &threads); err != nil {
-				return err
-			}
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	w, c := &f.Work, &first.counter
 	samples := w.Samples / w.Actors
@@ -255,8 +249,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			Factor: probe.Median(alone.Samples) / probe.Median(threads.Samples)})
 	}
 	if crowded > 1 {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: crowded,
-			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+		f.Crowd = append(f.Crowd, crowd.Crowd(planner.OpUpdate, crowded, &alone))
 	}
 	return nil
 }
@@ -279,11 +272,8 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	defer c.Close()
 	var values, update probe.Series
-	begun, samples := time.Now(), len(all.Texts)/p.Replicas("critic")
-	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/6; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	samples := len(all.Texts) / p.Replicas("critic")
+	err = probe.Repeat(ctx, 3, 20, a.Budget/6, func(n int) (err error) {
 		b, start := share(all, samples), time.Now()
 		if b.Value, err = c.Values(nil, b.Texts); err != nil {
 			return err
@@ -300,6 +290,10 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			values.Add(valued.Sub(start))
 			update.Add(time.Since(prepared))
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
@@ -312,11 +306,9 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
 func learnTogether(learners []*learner, update *probe.Series) error {
-	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+	return update.AddTogether(len(learners), func(i int) (float64, error) {
 		var none, took probe.Series
 		err := learners[i].train(&none, &none, &took)
 		return took.Total, err
 	})
-	update.Samples = append(update.Samples, mean)
-	return err
 }
