@@ -5,6 +5,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -29,9 +30,7 @@ func TestPPOBalancesCartPole(t *testing.T) {
 		if iteration == 0 {
 			checkRatios(t, r)
 		}
-		if err := p.Prepare(&r.rollout); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r.rollout))
 		if _, err := p.Update(r.rollout); err != nil {
 			t.Fatal(err)
 		}
@@ -55,13 +54,9 @@ func checkRatios(t *testing.T, r *cartPoleRun) {
 		s.Optim.LR, s.Optim.WeightDecay = 1e-30, 0 // no parameter moves
 	}))
 	rollout := r.rollout
-	if err := p.Prepare(&rollout); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&rollout))
 	m, err := p.Update(rollout)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	near(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
 	near(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
 }
@@ -81,16 +76,12 @@ type cartPoleRun struct {
 func newCartPoleRun(t *testing.T, steps, envs int) *cartPoleRun {
 	t.Helper()
 	vec, err := classic.NewCartPole(env.DefaultConfig(), envs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { vec.Close() })
 	cfg := policy.DefaultConfig()
 	cfg.NormalizeObservations = true
 	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := &cartPoleRun{steps: steps, envs: envs, vec: vec, pol: pol, work: pol.NewWork(envs),
 		rollout: newRollout(steps, envs, 4),
 		seeds:   make([]uint64, envs), index: make([]uint64, envs), taken: make([]uint64, envs),
@@ -101,9 +92,7 @@ func newCartPoleRun(t *testing.T, steps, envs int) *cartPoleRun {
 	for n := range r.seeds {
 		r.seeds[n], r.index[n] = uint64(n), uint64(n)
 	}
-	if err := vec.Reset(nil, r.seeds, &r.out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, vec.Reset(nil, r.seeds, &r.out))
 	return r
 }
 
@@ -114,9 +103,7 @@ func (r *cartPoleRun) play(t *testing.T) (ends float64) {
 	for k := range r.steps {
 		r.rollout.Must("observation.state").At(k).CopyFrom(r.out.Obs.Must("state"))
 		act, err := r.pol.Forward(r.work, r.out.Obs, policy.Sample, policy.Noise{Seed: 3, Env: r.index, Step: r.taken})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		r.rollout.Must("action").At(k).CopyFrom(act.Action)
 		r.rollout.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
 		r.rollout.Must("value").At(k).CopyFrom(act.Value)
@@ -125,9 +112,7 @@ func (r *cartPoleRun) play(t *testing.T) (ends float64) {
 			r.seeds[n] += uint64(r.envs)
 			r.taken[n]++
 		}
-		if err := r.vec.Step(action, r.seeds, &r.out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.vec.Step(action, r.seeds, &r.out))
 		r.rollout.Must("reward").At(k).CopyFrom(r.out.Reward)
 		r.rollout.Must("terminated").At(k).CopyFrom(r.out.Terminated)
 		r.rollout.Must("truncated").At(k).CopyFrom(r.out.Truncated)
@@ -141,14 +126,10 @@ func (r *cartPoleRun) valueNext(t *testing.T, k int) (ends float64) {
 	t.Helper()
 	dst := r.rollout.Must("next_value").At(k)
 	next, err := r.pol.Value(r.work, r.out.Obs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	dst.CopyFrom(next)
 	final, err := r.pol.Value(r.work, r.out.FinalObs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for n, cut := range r.out.Truncated.U8() {
 		if cut == 1 {
 			dst.F32()[n] = final.F32()[n]

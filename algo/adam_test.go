@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -30,9 +31,7 @@ func TestAdam(t *testing.T) {
 	cfg := DefaultOptimConfig()
 	cfg.LR, cfg.ValueLR, cfg.WeightDecay = 0.1, 0.3, 0.05
 	a, err := NewAdam(p, cfg, 0, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := func(lr float64) float64 {
 		x, m, v := 1.0, 0.0, 0.0
 		for step, g := range []float64{1, -2} {
@@ -78,9 +77,7 @@ func TestAdamOfRanges(t *testing.T) {
 	move := func(lo, hi int) (*Adam, []float32) {
 		p := threeGroups()
 		a, err := newAdam(p, lo, hi, cfg, 0, tensor.Heap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for i := range 3 {
 			for j := range p.Grad {
 				p.Grad[j] = float32(math.Sin(float64(i + j)))
@@ -112,9 +109,7 @@ func TestVisionRate(t *testing.T) {
 		cfg := DefaultOptimConfig()
 		cfg.LR, cfg.VisionLR, cfg.WeightDecay = 0.1, vision, 0
 		a, err := NewAdam(p, cfg, 0, tensor.Heap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		a.Step(0, 1)
 		near(t, "vision", 1-float64(p.Data[0]), want, 1e-6) // the first step has the length of the rate
 		near(t, "critic", 1-float64(p.Data[20]), 0.1, 1e-6)
@@ -148,9 +143,7 @@ func gradNormOf(p *nn.Params[float32]) (float64, error) {
 func TestGradNorm(t *testing.T) {
 	p := threeGroups()
 	norm, err := gradNormOf(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	near(t, "norm", norm, math.Sqrt(32*0.25), 1e-12)
 	near(t, "scale below the limit", float64(clipScale(norm, 3)), 1, 0)
 	near(t, "scale above it", float64(clipScale(norm, 1)), 1/norm, 1e-7)
@@ -234,9 +227,7 @@ func TestGradNormOfRanges(t *testing.T) {
 	p.Add("f", 5000)
 	p.Group("trained")
 	p.Add("t", 3*normBlock+77)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	p.Groups[0].Trainable = false
 	want := 0.0
 	for i := range p.Grad {
@@ -246,9 +237,7 @@ func TestGradNormOfRanges(t *testing.T) {
 		}
 	}
 	whole, err := gradNormOf(p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	near(t, "norm", whole, math.Sqrt(want), 1e-9)
 	n := newGradNorm(p)
 	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)},

@@ -33,7 +33,16 @@ type Interruptible interface {
 var (
 	_ Interruptible = (*PPO)(nil)
 	_ Interruptible = (*offPolicy)(nil)
+	_ Replayer      = (*offPolicy)(nil)
 )
+
+// A Replayer is an Algorithm with a replay buffer, which may fill most of the memory.
+type Replayer interface {
+	// SaveInPlace is Save without a copy of the experience: tensors whose names begin with "env.replay." are rings,
+	// [envs, capacity, ...]. The first steps of each ring are in use. Load takes the rings, too: a caller can write the
+	// saved steps into them before.
+	SaveInPlace() (d tensor.Dict, steps int)
+}
 
 // A Follower is an Algorithm with networks that follow the policy, such as target networks.
 type Follower interface {

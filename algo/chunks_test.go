@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -29,9 +30,7 @@ func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
 	var err error
 	s.Policy, err = policy.NewMLP(net, env.Spec{Name: "box", Obs: []env.Field{{Name: "state", Space: box}},
 		Action: box}, 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return mustPPO(t, s), s.Policy
 }
 
@@ -73,9 +72,7 @@ func TestAdvantagesByHandAtEachLevel(t *testing.T) {
 		p, _ := chunked(t, func(c *Config) { c.RewardType = level })
 		r := chunkedRollout(p)
 		r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		adv, ret := r.Must("advantage"), r.Must("return")
 		wantAdv, wantRet := advantagesByChunk, returnsByChunk
 		if level == ActionLevel {
@@ -117,19 +114,13 @@ func TestLossAtEachLevel(t *testing.T) {
 				adv, ret, count = advantagesByAction, returnsByAction, countByAction
 			}
 			sampled := tensor.New(tensor.F32, 2, 2, len(adv)*c.each/4)
-			if err := LogProbs(sampled, pol, pol.NewWork(2), r, 0); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, LogProbs(sampled, pol, pol.NewWork(2), r, 0))
 			policyLoss := movedLoss(sampled.F32(), adv, count, c.each)
 			valueLoss := lossOfValues(t, pol, r, ret, count)
 			r.Set("sample_log_prob", sampled)
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			m, err := p.Update(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss, 1e-5)
 			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss, 1e-4)
 			gauss := 0.5*math.Log(2*math.Pi*math.E) - 0.5 // of each dimension, with the log of its deviation at -0.5
@@ -159,9 +150,7 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	work, n := pol.NewWork(2), 0.0
 	for i := range 2 {
 		v, err := pol.Value(work, (&replayForward{rollout: r}).observe(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for j, x := range v.F32() {
 			if k := i*len(v.F32()) + j; count[k] != 0 {
 				loss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
@@ -182,15 +171,11 @@ func TestGRPOByActions(t *testing.T) {
 		s.Policy = p.policy
 	})
 	g, err := NewGRPO(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := chunkedRollout(g.PPO)
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	r.Set("mask", tensor.FromU8([]uint8{1, 1, 1, 0}, 2, 2)) // environment 1 idles when its episode is over
-	if err := g.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, g.Prepare(&r))
 	// Scores 10 and 5: ±2.5 off their mean, with deviation √12.5.
 	a := float32(2.5 / (math.Sqrt(12.5) + 1e-6))
 	if got, want := r.Must("advantage").F32(), []float32{a, a, -a, 0, a, a, 0, 0}; !slices.Equal(got, want) {
@@ -209,20 +194,14 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	value, next := r.Must("value"), r.Must("next_value").F32()
 	for i := range 2 {
 		v, err := pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).observe(i))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		value.At(i).CopyFrom(v)
 	}
 	next[0] = value.F32()[4] // environment 0 goes on with its next chunk
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	want := slices.Clone(r.Must("advantage").F32())
 	clear(r.Must("advantage").F32())
-	if err := p.recompute.recomputeAdvantages(r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.recompute.recomputeAdvantages(r))
 	if got := r.Must("advantage").F32(); !slices.Equal(got, want) {
 		t.Errorf("anew %v, at first %v", got, want)
 	}

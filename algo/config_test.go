@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestDefaultsAreValid(t *testing.T) {
@@ -39,9 +41,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 		"loss_type: critic": "loss_type",
 	} {
 		c := DefaultConfig()
-		if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(text), &c))
 		var got []string
 		want := func(ok bool, key string, value any, want string) {
 			if !ok {
@@ -64,9 +64,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 	} {
 		c := DefaultOptimConfig()
 		c.LR = 1
-		if err := yaml.Unmarshal([]byte(text), &c); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(text), &c))
 		var got []string
 		c.Check(func(ok bool, key string, value any, want string) {
 			if !ok && !slices.Contains(got, key) {

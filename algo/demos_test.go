@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -55,9 +56,7 @@ func TestChunkedDemonstrations(t *testing.T) {
 		field("reward", tensor.F32), field("terminated", tensor.U8), field("truncated", tensor.U8),
 		field("observation.x", tensor.F32, 1),
 		field("next_observation.x", tensor.F32, 1)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for name, want := range map[string][]float32{
 		"action": {0, 1, 2, 1, 2, 3, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 5, 5}, "reward": {7, 14, 12, 8, 48, 32},
 		"observation.x": {0, 1, 2, 3, 4, 5}, "next_observation.x": {3, 9, 9, 9, 6, 6},
@@ -86,13 +85,9 @@ func TestReturnsOfChunkedDemonstrations(t *testing.T) {
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
 	d, err := ReadDemos(writeDemos(t, file), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r, err := newDemos(fields, d.Slice(0, m), tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	b := r.NewBatch(m)
 	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{
@@ -127,9 +122,7 @@ func TestSplitChunkedDemonstrations(t *testing.T) {
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.New(tensor.F32, m, 1))
 	d, err := ReadDemos(writeDemos(t, file), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for share := 1; share < m; share++ {
 		learnt, aside := SplitDemos(d, float32(share)/m)
 		n := learnt.Must(FieldReward).Len()
@@ -227,11 +220,7 @@ func writeDemos(t *testing.T, d tensor.Dict) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "demos.safetensors")
 	var b bytes.Buffer
-	if err := tensor.WriteSafetensors(&b, d, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, tensor.WriteSafetensors(&b, d, nil))
+	test.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
 	return path
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -41,9 +42,7 @@ func resampling(change ...func(*Setup)) Setup {
 // update.
 func TestResample(t *testing.T) {
 	p, err := NewGRPO(resampling())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	marks := func(r tensor.Dict) (m []float32) {
 		for i := range 24 {
 			m = append(m, r.Must("observation.state").F32()[3*i])
@@ -68,13 +67,9 @@ func TestResample(t *testing.T) {
 			if n < 2 {
 				continue
 			}
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			m, err := p.Update(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			near(t, "rollouts", metric(t, m, "rollout/gen_batches"), 3, 0)
 			near(t, "advantage", metric(t, m, "rollout/advantages_max"), 0.7071, 1e-3) // all pairs differ
 		}
@@ -88,9 +83,7 @@ func TestResample(t *testing.T) {
 // Pairs for which no rollout had an informative pair do not count.
 func TestResampleEnds(t *testing.T) {
 	p, err := NewGRPO(resampling())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var r tensor.Dict
 	for n := range 3 { // the first two are never informative
 		r = informativeRollout(0, false, false, n == 0)
@@ -98,18 +91,14 @@ func TestResampleEnds(t *testing.T) {
 			t.Errorf("rollout %d: more %v, %v", n, more, err)
 		}
 	}
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	for i, w := range r.Must("weight").F32() {
 		if want := float32(i % 6 / 4); w != want {
 			t.Errorf("weight %v of environment %d, want %v", w, i%6, want)
 		}
 	}
 	m, err := p.Update(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
 }
 
@@ -139,9 +128,7 @@ func TestResampleTogether(t *testing.T) {
 
 func TestResampleErrors(t *testing.T) {
 	p, err := NewGRPO(resampling())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := informativeRollout(0, true, true, true)
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1

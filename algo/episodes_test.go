@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -71,9 +72,7 @@ func settled(t *testing.T, tr *Trajectory, mask []uint8, g groups) []float32 {
 		x.Weight[i] = float32(m)
 	}
 	x.Episodes.find(tr, mask)
-	if err := g.settle(x); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, g.settle(x))
 	return x.Weight
 }
 
@@ -103,9 +102,7 @@ func TestAggregates(t *testing.T) {
 		for i, m := range mask {
 			weight[i] = float32(m)
 		}
-		if err := e.spread(weight, how, Single{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, e.spread(weight, how, Single{}))
 		var got float64
 		for i, w := range weight {
 			got += float64(w) * loss(i) / 10
@@ -123,9 +120,7 @@ func TestAggregateInUpdate(t *testing.T) {
 			s.Config.AdvType, s.Config.LossType, s.Config.LossAggFunc, s.Config.UpdateEpoch = "grpo", "actor", how, 1
 			s.Optim.ClipGrad = 0
 		}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		tr, mask := twoEpochs()
 		r := randomRollout(1, 8, 0, 2)
 		r.Set("reward", tensor.FromF32(tr.Reward, 8, 2))
@@ -135,9 +130,7 @@ func TestAggregateInUpdate(t *testing.T) {
 		for i := range r.Must("sample_log_prob").F32() {
 			r.Must("sample_log_prob").F32()[i] = -0.6931472
 		}
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		if _, err := p.Update(r); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -69,13 +70,9 @@ func TestScoredRollouts(t *testing.T) {
 	}
 	prepare := func(s Setup) (tensor.Dict, *PPO) {
 		a, err := Builtin().New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		r := episodic(3)
-		if err := a.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, a.Prepare(&r))
 		return r, familyOf(a)
 	}
 	each := func(r tensor.Dict, want func(env int) (adv, weight float64)) {
@@ -125,17 +122,11 @@ func TestNoGroupKept(t *testing.T) {
 	a, err := Builtin().New(groupSetup("grpo", func(s *Setup) {
 		s.Config.FilterRewards, s.Config.RewardsLowerBound, s.Config.RewardsUpperBound = true, 1e6, 1e7
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := episodic(3)
-	if err := a.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, a.Prepare(&r))
 	m, err := a.Update(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i, x := range m.Values {
 		if x != x && !IsNone(x) {
 			t.Errorf("%s is %v", m.Names[i], x)
@@ -258,21 +249,15 @@ func TestRecomputedAdvantages(t *testing.T) {
 		s.Config.RecomputeAdvantages, s.Config.NormalizeAdvantages = true, NormalizeNone
 	}))
 	r := randomRollout(2, 16, 0, 8)
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	copy(p.train.params.Data[16:], []float32{0.5, -1, 2}) // the critic
-	if err := p.recompute.recomputeAdvantages(r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.recompute.recomputeAdvantages(r))
 	value := func(i int) float32 {
 		x := r.Must("observation.state").F32()[3*i:]
 		return float32(0.5*float64(x[0]) - float64(x[1]) + 2*float64(x[2]))
 	}
 	tr, _, err := p.advantages.trajectory(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	old := *tr
 	tr.Value, tr.Next = make([]float32, 128), make([]float32, 128)
 	for i := range tr.Value {

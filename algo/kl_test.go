@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -50,9 +51,7 @@ func TestReferencePolicy(t *testing.T) {
 	iterate := func(p *PPO, n int) (m Metrics) {
 		for range n {
 			r := cartPoleLike(16, 8)
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			var err error
 			if m, err = p.Update(r); err != nil {
 				t.Fatal(err)
@@ -69,9 +68,7 @@ func TestReferencePolicy(t *testing.T) {
 			t.Errorf("%s: divergence %v without and %v with a strong penalty", kind, far, near0)
 		}
 		state, err := held.Save()
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		kept := tensor.FromU8(slices.Clone(state.Must("reference").U8()), state.Must("reference").Len())
 		if !slices.Equal(tensor.Of(kept.Bytes()[:4*len(first)], tensor.F32, len(first)).F32(), first) {
 			t.Errorf("%s: the reference is not the first policy", kind)
@@ -83,9 +80,7 @@ func TestReferencePolicy(t *testing.T) {
 		// a run from the checkpoint has the same numbers
 		again, other := make1(30, kind)
 		copy(other.Params().Data, pol.Params().Data)
-		if err := again.Load(state); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, again.Load(state))
 		a, b := iterate(held, 2), iterate(again, 2)
 		if !slices.Equal(a.Values, b.Values) || !slices.Equal(other.Params().Data, pol.Params().Data) {
 			t.Errorf("%s: resumed %v, undisturbed %v", kind, b, a)
@@ -97,16 +92,12 @@ func TestReferencePolicy(t *testing.T) {
 func cartPolePolicy(t *testing.T) policy.Policy {
 	t.Helper()
 	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer vec.Close()
 	cfg := policy.DefaultConfig()
 	cfg.HiddenSizes = []int{8}
 	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return pol
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -78,12 +79,8 @@ func TestLostEpisodesLeaveTheirGroups(t *testing.T) {
 				r = inChunksOf(r, c.chunk)
 			}
 			a, err := Builtin().New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := a.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
+			test.OK(t, a.Prepare(&r))
 			adv, weight := familyOf(a).advantages.adv.F32(), familyOf(a).advantages.weight.F32()
 			want := byHand(score, left, c.size, c.adv == "grpo", c.adv == "grpo" || c.baseline)
 			for i := range adv {
@@ -176,9 +173,7 @@ func inChunksOf(r tensor.Dict, size int) (d tensor.Dict) {
 // Dynamic sampling replaces a pair that was lost, and a pair of which one episode was lost.
 func TestResampleReplacesLostGroups(t *testing.T) {
 	p, err := NewGRPO(resampling())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for n, c := range []struct {
 		lost []int
 		more bool
@@ -202,9 +197,7 @@ func TestResampleReplacesLostGroups(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		if slices.Contains(r.Must("weight").F32(), 0) {
 			t.Errorf("weights %v", r.Must("weight").F32())
 		}

@@ -262,17 +262,24 @@ func (e *offPolicy) reportReplay() {
 	e.metrics.add("replay_buffer/total_samples", envs*float64(e.replay.Total()))
 }
 
-// Save returns views of the algorithm's state and of the replay buffer. Demonstrations are not saved:
-// a resumed run reads them again. See Algorithm.
+// Save returns views of the algorithm's state, and the experience of the replay buffer, which is a copy until the rings
+// are full. Demonstrations are not saved: a resumed run reads them again. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
-	var d tensor.Dict
+	d, steps := e.SaveInPlace()
+	packRings(&d, steps)
+	return d, nil
+}
+
+// SaveInPlace returns what Save returns, with the replay buffer's own rings; see Replayer.
+func (e *offPolicy) SaveInPlace() (d tensor.Dict, steps int) {
 	for i := range e.state.Len() {
 		d.Set(e.state.Entry(i))
 	}
-	if !e.offline {
-		e.replay.save(&d)
+	if e.offline {
+		return d, 0
 	}
-	return d, nil
+	e.replay.save(&d)
+	return d, e.replay.Size()
 }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.

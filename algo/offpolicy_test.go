@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -130,9 +131,7 @@ func setupFor(t testing.TB, spec env.Spec, changes ...change) algo.Setup {
 func made[A algo.Algorithm](t testing.TB, s algo.Setup, make func(algo.Setup) (A, error)) A {
 	t.Helper()
 	a, err := make(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return a
 }
 
@@ -151,14 +150,10 @@ func runTrack(t testing.TB, a algo.Algorithm, s algo.Setup, w *track, first, ite
 			}
 			step++
 			act, err := s.Policy.Forward(work, obs, policy.Sample, noise)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			return act.Action
 		})
-		if err := a.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, a.Prepare(&r))
 		var err error
 		if m, err = a.Update(r); err != nil {
 			t.Fatal(err)
@@ -197,9 +192,7 @@ func checkGoal(t *testing.T, pol policy.Policy, within float64) {
 		for range 8 {
 			obs.Set("state", tensor.FromF32([]float32{x}, 1, 1))
 			act, err := pol.Forward(work, obs, policy.Deterministic, policy.Noise{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			x = moved(x, act.Action, 0)
 		}
 		if math.Abs(float64(x)-0.5) > within {
@@ -223,15 +216,11 @@ func checkResumes[A algo.Algorithm](t *testing.T, setup func(testing.TB, ...chan
 	}
 	run(a, s, w, 0, 12)
 	saved, err := tensor.Decode(tensor.Encode(nil, stateOf(t, a)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	copy(again.Policy.Params().Data, s.Policy.Params().Data)
 	again.Policy.Params().Buffers.CopyFrom(s.Policy.Params().Buffers)
 	b := made(t, again, make)
-	if err := b.Load(saved); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, b.Load(saved))
 	twin := &track{x: slices.Clone(w.x), age: slices.Clone(w.age), drawn: w.drawn}
 	want, got := run(a, s, w, 12, 5), run(b, again, twin, 12, 5)
 	for i, name := range want.Names {
@@ -259,9 +248,7 @@ func checkRefuses[A algo.Algorithm](t *testing.T, setup func(testing.TB, ...chan
 func stateOf(t testing.TB, a algo.Algorithm) tensor.Dict {
 	t.Helper()
 	d, err := a.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return d
 }
 
@@ -314,9 +301,7 @@ type watched struct {
 func watch(t testing.TB, a algo.Algorithm, s algo.Setup) *watched {
 	t.Helper()
 	r, err := algo.NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return &watched{a, s, r}
 }
 
@@ -358,9 +343,7 @@ type network struct {
 func criticLike(t *testing.T, pol policy.Policy) network {
 	t.Helper()
 	c, err := pol.(*policy.SoftActor).NewCritic(0, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return network{t, c}
 }
 
@@ -368,9 +351,7 @@ func criticLike(t *testing.T, pol policy.Policy) network {
 func valueLike(t *testing.T, pol policy.Policy) network {
 	t.Helper()
 	c, err := pol.(*policy.SoftActor).NewValue(0, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return network{t, c}
 }
 
@@ -393,9 +374,7 @@ func acts(t *testing.T, pol policy.Policy, params []float32, obs tensor.Dict, mo
 	copy(pol.Params().Data, params)
 	act, err := pol.Forward(pol.NewWork(obs.Must("state").Dim(0)), obs, mode, noise)
 	copy(pol.Params().Data, own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return act
 }
 
@@ -455,9 +434,7 @@ var offPolicy = map[string]struct {
 func TestOffPolicyPages(t *testing.T) {
 	for page, c := range offPolicy {
 		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		s := c.setup(t)
 		s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 3 // there are no rollouts
 		a := made(t, s, c.make)
@@ -524,9 +501,7 @@ func TestRewardsOfTheRollout(t *testing.T) {
 		for i := range r.Must("reward").F32() {
 			r.Must("reward").F32()[i] = float32(100*last + i)
 		}
-		if err := a.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, a.Prepare(&r))
 		within(t, "mean reward", metric(t, update(t, a, 1), "rollout/rewards"), 100*float64(last)+7.5, 0)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestPages: every algorithm of the registry has a page that names its configuration's pair and explains each
@@ -44,9 +46,7 @@ func TestPages(t *testing.T) {
 		seen = append(seen, x.pair)
 	}
 	index, err := os.ReadFile("../docs/algorithms/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, e := range Builtin().entries {
 		if !slices.Contains(seen, e.advType+" "+e.lossType) {
 			t.Errorf("no page for adv_type %s, loss_type %s", e.advType, e.lossType)
@@ -64,12 +64,8 @@ func ppoMetrics(t *testing.T, lossType string) []string {
 		s.Policy, s.Config.KLBeta, s.Config.LossType = cartPolePolicy(t), 0.1, lossType
 	}))
 	r := cartPoleLike(16, 8)
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	m, err := p.Update(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return m.Names
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -31,9 +32,7 @@ func setup(change ...func(*Setup)) Setup {
 func mustPPO(t testing.TB, s Setup) *PPO {
 	t.Helper()
 	p, err := NewPPO(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return p
 }
 
@@ -129,9 +128,7 @@ func TestPPOLearns(t *testing.T) {
 			var m Metrics
 			for range 150 {
 				w.play(t)
-				if err := p.Prepare(&w.rollout); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, p.Prepare(&w.rollout))
 				var err error
 				if m, err = p.Update(w.rollout); err != nil {
 					t.Fatal(err)
@@ -189,9 +186,7 @@ func (w *twoStates) play(t *testing.T) {
 	for k := range r.Must("reward").Dim(0) {
 		r.Must("observation.state").At(k).CopyFrom(w.observe())
 		act, err := w.policy.Forward(w.work, w.obs, policy.Sample, policy.Noise{Seed: 5, Env: w.env, Step: w.step})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		r.Must("action").At(k).CopyFrom(act.Action)
 		r.Must("sample_log_prob").At(k).CopyFrom(act.LogProb)
 		r.Must("value").At(k).CopyFrom(act.Value)
@@ -292,9 +287,7 @@ func TestSaveLoad(t *testing.T) {
 	a := mustPPO(t, setup(change))
 	iterate(t, a, 0, 2)
 	state, err := a.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var saved tensor.Dict
 	for i := range state.Len() {
 		name, x := state.Entry(i)
@@ -302,9 +295,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 	b := mustPPO(t, setup(change))
 	copy(b.train.params.Data, a.train.params.Data)
-	if err := b.Load(saved); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, b.Load(saved))
 	want, got := iterate(t, a, 2, 4), iterate(t, b, 2, 4)
 	if !slices.Equal(a.train.params.Data, b.train.params.Data) {
 		t.Error("parameters differ")
@@ -372,13 +363,9 @@ func TestMask(t *testing.T) {
 				}
 			}
 			r.Set("mask", mask)
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			m, err := p.Update(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			return p, m
 		}
 		a, ma := run(0)
@@ -401,13 +388,9 @@ func TestMetrics(t *testing.T) {
 		s.Policy.(*linear).stats = make([]float64, 4)
 	}))
 	r := randomRollout(3, 16, 0, 8)
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	m, err := p.Update(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var n, reward, adv, ret, ratio, kl, outside, policyLoss, valueLoss, sumE, sumE2, sumR2 float64
 	most, least := math.Inf(-1), math.Inf(1)
 	for i, a := range r.Must("advantage").F32() {
@@ -466,9 +449,7 @@ func TestAdvantagesAreNormalised(t *testing.T) {
 	for _, norm := range []Normalization{NormalizeBatch, NormalizeMinibatch} {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.NormalizeAdvantages, s.Config.UpdateEpoch = norm, 1 }))
 		r := randomRollout(4, 16, 0, 8)
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		if norm == NormalizeBatch {
 			standardised("batch", r.Must("advantage").F32())
 			continue
@@ -489,13 +470,9 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 		for i := range r.Must("reward").F32() {
 			r.Must("reward").F32()[i] *= scale
 		}
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		m, err := p.Update(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return p, m
 	}
 	a, ma := run(1)
@@ -518,13 +495,9 @@ func TestEntropyBonus(t *testing.T) {
 		for i := range 5 {
 			r := randomRollout(6, 16, 0, 8)
 			r.Must("reward").CopyFrom(r.Must("value")) // so that every advantage is 0
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			m, err := p.Update(r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if last = metric(t, m, "actor/entropy_loss"); i == 0 {
 				first = last
 			}
@@ -612,9 +585,7 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
 		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
 	pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.CriticWarmupSteps, s.Optim.WeightDecay = pol, 8, 0.1 }))
 	params := pol.Params()
 	before := slices.Clone(params.Data)
@@ -659,9 +630,7 @@ func TestNotFinite(t *testing.T) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.ShuffleRollout = false }))
 		before := slices.Clone(p.train.params.Data)
 		r := randomRollout(1, 16, 0, 8)
-		if err := p.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Prepare(&r))
 		r.Must(c.name).F32()[1] = float32(math.NaN())
 		if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", c.name, err, c.want)
@@ -727,9 +696,7 @@ func TestActorAlone(t *testing.T) {
 			r.Set(name, x)
 		}
 	}
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	want, i := 0.0, 15*8
 	for ; i >= 0; i -= 8 {
 		if r.Must("terminated").U8()[i]|r.Must("truncated").U8()[i] == 1 {
@@ -739,9 +706,7 @@ func TestActorAlone(t *testing.T) {
 	}
 	near(t, "advantage", float64(r.Must("advantage").F32()[0]), want, 1e-5)
 	m, err := p.Update(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if p.train.params.Data[0] == 0 || p.train.params.Data[16] != 0 {
 		t.Errorf("parameters %v: want the actor alone to move", p.train.params.Data)
 	}
@@ -758,9 +723,7 @@ func TestUpdateAllocations(t *testing.T) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.UpdateEpoch, s.MicroBatch = epochs, 16 }))
 		r := randomRollout(0, 16, 0, 8)
 		return testing.AllocsPerRun(5, func() {
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			if _, err := p.Update(r); err != nil {
 				t.Fatal(err)
 			}
@@ -777,9 +740,7 @@ func BenchmarkUpdate(b *testing.B) {
 	r := randomRollout(0, 128, 0, 4)
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := p.Prepare(&r); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, p.Prepare(&r))
 		if _, err := p.Update(r); err != nil {
 			b.Fatal(err)
 		}

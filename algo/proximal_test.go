@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -93,9 +94,7 @@ func TestProximalPolicy(t *testing.T) {
 
 	x := newProximal(&Setup{Steps: T, Envs: N})
 	versions, err := x.prepare(pol, &rollout, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	near(t, "versions", versions, 7+6+4+7+7+7, 0)
 	share := rollout.Must("prox_share").F32()
 	for i, want := range []float64{0, 0.5, 0.75, 0, 0, 0} {
@@ -114,9 +113,7 @@ func TestProximalPolicy(t *testing.T) {
 	flat := tensor.Dict{}
 	flat.Set("state", tensor.FromF32(obs.F32(), T*N, 4))
 	eval, err := pol.Evaluate(pol.NewWork(T*N), flat, tensor.FromI32(action.I32(), T*N, 1, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got := rollout.Must("prox_log_prob").F32(); !slices.Equal(got, eval.LogProb.F32()) {
 		t.Errorf("proximal log-probs %v, the policy says %v", got, eval.LogProb.F32())
 	}
@@ -151,9 +148,7 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 				r.Must("observation.state").F32()[j] = 1
 			}
 			r.Set("version", version)
-			if err := p.Prepare(&r); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(&r))
 			if _, err := p.Update(r); err != nil {
 				t.Fatal(err)
 			}
@@ -164,9 +159,7 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 				ones.I32()[j] = 1
 			}
 			eval, err := s.Policy.Evaluate(s.Policy.NewWork(p.advantages.steps*p.advantages.envs), obs, ones)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			sum := 0.0
 			for _, l := range eval.LogProb.F32() {
 				sum += math.Exp(float64(l)) / float64(p.advantages.steps*p.advantages.envs)

@@ -261,11 +261,12 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 // have the same tensors, whether simulators can fail or not.
 const savedAborted = 2
 
-// save adds the state to d: the cursor, and the transitions under names that begin with "env.". Until the rings are
-// full, the transitions are copies.
+// replayPrefix begins the names of the rings in saved states.
+const replayPrefix = "env.replay."
+
+// save adds views of the cursor and of the rings to d.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
-	size := r.Size()
 	for _, c := range r.columns {
 		if c.name == FieldStatus {
 			continue
@@ -278,19 +279,29 @@ func (r *Replay) save(d *tensor.Dict) {
 					t.U8()[i] = savedAborted
 				}
 			}
-			c.data = t
 		}
-		if size < r.capacity { // the rings are not full yet: their steps lie at the beginning
-			t = tensor.New(t.DType(), append([]int{r.envs, size}, t.Shape()[2:]...)...)
-			for n := range r.envs {
-				copy(t.Bytes()[n*size*c.size:(n+1)*size*c.size], c.data.Bytes()[n*r.capacity*c.size:])
-			}
-		}
-		d.Set("env.replay."+c.name, t)
+		d.Set(replayPrefix+c.name, t)
 	}
 }
 
-// load restores the state that save added to d.
+// packRings replaces rings in d, [envs, capacity, ...], by copies of their first steps, which are those in use.
+func packRings(d *tensor.Dict, steps int) {
+	for i := range d.Len() {
+		name, t := d.Entry(i)
+		if !strings.HasPrefix(name, replayPrefix) || t.Dim(1) == steps {
+			continue
+		}
+		envs, ring := t.Dim(0), len(t.Bytes())/t.Dim(0)
+		used := ring / t.Dim(1) * steps
+		packed := tensor.New(t.DType(), append([]int{envs, steps}, t.Shape()[2:]...)...)
+		for n := range envs {
+			copy(packed.Bytes()[n*used:(n+1)*used], t.Bytes()[n*ring:])
+		}
+		d.Set(name, packed)
+	}
+}
+
+// load restores the state that save added to d. Rings may be packed: see packRings.
 func (r *Replay) load(d tensor.Dict) error {
 	cursor, ok := d.Get("replay.cursor")
 	if !ok || !cursor.SameShape(r.cursor) {
@@ -304,12 +315,16 @@ func (r *Replay) load(d tensor.Dict) error {
 		if c.name == FieldStatus {
 			continue
 		}
-		t, ok := d.Get("env.replay." + c.name)
-		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*size*c.size {
-			return fmt.Errorf("env.replay.%s is %v, expected %v with %d steps", c.name, t, c.data, size)
+		t, ok := d.Get(replayPrefix + c.name)
+		ring := r.capacity * c.size
+		if !ok || !t.SameShape(c.data) {
+			ring = size * c.size
+		}
+		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*ring {
+			return fmt.Errorf("%s%s is %v, expected %v with %d steps", replayPrefix, c.name, t, c.data, size)
 		}
 		for n := range r.envs {
-			copy(c.data.Bytes()[n*r.capacity*c.size:], t.Bytes()[n*size*c.size:(n+1)*size*c.size])
+			copy(c.data.Bytes()[n*r.capacity*c.size:], t.Bytes()[n*ring:][:size*c.size])
 		}
 	}
 	r.cursor.CopyFrom(cursor)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -42,9 +43,7 @@ func transitions(width, steps, n int) []tensor.Field {
 func mustReplay(t *testing.T, envs, capacity int) *Replay {
 	t.Helper()
 	r, err := NewReplay(transitions(1, 1, 1), envs, capacity, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return r
 }
 
@@ -54,9 +53,7 @@ func TestReplayHoldsTheNewest(t *testing.T) {
 	r := mustReplay(t, envs, capacity)
 	b := r.NewBatch(1)
 	for first := 0; first < 20; first += 3 {
-		if err := r.Add(counted(first, 3, envs, nil)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.Add(counted(first, 3, envs, nil)))
 		size := min(first+3, capacity)
 		if r.Size() != size || r.Total() != int64(first+3) {
 			t.Fatalf("after %d steps: size %d, total %d", first+3, r.Size(), r.Total())
@@ -116,9 +113,7 @@ func TestReplayNStep(t *testing.T) {
 // TestReplayDrawsUniformly: of many draws, each transition gets its share within five deviations.
 func TestReplayDrawsUniformly(t *testing.T) {
 	r := mustReplay(t, 2, 6)
-	if err := r.Add(counted(0, 5, 2, nil)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, r.Add(counted(0, 5, 2, nil)))
 	const draws = 10000
 	s := philox.New(1, philox.Replay, 0, 0)
 	rows, seen := make([]int32, draws), make([]int, 10)
@@ -143,9 +138,7 @@ func withStatus(steps int) []tensor.Field {
 func withLostEpisode(t *testing.T) *Replay {
 	t.Helper()
 	r, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	ends := func(e, t int) (terminated, truncated byte) {
 		switch {
 		case e == 0 && t == 1:
@@ -162,9 +155,7 @@ func withLostEpisode(t *testing.T) *Replay {
 			status.U8()[2] = env.Aborted // environment 0, step 5
 		}
 		rollout.Set("status", status)
-		if err := r.Add(rollout); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.Add(rollout))
 	}
 	return r
 }
@@ -185,12 +176,8 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 		t.Errorf("saved truncated %v", got)
 	}
 	loaded, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := loaded.load(saved); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, loaded.load(saved))
 	for name, r := range map[string]*Replay{"filled": filled, "loaded": loaded} {
 		rows := make([]int32, 4000)
 		s := philox.New(1, philox.Replay, 0, 0)
@@ -217,9 +204,7 @@ func TestReplaySave(t *testing.T) {
 	for _, steps := range []int{0, 3, 5, 8} {
 		r, half := mustReplay(t, envs, capacity), mustReplay(t, 1, capacity)
 		for i := range steps {
-			if err := r.Add(counted(i, 1, envs, nil)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, r.Add(counted(i, 1, envs, nil)))
 		}
 		var d, second tensor.Dict
 		r.save(&d)
@@ -252,9 +237,7 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	rollout, b, rows := counted(0, 4, 2, nil), r.NewBatch(4), make([]int32, 4)
 	s := philox.New(1, philox.Replay, 0, 0)
 	if n := testing.AllocsPerRun(10, func() {
-		if err := r.Add(rollout); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.Add(rollout))
 		r.Draw(rows, &s)
 		r.Gather(b, rows, 3, 0.9, false)
 	}); n > 0 {
@@ -267,9 +250,7 @@ func TestReplayInterrupted(t *testing.T) {
 	r := mustReplay(t, 2, 5)
 	r.interrupt() // an empty buffer has no episodes
 	for _, first := range []int{0, 3} {
-		if err := r.Add(counted(first, 3, 2, func(e, t int) (byte, byte) { return byte(e), 0 })); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.Add(counted(first, 3, 2, func(e, t int) (byte, byte) { return byte(e), 0 })))
 		r.interrupt()
 	}
 	b := r.NewBatch(1)

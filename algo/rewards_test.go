@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // The deviation is that of all discounted returns so far, computed in one pass in float64. A return starts anew after
@@ -27,9 +28,7 @@ func TestRewardScale(t *testing.T) {
 				running[i%N] = 0
 			}
 		}
-		if err := one.learn(&tr, nil, Single{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, one.learn(&tr, nil, Single{}))
 		checkScaled(t, fmt.Sprintf("rollout %d, one replica", k), one, tr.Reward, returns)
 
 		var wg sync.WaitGroup
@@ -62,9 +61,7 @@ func TestRewardScaleAfterALostEpisode(t *testing.T) {
 		{[]float32{8, 1, 2, 1}, []uint8{1, 0, 0, 0}, []uint8{0, 1, 1, 1}},
 	} {
 		rollout := &Trajectory{T: 2, N: 2, Reward: tr.reward, Terminated: make([]uint8, 4), Truncated: tr.truncated}
-		if err := s.learn(rollout, tr.mask, Single{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.learn(rollout, tr.mask, Single{}))
 	}
 	// returns 8 and 12, then 2; returns 1, 1.5, 1.75 and 1.875
 	want, n := (8+12+2+1+1.5+1.75+1.875)/7, 7.0

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -23,9 +24,7 @@ func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
 		s, err := newSequences(withHidden{hidden: 2}, length, steps, envs, micro)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		order := make([]int32, steps*envs)
 		var epochs [][]int32
 		for epoch := range 2 {
@@ -70,9 +69,7 @@ func TestSequenceState(t *testing.T) {
 	if err == nil {
 		err = b.setRollout(r)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	b.gather([]int32{4, 1, 6, 3}) // times 2 and 3 of environment 0, 0 and 1 of environment 1
 	if got, want := b.input.Must(policy.HiddenState).F32(), []float32{12, 13, 14, 3, 4, 5}; !slices.Equal(got, want) {
 		t.Errorf("hidden state %v, want %v", got, want)
@@ -151,9 +148,7 @@ func TestSequenceErrors(t *testing.T) {
 	}
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Config.SequenceLength = withHidden{newLinear(3, 2), 2}, 4 }))
 	r := randomRollout(1, p.advantages.steps, 0, p.advantages.envs)
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
 	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "memory is Tensor{}, expected F32[T N M]") {
 		t.Errorf("a rollout without hidden states: %v", err)
 	}

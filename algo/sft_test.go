@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -27,9 +28,7 @@ func newModel(t *testing.T, vocabulary int, initRange float64, o lm.Options) *lm
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(7)
 	return m
 }
@@ -56,9 +55,7 @@ func newSFT(t *testing.T, m *lm.Model, limit algo.MicroBatch, r algo.Replicas) *
 	o := algo.DefaultOptimConfig()
 	o.LR = 1e-2
 	s, err := algo.NewSFT(algo.SFTSetup{Model: m, Optim: o, Iterations: 10, MicroBatch: limit, Replicas: r})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return s
 }
 
@@ -71,9 +68,7 @@ func TestSFTLoss(t *testing.T) {
 		sum := 0.0
 		for _, s := range texts {
 			w := m.NewTraining(len(s.IDs))
-			if err := m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}))
 			for i, learn := range s.Learn {
 				if learn {
 					logp := []float32{0}
@@ -100,15 +95,11 @@ func TestSFTPacking(t *testing.T) {
 		s := newSFT(t, m, limit, nil)
 		for range 3 {
 			got, err := s.Update(texts, targets, tokens)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			metrics += fmt.Sprint(got.Values)
 		}
 		e, err := s.Evaluate(texts)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return m.Params.Data, metrics + fmt.Sprint(e)
 	}
 	want, metrics := run(algo.MicroBatch{Tokens: tokens})
@@ -133,9 +124,7 @@ func TestSFTEvaluate(t *testing.T) {
 	last := len(texts[3].IDs) - 1
 	texts[3].IDs[last] ^= 1 // not the last token that was learnt
 	got, err := s.Evaluate(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := float64(targets-1) / float64(targets)
 	if got.Values[1] != want || got.Values[2] != 0.75 || got.Values[0] <= 0 {
 		t.Errorf("got %+v, want token_accuracy %v and exact_match 0.75", got, want)
@@ -156,9 +145,7 @@ func TestSFTAdapters(t *testing.T) {
 	texts, targets, tokens := someTexts(4)
 	s := newSFT(t, m, algo.MicroBatch{Tokens: 40}, nil)
 	first, err := s.Update(texts, targets, tokens)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for range 20 {
 		if _, err := s.Update(texts, targets, tokens); err != nil {
 			t.Fatal(err)

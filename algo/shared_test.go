@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // sharedFunctions are functions of both texts and environments, each with a file of texts and one of
@@ -34,9 +36,7 @@ var sharedFunctions = map[string][2]string{
 // Files of texts compute no exponential, root or logarithm of their own.
 func TestSharedFunctions(t *testing.T) {
 	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	c := &callReader{calls: map[[2]string]bool{}, declared: map[string]int{}}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -65,9 +65,7 @@ type callReader struct {
 func (c *callReader) read(t *testing.T, name string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -42,12 +43,8 @@ func TestTemperature(t *testing.T) {
 		optim.LR, optim.WeightDecay = 3e-3, 0
 		a, err := newTemperature(&Setup{Alloc: tensor.Heap, Replicas: Single{}}, EntropyConfig{AlphaType: c.alphaType,
 			InitialAlpha: float32(c.alpha), TargetEntropy: -2, Optim: optim})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := a.update(0, 64*c.logProb, 64, 1.0/64); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
+		test.OK(t, a.update(0, 64*c.logProb, 64, 1.0/64))
 		near(t, c.alphaType+": slope", float64(a.train.params.Grad[0]), c.slope, 1e-6)
 		if moved := a.alpha() - c.alpha; math.Abs(moved) < 1e-7 != (c.slope == 0) || moved*c.slope > 0 {
 			t.Errorf("%s: α moved by %v against a slope of %v", c.alphaType, moved, c.slope)

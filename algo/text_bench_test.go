@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -33,16 +34,12 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 		s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
 	}
 	p, err := algo.NewTextPPO(s)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	batch := benchBatch(32, 24)
 	b.ReportAllocs()
 	tokens := 0
 	for b.Loop() {
-		if err := p.Prepare(batch); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, p.Prepare(batch))
 		if _, err := p.Update(batch); err != nil {
 			b.Fatal(err)
 		}
@@ -60,9 +57,7 @@ func benchModel(b *testing.B) *lm.Model {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	m.Init(7)
 	return m
 }

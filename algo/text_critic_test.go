@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -27,9 +28,7 @@ func TestTextCritic(t *testing.T) {
 	b := batchOf(t, m, 1, 0, 3, 2)
 	b.Group = []int64{1, 2, 3, 4}
 	old := criticValues(t, c, b.Texts)
-	if err := p.Prepare(b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(b))
 	near(t, "values", b.Value, old...)
 	adv, at := make([]float64, len(old)), 0
 	for k, n := range []int{3, 2, 4, 1} {
@@ -53,9 +52,7 @@ func TestTextCritic(t *testing.T) {
 	critic := c.Model.Params
 	want, before := loss(), slices.Clone(critic.Data)
 	got, err := p.Update(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if l := metric(t, got, "critic/value_loss"); math.Abs(l-want) > 1e-5 {
 		t.Errorf("loss of the critic %v, want %v", l, want)
 	}
@@ -66,9 +63,7 @@ func TestTextCritic(t *testing.T) {
 func criticOf(t *testing.T, m *lm.Model) *algo.TextCritic {
 	t.Helper()
 	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	c.Model.Init(9)
 	p := c.Model.Params
 	for i := range p.Fields {
@@ -88,9 +83,7 @@ func criticValues(t *testing.T, c *algo.TextCritic, texts []algo.Sequence) (all 
 	head, bias := p.Of(len(p.Fields)-2), p.Of(len(p.Fields) - 1)[0]
 	for _, text := range texts {
 		w := c.Model.NewTraining(len(text.IDs))
-		if err := c.Model.Forward(w, lm.Batch{IDs: text.IDs, Starts: []int32{0, int32(len(text.IDs))}}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.Model.Forward(w, lm.Batch{IDs: text.IDs, Starts: []int32{0, int32(len(text.IDs))}}))
 		for i, learn := range text.Learn {
 			if learn {
 				v := float64(bias)
@@ -207,14 +200,10 @@ func (x *member) train(t *testing.T, b algo.TextBatch) map[string]float64 {
 		t.Fatal(err)
 	}
 	own := b // policy and critic fill different fields
-	if err := x.critic.Prepare(&own); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, x.critic.Prepare(&own))
 	all := asMap(trainText(t, x.policy, &b))
 	m, err := x.critic.Update(&own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	maps.Copy(all, asMap(m))
 	return all
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -27,9 +28,7 @@ func setup(m *lm.Model) algo.TextSetup {
 func newTextPPO(t *testing.T, s algo.TextSetup) *algo.TextPPO {
 	t.Helper()
 	p, err := algo.NewTextPPO(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return p
 }
 
@@ -51,9 +50,7 @@ func logProbsOf(t *testing.T, m *lm.Model, texts []algo.Sequence, temperature fl
 	t.Helper()
 	for _, s := range texts {
 		w := m.NewTraining(len(s.IDs))
-		if err := m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Forward(w, lm.Batch{IDs: s.IDs, Starts: []int32{0, int32(len(s.IDs))}}))
 		var of []float64
 		for i, learn := range s.Learn {
 			if learn {
@@ -133,9 +130,7 @@ func TestTextAdvantages(t *testing.T) {
 		}
 		s := setup(m)
 		x.with(&s)
-		if err := newTextPPO(t, s).Prepare(b); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, newTextPPO(t, s).Prepare(b))
 		near(t, name, b.Adv, x.want...)
 	}
 }
@@ -152,9 +147,7 @@ func TestTextKLInReward(t *testing.T) {
 		b := batchOf(t, m, 1, 0, 3, 2)
 		s := setup(m)
 		s.Config.AdvType, s.Config.ReinppKLBeta, s.Text.ReinppKLPenaltyType = "reinpp", 0.3, kind
-		if err := newTextPPO(t, s).Prepare(b); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, newTextPPO(t, s).Prepare(b))
 		var want []float64
 		at := 0
 		for k, n := range []int{3, 2, 4, 1} {
@@ -275,15 +268,11 @@ func TestTextLosses(t *testing.T) {
 			x.with(&s)
 			b := batchOf(t, m, 1, 0, 3, 2)
 			p := newTextPPO(t, s)
-			if err := p.Prepare(b); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Prepare(b))
 			loss := func() float64 { return x.loss(logProbsOf(t, m, b.Texts, 0.7), b) }
 			want, before := loss(), slices.Clone(m.Params.Data)
 			got, err := p.Update(b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			l, _ := got.Get("actor/policy_loss")
 			if kl, ok := got.Get("actor/kl_loss"); ok {
 				l += float64(s.Config.KLBeta) * kl
@@ -361,16 +350,12 @@ func TestTextExperts(t *testing.T) {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(7)
 	s := setup(m)
 	b := batchOf(t, m, 1, 0, 3, 2)
 	p := newTextPPO(t, s)
-	if err := p.Prepare(b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(b))
 	policyLoss := perToken(func(int) float64 { return 0.1 }, clipped(0.2, 0.2, 0))
 	var all lm.Batch
 	all.Starts = []int32{0}
@@ -380,9 +365,7 @@ func TestTextExperts(t *testing.T) {
 	}
 	w := m.NewTraining(len(all.IDs))
 	loss := func() float64 {
-		if err := m.Forward(w, all); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Forward(w, all))
 		return policyLoss(logProbsOf(t, m, b.Texts, 0.7), b) + 50*w.AuxLoss()
 	}
 	before := slices.Clone(m.Params.Data)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
@@ -39,9 +40,7 @@ func TestTextProgress(t *testing.T) {
 	y := newTally()
 	sft, err := algo.NewSFT(algo.SFTSetup{Model: tinyModel(t, lm.Options{}), Optim: algo.DefaultOptimConfig(),
 		Iterations: 10, MicroBatch: algo.MicroBatch{Tokens: 100, Sequences: 3}, Progress: y.report})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if _, err := sft.Update(texts, targets, tokens); err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +56,7 @@ func TestTextProgress(t *testing.T) {
 	s.Config.UpdateEpoch, s.Text.NMinibatches, s.MicroBatch.Sequences, s.Progress = 3, 2, 1, y.report
 	p := newTextPPO(t, s)
 	b := batchOf(t, m, 1, 0, 2, 1)
-	if err := p.Prepare(b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(b))
 	if _, err := p.Update(b); err != nil {
 		t.Fatal(err)
 	}

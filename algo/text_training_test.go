@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/tensor"
@@ -30,9 +31,7 @@ func textSetup(m *lm.Model) algo.TextSetup {
 func addCritic(t *testing.T, s *algo.TextSetup) {
 	t.Helper()
 	c, err := algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	c.Model.Init(4)
 	s.Critic, s.CriticOptim = c, s.Optim
 	s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
@@ -42,9 +41,7 @@ func addCritic(t *testing.T, s *algo.TextSetup) {
 func drawn(t *testing.T, s *algo.TextSetup, first, prompts int) algo.TextBatch {
 	t.Helper()
 	e, err := engine.New(s.Model, engine.Options{MaxRunning: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var all []engine.Request
 	for i := range prompts * s.GroupSize {
 		k := first + i/s.GroupSize
@@ -55,9 +52,7 @@ func drawn(t *testing.T, s *algo.TextSetup, first, prompts int) algo.TextBatch {
 		all = append(all, r)
 	}
 	results, err := e.Generate(t.Context(), all, engine.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var b algo.TextBatch
 	for i, r := range results {
 		learn := make([]bool, len(all[i].Prompt)+len(r.Tokens))
@@ -96,13 +91,9 @@ func part(b *algo.TextBatch, lo, hi int) algo.TextBatch {
 func trainText(t *testing.T, p *algo.TextPPO, b *algo.TextBatch) algo.Metrics {
 	t.Helper()
 	err := p.Prepare(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m, err := p.Update(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return m
 }
 
@@ -315,9 +306,7 @@ func TestTextResample(t *testing.T) {
 	if x != 2 || still != 0.5 {
 		t.Errorf("%v batches, in which %v of the groups have no difference, want 2 and 0.5", x, still)
 	}
-	if err := p.Prepare(&only); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&only))
 	for k := range only.Texts {
 		lo, hi := tokensBefore(&only, k), tokensBefore(&only, k+1)
 		if want := float32((k / 4) % 2); lo < hi && (only.Weight[lo] != want || only.Weight[hi-1] != want) {
@@ -356,12 +345,8 @@ func TestTextRecompute(t *testing.T) {
 	plain := textSetup(textModel(t, lm.Options{}))
 	c := b
 	c.LogProb = at
-	if err := p.Prepare(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := newTextPPO(t, plain).Prepare(&c); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&b))
+	test.OK(t, newTextPPO(t, plain).Prepare(&c))
 	if !slices.Equal(b.Old, at) {
 		t.Errorf("recomputed %v\nwant %v", b.Old, at)
 	}
@@ -375,9 +360,7 @@ func TestTextRecompute(t *testing.T) {
 	rolled.Config.RecomputeLogprobs = true
 	d := c
 	d.LogProb, d.Recomputed = nil, nil
-	if err := newTextPPO(t, rolled).Prepare(&d); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, newTextPPO(t, rolled).Prepare(&d))
 	if !slices.Equal(d.Old, at) || !slices.Equal(d.LogProb, at) || !slices.Equal(d.Adv, c.Adv) {
 		t.Errorf("without log-probs of the rollout: %v\nwant %v", d.Old, at)
 	}
@@ -461,9 +444,7 @@ func TestTextBatchMistakes(t *testing.T) {
 // TestTextPage: the page of algorithms for answers explains every metric.
 func TestTextPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/algorithms/texts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, change := range []func(*algo.TextSetup){
 		func(s *algo.TextSetup) { s.Config.KLBeta, s.Config.MaxNumGenBatches = 0.1, 2 },
 		func(s *algo.TextSetup) { addCritic(t, s) },

@@ -59,7 +59,7 @@ func TestOrdered(t *testing.T) {
 		ranks [][]int
 	}{
 		{"memory", 1, append(sizes(2, 9), upTo(17), []int{1, 0, 1}, []int{0, 0, 1, 1, 1})},
-		{"messages", 1, append(sizes(1, 17), []int{1, 0, 1, 0}, upTo(34))},
+		{"messages", 1, append(sizes(1, 9), upTo(13), upTo(16), upTo(17), []int{1, 0, 1, 0}, upTo(34))},
 		{"memory", 2, [][]int{upTo(4), upTo(6), upTo(8), {0, 1, 4, 5, 2, 3}, {0, 1, 4}, {1, 0, 3, 2}}},
 		{"memory", 3, [][]int{upTo(3), upTo(6), upTo(12), {0, 1, 2, 3, 4}}},
 		{"messages", 4, [][]int{upTo(8)}},

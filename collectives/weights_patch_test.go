@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -58,9 +59,7 @@ func (p *pipe) send(t *testing.T) {
 	t.Helper()
 	patch := p.sender.patch.diff(p.kinds, 0, p.src)
 	p.sent = len(patch)
-	if err := p.receiver.patch.apply(p.receiver.fields, p.kinds, patch, p.dst); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.receiver.patch.apply(p.receiver.fields, p.kinds, patch, p.dst))
 	for i, f := range p.receiver.fields {
 		if p.kinds[i] == sentWhole {
 			p.sent += f.bytes
@@ -207,9 +206,7 @@ func TestDamagedPatchIsAnError(t *testing.T) {
 			t.Fatal("it does not travel sparse")
 		}
 		apply := func(patch []byte) error { return p.receiver.patch.apply(p.receiver.fields, p.kinds, patch, p.dst) }
-		if err := apply(good); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, apply(good))
 		for n := range good {
 			if err := apply(good[:n]); err == nil || !strings.Contains(err.Error(), `"w"`) {
 				t.Errorf("cut to %d bytes: %v", n, err)

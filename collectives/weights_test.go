@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/collectivestest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -116,9 +117,7 @@ func TestWeightsReachEveryReader(t *testing.T) {
 						compared.Add(int64(n))
 						return err
 					})
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				// 9 ways to send, 6 versions of 5 tensors; 3 versions in the background
 				if want := int64(len(s.readers) * (9*6*5 + 3)); compared.Load() != want {
 					t.Errorf("%d comparisons, want %d", compared.Load(), want)
@@ -160,9 +159,7 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 					}
 					return err
 				})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 		})
 	}
 }
@@ -212,9 +209,7 @@ func TestPublishDoesNotWaitForCopies(t *testing.T) {
 					*last = -1
 					return read(versions, 0, versions, -1)
 				})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 		})
 	}
 }
@@ -308,9 +303,7 @@ func TestLocalTensors(t *testing.T) {
 				}
 				return nil
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if want := int64(7 * spec.Wire.Size()); received.Load() != want {
 			t.Errorf("%v: %d bytes, want %d", spec, received.Load(), want)
 		}
@@ -458,9 +451,7 @@ func TestWeightsDoNotAllocate(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				// one allocation per version would be twice as many; the transport and the runtime allocate now and
 				// then
 				if n := after.Mallocs - before.Mallocs; n > counted/2 {

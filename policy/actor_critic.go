@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/policy/nn/kernel/blas"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -115,7 +114,7 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
-		params.Use(nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias})
+		params.Use(nn.NewCPU(&nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias}))
 	}
 	return params
 }
@@ -178,7 +177,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	p.net.forward(w.net, &x, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
-		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
+		p.net.params.Ops().Activate(nn.Tanh, act.Bounded.F32(), act.Action.F32())
 		p.box.fromUnit(act.Bounded.F32(), act.Bounded.F32())
 	}
 	if err := act.CheckFinite(); err != nil {

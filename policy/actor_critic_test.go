@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -113,9 +114,7 @@ func (n Noise) slice(lo, hi int) Noise { return Noise{n.Seed, n.Env[lo:hi], n.St
 func must[T any](t testing.TB) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return v
 	}
 }
@@ -234,9 +233,7 @@ func TestNoAllocation(t *testing.T) {
 		} {
 			if n := testing.AllocsPerRun(20, func() {
 				noise.Step[0]++
-				if err := f(); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, f())
 			}); n != 0 {
 				t.Errorf("%s: %s allocates %v times", name, call, n)
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -32,18 +33,12 @@ func TestBLAS(t *testing.T) {
 		cfg := policy.DefaultConfig()
 		cfg.BLAS = blas
 		pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		w := pol.NewWork(rows)
 		eval, err := pol.Evaluate(w, obs, action)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		values = append(append(values, eval.LogProb.F32()...), eval.Value.F32()...)
-		if err := pol.Backward(w, policy.Grad{LogProb: one, Value: one}, nil); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, pol.Backward(w, policy.Grad{LogProb: one, Value: one}, nil))
 		return values, pol.Params().Grad
 	}
 	wantV, wantG := run(false)

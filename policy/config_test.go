@@ -9,15 +9,14 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 func TestConfigDecodesOverDefaults(t *testing.T) {
 	cfg := DefaultConfig()
 	text := "{hidden_sizes: [256, 256, 256], add_value_head: false, init_log_std: 0, use_sde: true}"
-	if err := yaml.Unmarshal([]byte(text), &cfg); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal([]byte(text), &cfg))
 	if !slices.Equal(cfg.HiddenSizes, []int{256, 256, 256}) || cfg.AddValueHead || cfg.InitLogStd != 0 || !cfg.UseSDE {
 		t.Errorf("what was given is not there: %+v", cfg)
 	}
@@ -152,9 +151,7 @@ func TestFeed(t *testing.T) {
 		p := newPolicy(t, cfg, spec)
 		obs, noise := observe(p, 20)
 		act, err := p.Forward(p.NewWork(20), obs, Sample, noise)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		dst := tensor.New(tensor.F32, 20, 1, 2)
 		act.Feed(space, dst)
 		if fed[bound] = dst.F32(); chosen != nil && !slices.Equal(chosen, act.Action.F32()) {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A network is the computation of an ActorCritic, on plain slices instead of named tensors. The type is generic so that
@@ -50,7 +49,7 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	first := len(params.Fields)
 	switch {
 	case act.options != nil:
-		n.dist = newCategorical[T](act.options)
+		n.dist = newCategorical(params, act.options)
 	case cfg.UseSDE:
 		n.dist = newSDE(params, "actor", features, act.dims, cfg.InitLogStd, cfg.SDESampleFreq, cfg.SDELearnFeatures)
 	case !cfg.IndependentStd:
@@ -243,7 +242,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	if n.actorTrunk != nil {
 		n.actorTrunk.Backward(w.actorTrunk, dActor, ready)
 		if dh != nil && n.critic != nil {
-			kernel.Axpy(dh, 1, dActor)
+			n.params.Ops().Axpy(dh, 1, dActor)
 		}
 	}
 	if n.front != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -179,12 +180,8 @@ func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *netwo
 	t.Helper()
 	p := new(nn.Params[float64])
 	n, err := newNetwork(cfg, act, p, obs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, p.Alloc(tensor.Heap))
 	n.init(5)
 	for i, f := range p.Fields {
 		for j, v := range random(f.Len(), uint64(i)) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -74,9 +75,7 @@ func TestRowsOfDict(t *testing.T) {
 	cfg.NormalizeObservations, cfg.ObsDim = true, 18
 	p = newPolicy(t, cfg, dictSpec())
 	sums := make([]float64, p.StatsLen())
-	if err := p.AddStats(sums, observedDict()); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.AddStats(sums, observedDict()))
 	p.MergeStats(sums)
 	mean, variance, _ := p.obs.stats()
 	want := [][2]float64{{0, 0.25}, {0.5, 0.25}, {0.75, 0.0625}, {0, 0}, {0, 25}, {0, 36}}
@@ -140,9 +139,7 @@ func TestObsStatistics(t *testing.T) {
 				}
 			}
 			sums := make([]float64, p.StatsLen())
-			if err := p.AddStats(sums, observed(rows, state, goal)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.AddStats(sums, observed(rows, state, goal)))
 			for i, s := range sums {
 				total[i] += s
 			}
@@ -200,9 +197,7 @@ func TestObsStatisticsAreFrozen(t *testing.T) {
 	w := p.NewWork(3)
 	act := must[Act](t)(p.Forward(w, obs, Sample, noise)).clone()
 	must[Eval](t)(p.Evaluate(w, obs, act.Action))
-	if err := p.Backward(w, Grad{LogProb: act.LogProb}, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Backward(w, Grad{LogProb: act.LogProb}, nil))
 	mean, variance, count := p.obs.stats()
 	if mean[0] != 0 || variance[0] != 1 || count[0] != 0 {
 		t.Errorf("mean %v, variance %v, count %v", mean, variance, count)

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1,
@@ -103,7 +102,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 		}
 		w.logProb[row] = sum
 	}
-	kernel.Tanh(a, u)
+	s.params.Ops().Activate(nn.Tanh, a, u)
 	s.addCorrection(w)
 }
 
@@ -137,23 +136,22 @@ func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
-	for row := range n {
-		copy(u[row*d:(row+1)*d], w.out[2*row*d:])
-		copy(zt[row*d:(row+1)*d], w.out[(2*row+1)*d:(2*row+2)*d])
-	}
-	kernel.Tanh(zt, zt)
+	o := s.params.Ops()
+	o.CopyColumns(u, d, w.out, 2*d, d, n)
+	o.CopyColumns(zt, d, w.out[d:], 2*d, d, n)
+	o.Activate(nn.Tanh, zt, zt)
 	logStd = w.scratch[:n*d]
 	for i, t := range zt {
 		logStd[i] = minLogStd + halfRange*(t+1)
 	}
-	kernel.Exp(w.std[:n*d], logStd)
+	o.Exp(w.std[:n*d], logStd)
 	return logStd
 }
 
 // forwardNoisy is forward for an actor with ExplorationNoise.
 func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise Noise) {
 	d := s.dims
-	kernel.Tanh(w.a[:n*d], w.out[:n*d])
+	s.params.Ops().Activate(nn.Tanh, w.a[:n*d], w.out[:n*d])
 	clear(w.logProb[:n])
 	if mode != Sample {
 		return
@@ -176,11 +174,11 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	for i, u := range w.u[:n] {
 		e[i] = -2 * max(u, -u)
 	}
-	kernel.Exp(e, e)
+	s.params.Ops().Exp(e, e)
 	for i := range e {
 		e[i]++
 	}
-	kernel.Log(e, e)
+	s.params.Ops().Log(e, e)
 	for i, u := range w.u[:n] {
 		w.logProb[i/s.dims] -= 2 * (math.Ln2 - max(u, -u) - e[i])
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/rlinf/rlinf/roles/embodied/worker"
 	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -156,6 +155,4 @@ type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels
 	Member         = loop.Member
-	Share          = member.Share
-	State          = member.State
 )

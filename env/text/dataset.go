@@ -94,8 +94,8 @@ func (d *Dataset) Bytes() int {
 }
 
 // Read reads files of JSON lines or of a JSON list, plain or compressed with gzip. It changes no
-// text. Errors name the file and the line of an invalid record. Files without any sample are an
-// error, too. A record has one of these forms, tried in this order:
+// text. Errors name the file and the line of an invalid record: see TooLongError and MissingKeyError.
+// Files without any sample are an error, too. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
 //	{"conversations": [{"from": "human", "value": "…"}, …]}                 ShareGPT's
@@ -113,6 +113,9 @@ func Read(paths []string, f Format) (*Dataset, error) {
 		}
 	}
 	d := &r.Dataset
+	if r.long.Tokens > 0 {
+		return nil, &r.long
+	}
 	if len(d.Samples) == 0 {
 		if d.Dropped > 0 {
 			return nil, fmt.Errorf("%v: all %d samples are longer than %d tokens", paths, d.Dropped, f.Length)
@@ -121,6 +124,35 @@ func Read(paths []string, f Format) (*Dataset, error) {
 	}
 	d.Hash = hash(d.Samples)
 	return d, nil
+}
+
+// A TooLongError says that texts are longer than Format.Length. It names the longest.
+type TooLongError struct {
+	Path           string
+	Line           int
+	Tokens, Length int // of the longest text, and at most
+	Count          int // texts that are too long
+}
+
+func (e *TooLongError) Error() string {
+	text := fmt.Sprintf("%s:%d: %d tokens: expected at most %d", e.Path, e.Line, e.Tokens, e.Length)
+	if e.Count > 1 {
+		text += fmt.Sprintf(" (%d texts are longer)", e.Count)
+	}
+	return text
+}
+
+// A MissingKeyError says that a record has none of the forms that Read lists. Keys has Format.Prompt or Format.Answer,
+// or both.
+type MissingKeyError struct {
+	Keys  []string
+	Has   []string // the keys of the record, sorted
+	First bool     // it is the first record
+}
+
+func (e *MissingKeyError) Error() string {
+	return fmt.Sprintf(`no key "%s": the record has %s`, strings.Join(e.Keys, `" and no key "`),
+		strings.Join(e.Has, ", "))
 }
 
 func hash(samples []Sample) uint64 {
@@ -147,6 +179,7 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
+	long    TooLongError
 }
 
 // record parses a record, a JSON object, and adds its sample.
@@ -177,7 +210,11 @@ func (r *reader) record(path string, line int, record []byte) error {
 	case r.Drop:
 		r.Dropped++
 	default:
-		return fmt.Errorf("%d tokens: expected at most %d", len(s.IDs), r.Length)
+		count := r.long.Count + 1
+		if len(s.IDs) > r.long.Tokens {
+			r.long = TooLongError{Path: path, Line: line, Tokens: len(s.IDs), Length: r.Length}
+		}
+		r.long.Count = count
 	}
 	return nil
 }
@@ -200,16 +237,12 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	var missing []string
 	for _, key := range []string{r.Prompt, r.Answer} {
 		if !has(key) {
-			missing = append(missing, fmt.Sprintf("no key %q", key))
+			missing = append(missing, key)
 		}
 	}
 	if len(missing) > 0 {
-		err := fmt.Errorf("%s: the record has %s", strings.Join(missing, " and "),
-			strings.Join(slices.Sorted(maps.Keys(keys)), ", "))
-		if r.Prompts {
-			err = fmt.Errorf("%w: expected a prompt (data.prompt_key) and its right answer (data.answer_key)", err)
-		}
-		return Sample{}, err
+		return Sample{}, &MissingKeyError{Keys: missing, Has: slices.Sorted(maps.Keys(keys)),
+			First: len(r.Samples)+r.Dropped+r.long.Count == 0}
 	}
 	answers, err := answersIn(keys[r.Answer])
 	if err != nil {
@@ -220,7 +253,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	case isText:
 		return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 	case r.Chat == nil:
-		return Sample{}, fmt.Errorf("%q: expected a text (lists of messages need data.apply_chat_template)", r.Prompt)
+		return Sample{}, fmt.Errorf("%q is %.40s: expected a text in quotes (lists of messages need "+
+			"data.apply_chat_template)", r.Prompt, keys[r.Prompt])
 	case isNull(keys[r.Prompt]):
 		return Sample{}, fmt.Errorf("%q is null: expected a text or a list of messages", r.Prompt)
 	}
@@ -301,12 +335,12 @@ func answersIn(raw json.RawMessage) (answers []string, err error) {
 	}
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil || len(list) == 0 {
-		return nil, errors.New("expected a text, or a list of texts")
+		return nil, fmt.Errorf("it is %.40s: expected a text in quotes, or a list of texts", raw)
 	}
 	for i, raw := range list {
 		text, ok := textIn(raw)
 		if !ok {
-			return nil, fmt.Errorf("item %d is %.40s: expected a text", i, raw)
+			return nil, fmt.Errorf("item %d is %.40s: expected a text in quotes", i, raw)
 		}
 		answers = append(answers, text)
 	}
@@ -319,7 +353,7 @@ func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 	for _, key := range []string{"instruction", "input"} {
 		text, ok := textIn(keys[key])
 		if !ok && (key == "instruction" || !isNull(keys[key])) {
-			return Sample{}, fmt.Errorf("%q is %.40s: expected a text", key, keys[key])
+			return Sample{}, fmt.Errorf("%q is %.40s: expected a text in quotes", key, keys[key])
 		}
 		texts[key] = text
 	}

@@ -356,11 +356,11 @@ const assistantSays = `"role": "assistant", "content": "b"`
 func TestRefusedPairs(t *testing.T) {
 	f := newFormats(t)
 	refuse(t, []formCase{
-		{"prompt null", `{"prompt": null, "answer": "b"}`, f.plain, `"prompt": expected a text`},
+		{"prompt null", `{"prompt": null, "answer": "b"}`, f.plain, `"prompt" is null: expected a text`},
 		{"prompt null, chat", `{"prompt": null, "answer": "b"}`, f.chat, `"prompt" is null`},
 		{"answer null", `{"prompt": "a", "answer": null}`, f.plain, `"answer": it is null`},
 		{"null in a list", `{"prompt": "a", "answer": ["b", null]}`, f.plain, `"answer": item 1 is null`},
-		{"a null record", `null`, f.plain, `no key "prompt"`},
+		{"a null record", `null`, f.plain, `no key "prompt" and no key "answer": the record has `},
 		{"a record of weight 0", `{"prompt": "a", "answer": "b", "weight": 0}`, f.plain, `"weight" is 0: expected 1`},
 		{"other keys", `{"question": "a", "answer": "b"}`, f.plain, `no key "prompt": the record has answer, question`},
 		{"Alpaca's history", `{"instruction": "a", "output": "b", "history": [["c", "d"]]}`, f.chat,
@@ -550,17 +550,16 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
 		}
 	}
-	const want = `: expected a prompt (data.prompt_key) and its right answer (data.answer_key)`
 	refuse(t, []formCase{
 		{"empty", `{"prompt": "", "answer": "b"}`, plain, "the prompt is empty"},
 		{"empty, chat", `{"prompt": "", "answer": "b", "system": "s"}`, thinking, "the prompt is empty"},
 		{"no message", `{"messages": [], "answer": "b"}`, listed, "the prompt is empty"},
 		{"a conversation", `{` + talk + `}`, thinking,
-			`no key "prompt" and no key "answer": the record has messages` + want},
+			`no key "prompt" and no key "answer": the record has messages`},
 		{"a conversation and an answer", `{"answer": "b", ` + talk + `}`, thinking,
-			`no key "prompt": the record has answer, messages` + want},
+			`no key "prompt": the record has answer, messages`},
 		{"other keys", `{"problem": "a", "answer": "b", ` + talk + `}`, plain,
-			`no key "prompt": the record has answer, messages, problem` + want},
+			`no key "prompt": the record has answer, messages, problem`},
 		{"a part that the template leaves out", `{"prompt": "a", "answer": "b", "tools": [{"name": "f"}]}`, thinking,
 			`"tools": the chat template does not write them`},
 	})
@@ -604,12 +603,14 @@ func TestReadMistakes(t *testing.T) {
 		{"no JSON", `prompt`, f, ":2: expected a JSON object: "},
 		{"a list in a line", `[]`, f, ":2: expected a JSON object: "},
 		{"no answer", `{"prompt": "a"}`, f, `:2: no key "answer"`},
-		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": expected a text, or a list of texts`},
+		{"a number", `{"prompt": "a", "answer": 3}`, f, `:2: "answer": it is 3: expected a text in quotes, or a list`},
 		{"messages without a template", `{"prompt": [], "answer": "b"}`, f,
-			`:2: "prompt": expected a text (lists of messages need`},
+			`:2: "prompt" is []: expected a text in quotes (lists of messages need`},
 		{"a conversation without a template", `{"messages": []}`, f,
 			`:2: "messages": a conversation needs data.apply_chat_template`},
 		{"too long", `{"prompt": "abcd", "answer": "bcde"}`, f, ":2: 9 tokens: expected at most 8"},
+		{"the longest", `{"prompt": "abcd", "answer": "bcde"}` + "\n" + `{"prompt": "abcd", "answer": "bcdef"}`, f,
+			":3: 10 tokens: expected at most 8 (2 texts are longer)"},
 		{"unknown token", `{"prompt": "a", "answer": "b"}`, small, ":1: token 2 is 256: the model knows 98"},
 		{"nobody answers", `{"messages": [{"role": "user", "content": "a"}]}`, chat, ":1: "},
 		{"a template that needs a first message", `{"messages": [{"role": "assistant", "content": "a"}]}`, indexing,

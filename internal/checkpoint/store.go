@@ -259,8 +259,15 @@ func (s *Store) supersede(step int64) error {
 
 // Latest returns the path of the checkpoint that was saved last in the store at dir. It returns "" if there is none.
 // Any process may call Latest.
-func Latest(dir string) string {
-	to, err := os.Readlink(filepath.Join(dir, latest))
+func Latest(dir string) string { return linked(dir, latest) }
+
+// Best returns the path of the checkpoint with the highest score in the store at dir. It returns "" if there is none,
+// as in a store without KeepBest. Any process may call Best.
+func Best(dir string) string { return linked(dir, best) }
+
+// linked returns the path of the checkpoint to which a link in dir points, or "" if there is none.
+func linked(dir, alias string) string {
+	to, err := os.Readlink(filepath.Join(dir, alias))
 	if _, ok := stepOf(to); err != nil || !ok {
 		return ""
 	}

@@ -334,6 +334,9 @@ func TestStoreKeepsTheBest(t *testing.T) {
 	if got := checkpoint.Latest(dir); got != filepath.Join(dir, "global_step_5") {
 		t.Errorf("latest: %s", got)
 	}
+	if got := checkpoint.Best(dir); got != filepath.Join(dir, "global_step_3") {
+		t.Errorf("best: %s", got)
+	}
 	s := open(t, dir, 1)
 	s.KeepBest()
 	if _, err := s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}); err != nil {

@@ -67,6 +67,30 @@ type other struct {
 }
 
 // TestLikeliest: a key without its first sections leads to the complete key.
+// TestCorrection: a correction is a key with the same meaning in another program, a neighbour with a longer name, or
+// the key of that name whose sections are most alike.
+func TestCorrection(t *testing.T) {
+	keys := strings.Fields("runner.save_interval runner.max_steps algorithm.temperature env.train.video_cfg.num_envs " +
+		"env.train.total_num_envs rollout.sampling_params.temperature actor.optim.lr")
+	synonyms := map[string]string{"learning_rate": "actor.optim.lr", "save_steps": "runner.save_interval"}
+	for key, want := range map[string]string{
+		"actor.optim.learning_rate": "lr", "learning_rate": "actor.optim.lr", "runner.save_steps": "save_interval",
+		"env.train.num_envs": "total_num_envs", "rollout.temperature": "rollout.sampling_params.temperature",
+		"runner.zz": "", "env.eval.temperature": "algorithm.temperature",
+	} {
+		s := siblings{all: keys}
+		for _, k := range keys {
+			section := key[:strings.LastIndexByte(key, '.')+1]
+			if name, ok := strings.CutPrefix(k, section); ok && section != "" && !strings.Contains(name, ".") {
+				s.names = append(s.names, name)
+			}
+		}
+		if got := s.correction(&node{}, key, synonyms); got != want {
+			t.Errorf("%s: got %q, want %q", key, got, want)
+		}
+	}
+}
+
 func TestLikeliest(t *testing.T) {
 	keys := strings.Fields("cluster.num_nodes runner.seed runner.max_steps algorithm.gamma " +
 		"algorithm.entropy_tuning.optim.lr actor.seed actor.optim.lr actor.model.hidden_sizes")

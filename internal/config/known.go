@@ -78,18 +78,29 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 		return
 	}
 	want := "unknown key"
-	if near := beside.correction(n, key); near != "" {
+	if near := beside.correction(n, key, c.tree.options.Synonyms); near != "" {
 		want += ", did you mean " + near + "?"
 	}
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
 }
 
-// correction returns the most likely correction of the misspelt key of n, or "".
-func (s siblings) correction(n *node, key string) string {
+// correction returns the most likely correction of the misspelt key of n, or "". synonyms are Options.Synonyms.
+func (s siblings) correction(n *node, key string, synonyms map[string]string) string {
 	name := key[strings.LastIndexByte(key, '.')+1:]
+	if own := synonyms[name]; slices.Contains(s.all, own) {
+		if section, last := key[:len(key)-len(name)], own[strings.LastIndexByte(own, '.')+1:]; section+last == own {
+			return last
+		}
+		return own
+	}
 	near := Nearest(name, s.names)
+	if near == "" { // num_envs for total_num_envs
+		if i := slices.IndexFunc(s.names, func(own string) bool { return strings.HasSuffix(own, "_"+name) }); i >= 0 {
+			near = s.names[i]
+		}
+	}
 	if name != key {
-		return cmp.Or(near, endingIn(name, s.all))
+		return cmp.Or(near, endingIn(name, key, s.all))
 	}
 	for n.kind == dict && len(n.keys) == 1 { // at the root, sections before the key may be missing
 		key, n = join(key, n.keys[0]), n.items[0]

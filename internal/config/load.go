@@ -21,6 +21,8 @@ type Options struct {
 	// SearchPath lists folders of presets. Load first searches the folder of the file, and the folders in the file's
 	// hydra.searchpath.
 	SearchPath []string
+	// Synonyms maps names of keys in other programs to dotted keys with the same meaning. Corrections suggest them.
+	Synonyms map[string]string
 	// Aliases are old names of keys.
 	Aliases []Alias
 	// Known lists the keys that have a meaning only in other programs.

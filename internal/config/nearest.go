@@ -22,7 +22,7 @@ func Nearest(key string, candidates []string) string {
 // candidate that ends in key takes precedence. Otherwise, a key with a dot is compared with whole candidates. A key
 // without a dot is compared with the last name of each candidate.
 func Likeliest(key string, candidates []string) string {
-	if full := endingIn(key, candidates); full != "" {
+	if full := endingIn(key, "", candidates); full != "" {
 		return full
 	}
 	i := strings.LastIndexByte(key, '.') + 1
@@ -39,15 +39,29 @@ func Likeliest(key string, candidates []string) string {
 	return best
 }
 
-// endingIn returns the shortest candidate that ends in the dotted key, or "".
-func endingIn(key string, candidates []string) string {
-	best := ""
+// endingIn returns the candidate that ends in the dotted name, or "". Of several, it returns one that begins with as
+// many sections of key as possible, and of these the shortest.
+func endingIn(name, key string, candidates []string) string {
+	best, most := "", -1
 	for _, c := range candidates {
-		if strings.HasSuffix(c, "."+key) && (best == "" || strings.Count(c, ".") < strings.Count(best, ".")) {
-			best = c
+		if !strings.HasSuffix(c, "."+name) {
+			continue
+		}
+		n := sharedSections(key, c)
+		if n > most || n == most && strings.Count(c, ".") < strings.Count(best, ".") {
+			best, most = c, n
 		}
 	}
 	return best
+}
+
+// sharedSections returns the number of names with which both a and b begin.
+func sharedSections(a, b string) (n int) {
+	x, y := strings.Split(a, "."), strings.Split(b, ".")
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return n
 }
 
 // distance returns the number of insertions, deletions, replacements and swaps of neighbouring letters that turn a into

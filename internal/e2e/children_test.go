@@ -398,7 +398,7 @@ func drift(t *testing.T, lang string) string {
 	source, err := filepath.Abs("testdata/bridge/drift." + map[string]string{"Python": "py", "C": "c"}[lang])
 	test.OK(t, err)
 	if lang == "Python" {
-		return strings.Join(append(append([]string{"env"}, pythonVariables(t)...), numPy(t), source), " ")
+		return python(t) + " " + source
 	}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {

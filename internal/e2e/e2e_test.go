@@ -71,11 +71,16 @@ var bin string
 func TestMain(m *testing.M) {
 	// If HUP is ignored, as under nohup, jobs would inherit that. Notify prevents this.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
-	var err error
-	if bin, err = os.MkdirTemp("", "rlinf-e2e-"); err != nil {
+	client, err := filepath.Abs(filepath.Join(root, "clients", "python"))
+	if err == nil {
+		bin, err = os.MkdirTemp("", "rlinf-e2e-")
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	os.Setenv("PYTHONPATH", client)
+	os.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	code := m.Run()
 	os.RemoveAll(bin)
 	os.Exit(code)

@@ -13,32 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-// pythonVariables are the environment variables with which a Python imports the client.
-func pythonVariables(t *testing.T) []string {
-	t.Helper()
-	clients, err := filepath.Abs(filepath.Join(root, "clients", "python"))
-	test.OK(t, err)
-	return []string{"PYTHONPATH=" + clients, "PYTHONDONTWRITEBYTECODE=1"}
-}
-
-// letPythonImport sets these variables. A parallel test cannot set variables.
-func letPythonImport(t *testing.T) {
-	t.Helper()
-	for _, v := range pythonVariables(t) {
-		name, value, _ := strings.Cut(v, "=")
-		t.Setenv(name, value)
-	}
-}
-
-// python returns a Python with NumPy that can import the client.
+// python returns a Python with NumPy: the Python in PATH, or the system's. It can import the client: see TestMain.
 func python(t *testing.T) string {
-	t.Helper()
-	letPythonImport(t)
-	return numPy(t)
-}
-
-// numPy returns a Python with NumPy: the Python in PATH, or the system's.
-func numPy(t *testing.T) string {
 	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(python, "-c", "import numpy").Run() == nil {
@@ -63,6 +39,7 @@ func lastEval(t *testing.T, run string) float64 {
 
 // TestPythonKinds: a policy learns from Python simulators of every kind of observation and action.
 func TestPythonKinds(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	here, err := filepath.Abs("testdata")
 	test.OK(t, err)
@@ -88,6 +65,7 @@ const tutorial = "docs/tutorials/simulator.md"
 // TestPythonReadme trains on the simulator in the README, with the YAML of rlinf init. Both languages of the README
 // show the same simulator.
 func TestPythonReadme(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	var shown []string
 	for _, name := range readmes {
@@ -109,6 +87,7 @@ func TestPythonReadme(t *testing.T) {
 
 // TestPythonTutorial trains on the tutorial's simulator, with its Python and its YAML.
 func TestPythonTutorial(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	text := readFile(t, filepath.Join(root, tutorial))
 	dir := t.TempDir()
@@ -124,6 +103,7 @@ func TestPythonTutorial(t *testing.T) {
 // TestPythonBreaks: if simulators break for good in the last iteration, the job fails, with a checkpoint. An evaluation
 // without episodes also fails.
 func TestPythonBreaks(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	dir := t.TempDir()
 	writeFile(t, dir, "breaks.py", `
@@ -167,6 +147,7 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 
 // The episode of a simulator that fails leaves its group, and training goes on.
 func TestPythonFailsInGroups(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	dir := t.TempDir()
 	writeFile(t, dir, "crash.py", `
@@ -219,10 +200,9 @@ func block(t *testing.T, page, language, word string) string {
 
 // TestTanks trains the example by its script, and draws the result.
 func TestTanks(t *testing.T) {
+	t.Parallel()
 	python := python(t)
 	program := local.program(t, ".")
-	t.Setenv("PYTHON", python)
-	t.Setenv("RLINF", program)
 	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
 	test.OK(t, err)
 	text := readFile(t, filepath.Join(root, tutorial))
@@ -231,7 +211,8 @@ func TestTanks(t *testing.T) {
 		t.Errorf("tanks.py is not what the tutorial shows (%v)", err)
 	}
 	dir := t.TempDir()
-	r := local.startProgram(t, filepath.Join(example, "run"), dir, 0,
+	variables := []string{"env", "PYTHON=" + python, "RLINF=" + program}
+	r := local.startBelow(t, variables, filepath.Join(example, "run"), dir, 0,
 		"runner.logger.log_path="+filepath.Join(dir, "logs"), steps(20),
 		"runner.save_interval=20", "runner.val_check_interval=20").result()
 	if r.code != 0 {

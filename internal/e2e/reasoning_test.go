@@ -348,9 +348,9 @@ func refuseAnswers(t *testing.T, dir string) {
 
 // TestRewardedByAProgram lets a Python program reward answers, and then a program that fails.
 func TestRewardedByAProgram(t *testing.T) {
+	t.Parallel()
 	dir := sums(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
-	letPythonImport(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")

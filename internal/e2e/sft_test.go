@@ -350,7 +350,10 @@ func tuningMistakes() []tuningMistake {
 		{"no answer", "job", "data.train_data_paths=broken.jsonl", from + `data.train_data_paths: expected texts to ` +
 			`learn from: broken.jsonl:2: no key "answer": the record has prompt`},
 		{"too long", "job", "data.train_data_paths=long.jsonl",
-			from + "data.train_data_paths: expected texts to learn from: long.jsonl:1: % tokens: expected at most 96"},
+			"% runner.seq_length: 96: expected at least %, the tokens of the longest text, or " +
+				"data.filter_prompt_by_length: true: long.jsonl:1: % tokens: expected at most 96"},
+		{"another key", "job", "data.prompt_key=question", from + "data.prompt_key: question: expected the key of " +
+			"the prompts: %:1: no key \"question\": the record has answer, prompt, query_id, %"},
 		{"no such file", "job", "data.val_data_paths=none.jsonl",
 			from + "data.val_data_paths: expected texts to learn from: open none.jsonl: no such file or directory"},
 		{"data that rlinf makes", "job", "data.val_data_paths=data/countdown/test.jsonl",

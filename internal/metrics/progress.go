@@ -23,9 +23,11 @@ type State struct {
 	Learnt        int64   // number of Units used in training
 	Unit          string  // "tokens" or "samples"
 	Return, Eval  float64 // mean return in training and in evaluation; NaN if there is none yet
-	// Measure is the meaning of Return and Eval: "loss", "reward", or "" for returns of environments. EnvSteps are
-	// shown only with returns of environments.
+	// Measure is the meaning of Return: "loss", "reward", or "" for returns of environments. EnvSteps are shown only
+	// with returns of environments.
 	Measure string
+	// EvalMeasure is the meaning of Eval, such as "loss", or "" for returns of environments.
+	EvalMeasure string
 	// Lost is the number of Episodes that were lost because their simulators failed.
 	Lost, Episodes int64
 	// Stop describes the rule of an early stop, and how close the stop is. It is "" if there is no rule.
@@ -368,7 +370,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 		add(4, "%s %.4g", name, s.Return)
 	}
 	if !math.IsNaN(s.Eval) {
-		add(5, "eval %.4g", s.Eval)
+		add(5, "%s %.4g", strings.TrimSpace("eval "+s.EvalMeasure), s.Eval)
 	}
 	if s.Learnt > 0 {
 		add(6, "%s %s/s", Short(p.rate), s.Unit)

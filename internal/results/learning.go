@@ -38,6 +38,8 @@ const (
 	collapseLoss = 0.50 // of the gain
 	fallLoss     = 0.20 // of the gain
 	leastStep    = 0.05 // of the range of levels: a smaller step is no rise and no fall
+	levelStep    = 0.35 // of the mean rise: a curve that surely rises less at its end is level there
+	fewestLevel  = 4    // evaluations at the end of a curve that is level there
 )
 
 // Judge judges a curve of evaluations, in their order. loss tells that lower values are better. The values are finite.
@@ -50,7 +52,9 @@ const (
 //   - The level at the end is below the best level by 3.5 noises, and by half of the gain from the start to the best
 //     level: Collapsed. If there was no gain, or the loss is 20 to 50 % of it: Falls.
 //   - The mean of the last third differs from that of the middle third by 2 noises, from that of the first third by 2.5
-//     noises in the same direction, and by 5 % of the range of levels: Rises or Falls.
+//     noises in the same direction, and by 5 % of the range of levels: Rises or Falls. But Holds if the last quarter of
+//     the points, at least 4, surely rises by less than 35 % of what the mean rise between the thirds would give: with
+//     Student's 95 % interval of a line through these points.
 //   - The best level is above the level at the start by 3.5 noises: Holds.
 //   - Otherwise: Flat.
 func Judge(values []float64, loss bool) Learning {
@@ -99,14 +103,33 @@ func Judge(values []float64, loss bool) Learning {
 		l.Verdict = Collapsed
 	case dropped && (!gained || drop >= fallLoss*gain), step(-1):
 		l.Verdict = Falls
-	case step(1):
+	case step(1) && !level(v, (last-first)/float64(n-third)):
 		l.Verdict = Rises
-	case gained:
+	case step(1), gained:
 		l.Verdict = Holds
 	default:
 		l.Verdict = Flat
 	}
 	return l
+}
+
+// level reports whether the end of v surely rises by less than levelStep of rise, the mean rise from point to point.
+func level(v []float64, rise float64) bool {
+	end := v[len(v)-max(len(v)/4, min(fewestLevel, len(v))):]
+	m := float64(len(end))
+	at, height := (m-1)/2, mean(end)
+	var xx, xy, rest float64
+	for i, y := range end {
+		x := float64(i) - at
+		xx, xy = xx+x*x, xy+x*(y-height)
+	}
+	slope := xy / xx
+	for i, y := range end {
+		d := y - height - slope*(float64(i)-at)
+		rest += d * d
+	}
+	margin := student95(len(end)-2) * math.Sqrt(rest/(m-2)/xx)
+	return math.Abs(slope)+margin < levelStep*rise
 }
 
 // noise estimates the standard deviation of single values around a smooth curve.

@@ -32,6 +32,18 @@ func TestJudge(t *testing.T) {
 		{"early learning, then no more", 12, 60, func(_ *rand.Rand, x, _ float64) float64 {
 			return min(1, 5*x)
 		}, 0.05, []results.Verdict{results.Holds}},
+		{"a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 { // reached at 0.45 to 0.75, then less noise
+			if top := turn + 0.05; x < top {
+				return max(0, 1-(top-x)/0.3)
+			}
+			return 1
+		}, 0.01, []results.Verdict{results.Holds}},
+		{"a noisy way to a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
+			if top := turn + 0.05; x < top {
+				return max(0, 1-(top-x)/0.3) + 0.1*r.NormFloat64()
+			}
+			return 1
+		}, 0.01, []results.Verdict{results.Holds}},
 		{"a sudden collapse", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return 0.1

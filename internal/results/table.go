@@ -140,6 +140,16 @@ func (t *Table) stepUnit() string {
 	return "env steps"
 }
 
+// workUnit returns the unit of the work whose rate the table has. Language models work on tokens.
+func (t *Table) workUnit() string {
+	for _, g := range t.Groups {
+		if slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations || r.Pace.Done == 0 }) {
+			return t.stepUnit()
+		}
+	}
+	return "tokens"
+}
+
 // Rows returns the cells of the table. The first row is the header.
 func (t *Table) Rows() [][]string {
 	steps := t.stepUnit()
@@ -148,7 +158,7 @@ func (t *Table) Rows() [][]string {
 	if len(t.Groups) > 1 {
 		head = append(head, "difference from "+printable.Line(t.Groups[0].Name))
 	}
-	rows := [][]string{append(head, steps+"/s")}
+	rows := [][]string{append(head, t.workUnit()+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
@@ -192,12 +202,12 @@ func (g *Group) envSteps(at float64) string {
 	return fmt.Sprintf("%.0f", most)
 }
 
-// rate returns the mean number of environment steps per second, as text: of all iterations, without evaluations. The
-// files of kept runs do not have the times of evaluations, so these count there.
+// rate returns the mean work per second, as text: of all iterations, without evaluations. The files of kept runs do not
+// have the times of evaluations, so these count there, and a run without other work counts its iterations.
 func (g *Group) rate() string {
 	var steps, seconds float64
 	for _, r := range g.Runs {
-		if r.Pace.Seconds > 0 {
+		if r.Pace.Done > 0 {
 			steps, seconds = steps+r.Pace.Done, seconds+r.Pace.Seconds
 		} else {
 			steps, seconds = steps+r.Last().EnvSteps, seconds+r.Last().Seconds

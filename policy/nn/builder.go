@@ -56,7 +56,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	case kindDense:
 		return &dense[T]{NewLinear(b.params, name, in.Len(), l.width), l.initialGain()}, vector, nil
 	case kindActivate:
-		return &activation[T]{f: l.act, width: in.Len()}, *in, nil
+		return &activation[T]{p: b.params, f: l.act, width: in.Len()}, *in, nil
 	case kindNorm:
 		return newLayerNorm(b.params, name, in.Len()), *in, nil
 	case kindBatchNorm:
@@ -97,7 +97,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			}
 			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 		}
-		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places, len(s.Choices.Low)}
+		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places}
 		return e, Image{1, 1, l.width}, nil
 	}
 	if s.isChoice() {
@@ -113,7 +113,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		}
 		return s.Width
 	})
-	return &numbers[T]{first, s.Width, width}, s.shape(), nil
+	return &numbers[T]{b.params, first, s.Width, width}, s.shape(), nil
 }
 
 // find returns the index of the source that l names.
@@ -184,7 +184,7 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 		c := newCoordinates[T](in)
 		return c, c.shape(), nil
 	}
-	return &keypoints[T]{in, l.scale}, Image{1, 1, 2 * in.C}, nil
+	return &keypoints[T]{b.params, in, l.scale}, Image{1, 1, 2 * in.C}, nil
 }
 
 // sequence returns the unit that runs the parts one after the other.
@@ -255,7 +255,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	if out != in {
 		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected the same shape", l, out, in)
 	}
-	return &skip[T]{u, in.Len()}, out, nil
+	return &skip[T]{b.params, u, in.Len()}, out, nil
 }
 
 // film returns the unit of l, which modulates the features of images with the output of by.
@@ -267,7 +267,7 @@ func (b *builder[T]) film(by, l Layer, name string, in Image) (unit[T], Image, e
 	if err != nil {
 		return nil, Image{}, err
 	}
-	return &film[T]{in, u}, in, nil
+	return &film[T]{b.params, in, u}, in, nil
 }
 
 // concat returns the unit that concatenates the outputs of the parts.
@@ -275,7 +275,7 @@ func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, er
 	if len(l.parts) == 0 {
 		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
 	}
-	c := new(concat[T])
+	c := &concat[T]{p: b.params}
 	if in != nil {
 		c.in = in.Len()
 	}

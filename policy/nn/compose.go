@@ -1,7 +1,5 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // sequence passes the output of each unit to the next unit.
 type sequence[T Float] struct {
 	units  []unit[T]
@@ -99,6 +97,7 @@ func (w *sequenceWork[T]) InputGrad(b *Batch[T], dx, dy []T, first int) []T {
 
 // skip computes x + f(x).
 type skip[T Float] struct {
+	p     *Params[T]
 	f     unit[T]
 	width int
 }
@@ -106,19 +105,19 @@ type skip[T Float] struct {
 func (s *skip[T]) Init(seed uint64) { s.f.Init(seed) }
 
 func (s *skip[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &skipWork[T]{f: s.f.NewWork(w), y: w.rows(s.width), d: w.rows(s.width), width: s.width}
+	return &skipWork[T]{skip: s, f: s.f.NewWork(w), y: w.rows(s.width), d: w.rows(s.width)}
 }
 
 type skipWork[T Float] struct {
-	f     unitWork[T]
-	y, d  []T // the output, and the gradient of the output of f
-	width int
+	*skip[T]
+	f    unitWork[T]
+	y, d []T // the output, and the gradient of the output of f
 }
 
 func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
 	copy(y, w.f.Forward(b, x))
-	kernel.Axpy(y, 1, x[:len(y)])
+	w.p.Ops().Axpy(y, 1, x[:len(y)])
 	return y
 }
 
@@ -129,12 +128,13 @@ func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) 
 	if dx == nil {
 		return nil
 	}
-	kernel.Axpy(d, 1, dy[:n])
+	w.p.Ops().Axpy(d, 1, dy[:n])
 	return d
 }
 
 // concat concatenates the outputs of its units.
 type concat[T Float] struct {
+	p       *Params[T]
 	units   []unit[T]
 	widths  []int
 	uses    []bool // whether a unit uses the input
@@ -166,7 +166,7 @@ type concatWork[T Float] struct {
 func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {
 	at := 0
 	for i, u := range w.works {
-		kernel.CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
 		at += w.widths[i]
 	}
 	return w.y[:b.Rows*w.out]
@@ -180,12 +180,12 @@ func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)
 	for i := len(w.works) - 1; i >= 0; i-- {
 		at -= w.widths[i]
 		part := w.dy[i][:b.Rows*w.widths[i]]
-		kernel.CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
 		if dx == nil || !w.uses[i] {
 			w.works[i].Backward(b, nil, part, ready)
 			continue
 		}
-		kernel.Axpy(dx[:n], 1, w.works[i].Backward(b, w.dx[:n], part, ready))
+		w.p.Ops().Axpy(dx[:n], 1, w.works[i].Backward(b, w.dx[:n], part, ready))
 	}
 	return dx
 }

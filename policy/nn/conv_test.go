@@ -154,14 +154,14 @@ func TestEmbedding(t *testing.T) {
 	}
 	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
 	randomize(dy, 100)
-	e.Forward(got, choices, rows)
+	e.Forward(got, choices, 3, rows)
 	l.Forward(want, x, rows)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-15 {
 			t.Errorf("feature %d: %v, want %v", i, got[i], want[i])
 		}
 	}
-	e.Backward(dy, choices, rows)
+	e.Backward(dy, choices, 3, rows)
 	l.Backward(nil, x, dy, rows, false, nil)
 	for i := range p.Of(0) {
 		if math.Abs(p.GradOf(0)[i]-p.GradOf(1)[i]) > 1e-15 {

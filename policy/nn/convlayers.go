@@ -10,7 +10,7 @@ type convolution[T Float] struct {
 func (u *convolution[T]) Init(seed uint64) { u.product.Init(seed, u.gain) }
 
 func (u *convolution[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	w.conv.fit(u.Conv2D)
+	w.conv.fit(&u.Windows)
 	of := &convolutionWork[T]{convolution: u, scratch: &w.conv, y: w.rows(u.Out.Len())}
 	if u.pixels != nil {
 		of.x = Vector[T](u.batch() * u.In.Len())

@@ -19,6 +19,9 @@
 // out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer
 // clears it. The gradient of x is the derivative of the loss with respect to x.
 //
+// Layers ask Params.Ops for their arithmetic, so that another device can compute it. They compute norms, max pools,
+// coordinates and sentences by themselves, because package kernel has no function for these.
+//
 // A Net with GRU or LSTM layers reads sequences. Its state is a part of the Batch, and so is the next state.
 //
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite

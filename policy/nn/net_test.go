@@ -19,15 +19,17 @@ var sources = []nn.Source{
 	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
 }
 
-// TestNetGradients compares every kind of layer, alone and composed, with central differences.
-func TestNetGradients(t *testing.T) {
+// A layerCase is a kind of layer, alone or composed.
+type layerCase struct {
+	name    string
+	layer   nn.Layer
+	tensors int // of parameters
+}
+
+func layerCases() []layerCase {
 	state, relu, tanh := nn.Input("state"), nn.Activate(nn.ReLU), nn.Activate(nn.Tanh)
 	conv := nn.Conv(3, 3, 2, 1)
-	for _, c := range []struct {
-		name    string
-		layer   nn.Layer
-		tensors int // of parameters
-	}{
+	return []layerCase{
 		{"dense", nn.Sequence(state, nn.Dense(4)), 2},
 		{"activations", nn.Sequence(state, nn.Dense(4), tanh, nn.Dense(3), relu), 4},
 		{"norm", nn.Sequence(state, nn.Dense(4), nn.Norm(), nn.Dense(3)), 6},
@@ -54,7 +56,12 @@ func TestNetGradients(t *testing.T) {
 		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)),
 			nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
 		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},
-	} {
+	}
+}
+
+// TestNetGradients compares every kind of layer with central differences.
+func TestNetGradients(t *testing.T) {
+	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")

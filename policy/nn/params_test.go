@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -17,9 +18,7 @@ func TestParamsLayout(t *testing.T) {
 	c := p.Add("c", 17)
 	p.AddBuffer("count", 1)
 	p.AddBuffer("mean", 3)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 
 	if got, want := p.Len(), 15+16+17; got != want {
 		t.Errorf("Len: %d, want %d", got, want)
@@ -60,9 +59,7 @@ func TestViewSharesParametersAndBuffers(t *testing.T) {
 		p.Add("w", 3, 5)
 		p.AddBuffer("count", 1)
 		p.AddBuffer("mean", 9)
-		if err := p.Alloc(tensor.Heap); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Alloc(tensor.Heap))
 		return p
 	}
 	a, b := build(), build()

@@ -1,9 +1,10 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // A numbers unit reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
-type numbers[T Float] struct{ first, width, total int }
+type numbers[T Float] struct {
+	p                   *Params[T]
+	first, width, total int
+}
 
 func (u *numbers[T]) Init(uint64) {}
 
@@ -23,7 +24,7 @@ func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
 	if w.y == nil {
 		return b.Numbers
 	}
-	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
+	w.p.Ops().CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
@@ -65,27 +66,25 @@ func (w *pictureWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T
 // of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
-	first, total, places int
+	first, total int
 }
 
 func (u *chosen[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &chosenWork[T]{u, make([]int32, w.maxRows*u.places), w.rows(u.Out)}
+	return &chosenWork[T]{u, w.rows(u.Out)}
 }
 
 type chosenWork[T Float] struct {
 	*chosen[T]
-	choices []int32
-	y       []T
+	y []T
 }
 
 func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.total, w.places, b.Rows)
-	w.Embedding.Forward(w.y, w.choices, b.Rows)
+	w.Embedding.Forward(w.y, b.Choices[w.first:], w.total, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
 
 func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
-	w.Embedding.Backward(dy, w.choices, b.Rows)
+	w.Embedding.Backward(dy, b.Choices[w.first:], w.total, b.Rows)
 	ready(w.Range())
 	return nil
 }
@@ -130,6 +129,7 @@ func (w *denseWork[T]) InputGrad(b *Batch[T], dx, dy []T, first int) []T {
 
 // activation applies a function to each element.
 type activation[T Float] struct {
+	p       *Params[T]
 	f       Activation
 	width   int
 	inPlace bool
@@ -154,13 +154,13 @@ func (w *activationWork[T]) Forward(b *Batch[T], x []T) []T {
 	if w.inPlace {
 		w.y = x
 	}
-	activate(w.f, w.y[:n], x[:n])
+	w.p.Ops().Activate(w.f, w.y[:n], x[:n])
 	return w.y[:n]
 }
 
 func (w *activationWork[T]) Backward(b *Batch[T], _, dy []T, _ func(lo, hi int)) []T {
 	dy = dy[:b.Rows*w.width]
-	activateGrad(w.f, dy, w.y[:len(dy)])
+	w.p.Ops().ActivateGrad(w.f, dy, dy, w.y[:len(dy)])
 	return dy
 }
 
@@ -217,9 +217,10 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
-	kernel.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
+	o := w.input.p.Ops()
+	o.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
 	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
-	kernel.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
+	o.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
 	return y
 }
 

@@ -6,7 +6,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -143,11 +142,10 @@ func (x *pass) encode(b batch) error {
 		}
 		x.prefix = append(x.prefix, int32(len(x.texts[row])+p.observed.tokens))
 		x.starts = append(x.starts, int32(len(x.ids)))
-		at := len(x.given)
 		x.given = append(x.given, x.features[row*p.vision.Out:][:len(positions)]...)
-		kernel.Axpy(x.given[at:], 1, positions)
 		x.given = append(x.given, x.slots[row*p.slots*p.d:][:slots*p.d]...)
 	}
+	p.params.Ops().AddColumns(x.given, len(positions)+slots*p.d, positions, 0, len(positions), b.n)
 	return nil
 }
 
@@ -269,11 +267,11 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 		if clear(predictions); dPrediction != nil {
 			copy(predictions, dPrediction[row*len(predictions):])
 		}
-		slots := x.dSlots[row*len(dLearnt) : (row+1)*len(dLearnt)]
-		copy(slots, dInput[end:])
-		kernel.Axpy(dPositions, 1, tokens)
-		kernel.Axpy(dLearnt, 1, slots)
+		copy(x.dSlots[row*len(dLearnt):(row+1)*len(dLearnt)], dInput[end:])
 	}
+	o := p.params.Ops()
+	o.AddColumns(dPositions, 0, dFeatures, p.vision.Out, len(dPositions), x.n)
+	o.AddColumns(dLearnt, 0, x.dSlots, len(dLearnt), len(dLearnt), x.n)
 	if x.iterative != nil {
 		x.iterative.backwardSlots(x.dSlots, x.n)
 	}

@@ -11,12 +11,14 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -28,7 +30,7 @@ import (
 
 // runCheck describes the job of a configuration, with the number of ranks that it asks for. It also writes the verdict:
 // the job runs, or these overrides would make it run. It returns an error if the job does not run.
-func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
 	var found findings
@@ -42,7 +44,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	case err != nil:
 		return err
 	}
-	err = examine(c, reg, tasks, cfg, out, &found)
+	cfg, untried := meet(reg, hub, cfg)
+	err = errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -67,6 +70,38 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	fmt.Fprintln(c.App.Writer, text)
 	return nil
+}
+
+// meet returns cfg with the greetings of the simulators that the job starts, and tries a step of each. The error has
+// the mistakes of simulators that fail. A simulator that does not start is left out, because the plan reports it.
+func meet(reg config.Registries, hub *external.Hub, cfg *config.Config) (*config.Config, error) {
+	met, greetings := *cfg, map[string]string{}
+	var failed []error
+	for _, u := range config.ExternalUses(&met, []int{0}) {
+		x := &u.Env.External
+		if x.Listen != "" || len(x.Command) == 0 {
+			continue
+		}
+		source := strings.Join(x.Command, "\x00")
+		if known, ok := greetings[source]; ok { // evaluations have the simulator of training, as a rule
+			x.Greeting = known
+			continue
+		}
+		greeting, err := hub.Ask(*u.Env)
+		if err != nil {
+			continue
+		}
+		greetings[source], x.Greeting = greeting, greeting
+		n, err := external.EnvsPerChild(*x)
+		if err == nil {
+			err = bench.TryEnv(reg, *u.Env, max(n, 1))
+		}
+		if err != nil {
+			failed = append(failed, cfg.Mistake(u.Key+".command", strings.Join(x.Command, " "),
+				"a simulator that makes a step: "+err.Error()))
+		}
+	}
+	return &met, errors.Join(failed...)
 }
 
 // examine plans cfg on the ranks that the job would have. It writes a description of the plan to w, and adds the plan
@@ -100,7 +135,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	}
 	result.add(p, nodes)
 	if crowd := crowdHere(nodes); crowd != "" {
-		result.Warnings = []string{crowd}
+		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
 	return describe(w, p, nodes)
@@ -154,7 +189,7 @@ type rankReport struct {
 
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p *task.Plan, nodes []int) {
-	r.Placement, r.Batches = fmt.Sprint(p.Placement.Mode()), p.Lines
+	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,

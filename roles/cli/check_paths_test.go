@@ -60,7 +60,7 @@ func TestCheckPaths(t *testing.T) {
 		}
 	}
 	scratch := train("scratch")
-	weights := train("weights", "runner.ckpt_path="+filepath.Join(checkpoint, loop.ModelFile))
+	weights := train("weights", "runner.ckpt_path="+filepath.Join(checkpoint, "model.safetensors"))
 	for _, key := range []string{"runner.ckpt_path", "actor.model.model_path"} {
 		if got := train("folder", key+"="+checkpoint); got != weights || got == scratch {
 			t.Errorf("%s=%s does not begin with the weights of the checkpoint", key, checkpoint)

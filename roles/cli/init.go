@@ -14,7 +14,9 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/roles/cli/args"
+	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/tensor"
@@ -59,7 +61,7 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	case s.algorithm != "ppo" && s.algorithm != "sac":
 		return config.Usagef("init: --algorithm %s: expected ppo or sac", s.algorithm)
 	case len(words) == 1 && missing == nil && info.IsDir():
-		about = s.languageModel(words[0])
+		about, err = s.languageModel(words[0])
 	default:
 		about, err = s.environment(words, reg, hub)
 	}
@@ -137,7 +139,10 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 		if cfg.External.Greeting, err = hub.Ask(cfg); err != nil {
 			return "", fmt.Errorf("init: %w", err)
 		}
-		if unit, err = external.EnvsPerChild(cfg.External); err != nil {
+		if unit, err = external.EnvsPerChild(cfg.External); err == nil {
+			err = bench.TryEnv(reg, cfg, max(unit, 1))
+		}
+		if err != nil {
 			return "", fmt.Errorf("init: %w", err)
 		}
 	}
@@ -240,18 +245,29 @@ func bounds(a env.Space) (low, high float32) {
 }
 
 // languageModel writes the fine-tuning of the model in a folder.
-func (s *starter) languageModel(folder string) (about string) {
+func (s *starter) languageModel(folder string) (about string, err error) {
+	model, err := hf.ReadConfig(folder)
+	if err != nil {
+		return "", fmt.Errorf("init: %s: expected the folder of a language model: %w", folder, err)
+	}
 	s.name, s.lacksData = strings.ToLower(filepath.Base(filepath.Clean(folder))), true
 	s.line("# LoRA fine-tuning. A line of train.jsonl is {\"prompt\": \"…\", \"answer\": \"…\"}.", "")
 	if s.ranks > 0 {
 		s.line(fmt.Sprintf("cluster: { component_placement: { actor: 0-%d } }", s.ranks-1), "")
 	}
-	s.line("runner: { task_type: sft, max_epochs: 3, val_check_interval: 50, save_interval: 50 }", "")
-	s.line("data: { train_data_paths: train.jsonl, val_data_paths: test.jsonl }", "")
-	s.line("actor:\n  global_batch_size: 64\n  micro_batch_size: 1", "texts that a rank trains on at once")
-	s.line(fmt.Sprintf("  model: { model_path: %q, is_lora: true, lora_rank: 16 }", folder), "")
+	s.line("runner:\n  task_type: sft\n  max_epochs: 3", "passes over train.jsonl")
+	s.line("  seq_length: 512", "the most tokens of a text, prompt and answer")
+	s.line("  val_check_interval: 50\n  save_interval: 50", "steps")
+	s.line("data:\n  train_data_paths: train.jsonl\n  val_data_paths: test.jsonl", "")
+	s.line("  prompt_key: prompt\n  answer_key: answer", "the keys in a line")
+	s.line(fmt.Sprintf("actor:\n  global_batch_size: %d", (64+s.startRanks()-1)/s.startRanks()*s.startRanks()),
+		"texts of a step")
+	s.line("  micro_batch_size: 1", "texts that a rank trains on at once")
+	s.line(fmt.Sprintf("  model: { model_type: %s, model_path: %q, is_lora: true, lora_rank: 16 }", model.Family,
+		folder), "")
 	s.line("  optim: { lr: 2.0e-4, lr_scheduler: cosine, lr_warmup_steps: 10 }", "")
-	return "LoRA fine-tuning of " + folder + "; write train.jsonl and test.jsonl first (docs/tutorials/fine-tuning.md)"
+	return "LoRA fine-tuning of " + folder + "; write train.jsonl and test.jsonl first (docs/tutorials/fine-tuning.md)",
+		nil
 }
 
 // programName returns the name of a simulator for its configuration: that of the script or program, without its ending.

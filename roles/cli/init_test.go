@@ -15,17 +15,20 @@ import (
 // TestInit: init writes a configuration of at most 25 lines that can be trained, and overwrites no file.
 func TestInit(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.Mkdir("qwen", 0o777); err != nil {
+	if err := os.Rename(languageFolder(t), "qwen"); err != nil {
 		t.Fatal(err)
+	}
+	line := `{"prompt": "the hen", "answer": " and the hat"}` + "\n"
+	for _, data := range []string{"train.jsonl", "test.jsonl"} {
+		writeFile(t, data, strings.Repeat(line, 70))
 	}
 	for _, c := range []struct {
 		args, file, says string
-		train            bool
 	}{
-		{"CartPole-v1", "cartpole-v1.yaml", "PPO on CartPole-v1, which shows state Box(", true},
-		{"--algorithm sac Pendulum-v1", "pendulum-v1.yaml", "SAC on Pendulum-v1, which shows state Box(", true},
-		{"--ranks 4 --out four.yaml Pendulum-v1", "four.yaml", "PPO on Pendulum-v1", true},
-		{"qwen", "qwen.yaml", "LoRA fine-tuning of qwen; write train.jsonl", false},
+		{"CartPole-v1", "cartpole-v1.yaml", "PPO on CartPole-v1, which shows state Box("},
+		{"--algorithm sac Pendulum-v1", "pendulum-v1.yaml", "SAC on Pendulum-v1, which shows state Box("},
+		{"--ranks 4 --out four.yaml Pendulum-v1", "four.yaml", "PPO on Pendulum-v1"},
+		{"qwen", "qwen.yaml", "LoRA fine-tuning of qwen; write train.jsonl"},
 	} {
 		code, out, errs := run(t, append([]string{"init"}, strings.Fields(c.args)...)...)
 		if code != loop.ExitOK || !strings.HasPrefix(out, c.file+": "+c.says) {
@@ -36,10 +39,10 @@ func TestInit(t *testing.T) {
 		if n := strings.Count(string(text), "\n"); err != nil || n > 25 {
 			t.Errorf("%s: %v, %d lines, want at most 25", c.args, err, n)
 		}
-		if c.train {
-			if code, out, errs := run(t, "-c", c.file, "runner.max_steps=2", "runner.val_check_interval=2",
-				"runner.save_interval=-1"); code != loop.ExitOK {
-				t.Errorf("%s: training: code %d\n%s%s", c.args, code, out, errs)
+		for _, args := range [][]string{{"check", "-c", c.file}, {"-c", c.file, "runner.max_steps=2",
+			"runner.val_check_interval=2", "runner.save_interval=-1"}} {
+			if code, out, errs := run(t, args...); code != loop.ExitOK || strings.Contains(errs, "no effect") {
+				t.Errorf("%v: code %d\n%s%s", args, code, out, errs)
 			}
 		}
 		again := "init: " + c.file + " exists: expected another file, as in --out other.yaml\n"
@@ -48,11 +51,15 @@ func TestInit(t *testing.T) {
 			t.Errorf("%s again: code %d, %s", c.args, code, errs)
 		}
 	}
+	if err := os.Mkdir("empty", 0o777); err != nil {
+		t.Fatal(err)
+	}
 	for args, want := range map[string]string{
 		"":                              "init: expected the command of a simulator, a name of rlinf envs, or",
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,
 		"--algorithm dqn CartPole-v1":   "init: --algorithm dqn: expected ppo or sac",
 		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected bounded",
+		"empty":                         "init: empty: expected the folder of a language model: ",
 		"no-such-program boat.py":       "init: no-such-program boat.py: exec:",
 		"--ranks 3 --out /no/x Acrobot": `init: unknown environment "Acrobot"`,
 	} {

@@ -65,3 +65,39 @@ func TestNotes(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckMeetsSimulators: check reads what a simulator says about its state, and lets it make a step.
+func TestCheckMeetsSimulators(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	writeFile(t, file, keyJob)
+	check := func(command string) (code int, text string) {
+		code, out, errs := run(t, "check", "-c", file, "env.train.env_type=external", "runner.save_interval=1",
+			"env.train.max_episode_steps=0", "env.train.external.command="+command)
+		return code, out + errs
+	}
+	const forgets = "cannot save its state"
+	t.Setenv(asProgram, "1")
+	serve := os.Args[0] + " bridge serve -c " + file + " env.train.env_type=Pendulum-v1"
+	if code, text := check(serve); code != loop.ExitOK || strings.Contains(text, forgets) {
+		t.Errorf("a simulator that saves its state: code %d\n%s", code, text)
+	}
+	t.Setenv(asProgram, "")
+	if code, text := check(standIn{obs: 2, act: 2}.connect()); code != loop.ExitOK ||
+		strings.Count(text, forgets) != 1 {
+		t.Errorf("a simulator that does not: code %d\n%s", code, text)
+	}
+	code, text := check(standIn{obs: 2, act: 2, limit: 13}.connect())
+	if code != loop.ExitConfig || !strings.Contains(text, "expected a simulator that makes a step: ") ||
+		!strings.Contains(text, "no step ends") {
+		t.Errorf("a simulator that fails: code %d\n%s", code, text)
+	}
+}
+
+// TestNoteOfChoices: check warns of deviations that choices do not have.
+func TestNoteOfChoices(t *testing.T) {
+	code, out, errs := run(t, "check", "-c", "../../configs/cartpole_ppo.yaml", "actor.model.init_log_std=-1")
+	if want := "warning: actor.model.init_log_std: no effect, because choices"; code != loop.ExitOK ||
+		strings.Count(out, want) != 1 {
+		t.Errorf("code %d, expected %q once:\n%s%s", code, want, out, errs)
+	}
+}

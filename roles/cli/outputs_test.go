@@ -31,7 +31,7 @@ func TestOutputs(t *testing.T) {
 		"c.svg": "compare " + dir + " --out OUT", "k.csv": "compare " + dir + " --keep OUT",
 		"d.safetensors": demos + "--out OUT", "f.png": demos + "--out OUT.safetensors --film OUT",
 		"i.png": "render -c ../../configs/cartpole_ppo.yaml --out OUT",
-		"b.txt": bench + "--out OUT --out OUT.csv --out OUT.json --out OUT.md --plot OUT.svg --tune OUT.tune",
+		"b.txt": bench + "--out OUT --out OUT.csv --out OUT.json --plot OUT.svg --tune OUT.tune",
 
 		"data/train.jsonl":                  "data countdown --train 1 --test 1 --out DIR",
 		"data/test.jsonl":                   "data countdown --train 1 --test 1 --out DIR",
@@ -65,7 +65,7 @@ func TestOutputs(t *testing.T) {
 		})
 	}
 	for file, command := range map[string]string{
-		"b.csv": bench + "--out OUT", "b.json": bench + "--out OUT", "b.md": bench + "--out OUT",
+		"b.csv": bench + "--out OUT", "b.json": bench + "--out OUT",
 		"b.svg": bench + "--plot OUT", "tune.json": bench + "--tune OUT", "e.csv": "bench env --out OUT",
 		"film.gif": demos + "--film OUT", "p.json": "plan -c ../../configs/cartpole_one_rank.yaml --save-profile OUT",
 	} {

@@ -122,6 +122,19 @@ func TestSlurmResources(t *testing.T) {
 	}
 }
 
+// Options of the user replace those of the script, because the last of equal options counts.
+func TestSlurmOptionsComeLast(t *testing.T) {
+	const args = "-c configs/cartpole_ppo.yaml --template requeue --sbatch --no-requeue"
+	script, err := slurmScript(t, strings.Fields(args)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Index(script, "#SBATCH --no-requeue\n") < strings.Index(script, "#SBATCH --requeue\n") ||
+		strings.Count(script, "--no-requeue") != 1 {
+		t.Error(script)
+	}
+}
+
 // An impossible request is refused with one sentence that says what is possible.
 func TestSlurmRefuses(t *testing.T) {
 	const ppo, apart = "-c configs/cartpole_ppo.yaml", "-c configs/cartpole_disaggregated.yaml"

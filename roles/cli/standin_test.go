@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -47,7 +48,7 @@ func TestMain(m *testing.M) {
 // reward says how near to the origin it is. Its expert goes there.
 type standIn struct {
 	obs, act int
-	limit    int         // the task's own limit of steps; 0: none
+	limit    int         // the task's own limit of steps; 0: none; with 13 no step ends
 	at       [][]float32 // [N][act]
 }
 
@@ -97,6 +98,9 @@ func (s *standIn) Reset(n int, seed uint64) error {
 
 func (s *standIn) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
 	info []float32) error {
+	if s.limit == 13 {
+		return errors.New("no step ends")
+	}
 	for n, at := range s.at {
 		if turn[n] == env.Idle {
 			continue

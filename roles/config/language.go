@@ -212,7 +212,8 @@ type DataConfig struct {
 
 // EarlyStopConfig is the section runner.early_stop.
 type EarlyStopConfig struct {
-	// Enabled ends the run when validation stops improving. Default false.
+	// Enabled ends the run when validation stops improving. checkpoints/best is then the best checkpoint by Monitor,
+	// which keep_checkpoints does not remove. Default false.
 	Enabled bool `yaml:"enabled"`
 	// Patience is the number of evaluations without a better value before the run ends. Default 5.
 	Patience int `yaml:"patience"`
@@ -223,6 +224,9 @@ type EarlyStopConfig struct {
 	// Target ends the run when Monitor reaches this value. 0, the default, disables this. (+)
 	Target float64 `yaml:"target"`
 }
+
+// Metric returns the name of the metric that Monitor names, such as eval/loss.
+func (c *EarlyStopConfig) Metric() string { return "eval/" + strings.TrimPrefix(c.Monitor, "val_") }
 
 // Progress describes the progress towards Patience or Target, whichever is closer to stopping the run. value is the
 // value of Monitor, or NaN before the first evaluation. evals is the number of evaluations since the best value.

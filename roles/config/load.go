@@ -93,7 +93,7 @@ func (c *Config) options(p *parts) config.Options {
 		return nil
 	}
 	return config.Options{SearchPath: []string{"configs"}, Aliases: aliases(), Known: knownKeys(), Defaults: c,
-		Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv,
+		Synonyms: synonyms, Rewrite: useOwnWords, Choose: choose, Owner: p.owner, Overriding: overrideEnv,
 		Grouped: placementKey}
 }
 

@@ -113,6 +113,30 @@ func (c *Config) ForeignFeatures() (names []string) {
 	return names
 }
 
+// synonyms are names of keys in other libraries of reinforcement learning and of language models.
+var synonyms = map[string]string{
+	"learning_rate":               "actor.optim.lr",
+	"max_grad_norm":               "actor.optim.clip_grad",
+	"warmup_steps":                "actor.optim.lr_warmup_steps",
+	"clip_range":                  "algorithm.clip_ratio_high",
+	"ent_coef":                    "algorithm.entropy_bonus",
+	"n_epochs":                    "algorithm.update_epoch",
+	"num_train_epochs":            "runner.max_epochs",
+	"net_arch":                    "actor.model.hidden_sizes",
+	"n_envs":                      "env.train.total_num_envs",
+	"max_seq_length":              "runner.seq_length",
+	"max_length":                  "runner.seq_length",
+	"lora_r":                      "actor.model.lora_rank",
+	"per_device_train_batch_size": "actor.micro_batch_size",
+	"num_generations":             "algorithm.group_size",
+	"load_best_model_at_end":      "runner.early_stop.enabled",
+	"eval_steps":                  "runner.val_check_interval",
+	"save_steps":                  "runner.save_interval",
+	"entropy_coef":                "algorithm.entropy_bonus",
+	"batch_size":                  "actor.global_batch_size",
+	"num_envs":                    "env.train.total_num_envs",
+}
+
 // aliases are the names of keys in RLinf's releases before v0.1.
 func aliases() []config.Alias {
 	const bySize = "${multiply:%s,${algorithm.group_size}}"

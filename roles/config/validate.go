@@ -28,6 +28,10 @@ func (c *validation) checkValues() {
 	c.checkTemperatures()
 	c.WeightSyncer.checkFields(c.found.At("weight_syncer").Want)
 	c.checkLayouts()
+	if !c.found.Has("runner.early_stop.enabled") {
+		c.idleKeys("early_stop.enabled: true turns it on", "runner.early_stop.patience", "runner.early_stop.min_delta",
+			"runner.early_stop.monitor", "runner.early_stop.target")
+	}
 	if c.FineTunes() {
 		c.checkLanguageModel()
 		c.checkSFT()

@@ -25,7 +25,8 @@ func (c *validation) checkSFT() {
 	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none)
 	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none)
 	c.idleReward("a key of rewards of environments")
-	c.idleKeys("a key of other networks", algorithmsOfModel...)
+	c.idleKeys("a key of other networks", append([]string{"actor.model.hidden_sizes", "actor.model.add_value_head",
+		"actor.model.num_action_chunks"}, algorithmsOfModel...)...)
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
 	c.checkAlgorithmKeys()
@@ -34,7 +35,9 @@ func (c *validation) checkSFT() {
 	} else {
 		want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")
 		c.idleReasoning()
-		c.idleKeys("a key of the task reasoning", "reward.reward_type")
+		c.idleKeys("a key of the task reasoning", "reward.reward_type", "reward.use_reward_model")
+		c.idleKeys("", "rollout.pipeline_stage_num")
+		c.idleKeys("every step trains the same weights", "runner.weight_sync_interval")
 	}
 	if r.EnableDynamicBatchSize {
 		want(r.MaxTokensPerMbs >= r.SeqLength, "runner.max_tokens_per_mbs", r.MaxTokensPerMbs,

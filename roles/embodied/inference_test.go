@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/state"
 	"slices"
 	"strings"
 	"sync"
@@ -118,29 +118,32 @@ func TestInferenceOnAnyRanks(t *testing.T) {
 func TestInferenceResumes(t *testing.T) {
 	path := placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0")
 	asks := slices.Concat(small, []string{"algorithm.kl_beta=0.1"})
-	var saved []byte
+	var saved []state.Pack
 	var want, got []float64
 	onRanks(t, 1, path, asks, func(ctx context.Context, r *EmbodiedRunner) error {
 		if err := errors.Join(r.iterate(ctx), r.iterate(ctx)); err != nil {
 			return err
 		}
-		shares, err := leader{r}.Shares()
-		if err != nil {
-			return err
+		for _, w := range (leader{r}).Workers() {
+			pack, err := state.NewPack(w.State(state.Purpose{Step: 2}))
+			if err != nil {
+				return err
+			}
+			saved = append(saved, pack.Clone())
 		}
-		saved = loop.EncodeShares(nil, shares)
-		err = r.iterate(ctx)
+		err := r.iterate(ctx)
 		want = slices.Clone(r.loop.Report().Values)
 		return err
 	})
 	onRanks(t, 1, path, asks, func(ctx context.Context, r *EmbodiedRunner) error {
-		st, err := loop.JoinShares(nil, [][]byte{saved}, 16)
-		if err != nil {
-			return err
+		r.loop.Trained()
+		r.loop.Trained()
+		for i, w := range (leader{r}).Workers() {
+			if err := saved[i].Take(w.State(state.Purpose{Step: 2, Move: true})); err != nil {
+				return err
+			}
 		}
-		r.loop.Trained()
-		r.loop.Trained()
-		if err := errors.Join(leader{r}.Load(st), r.iterate(ctx)); err != nil {
+		if err := r.iterate(ctx); err != nil {
 			return err
 		}
 		got = slices.Clone(r.loop.Report().Values)

@@ -42,7 +42,8 @@ func TestDelayedLink(t *testing.T) {
 				slices.Concat(small, overrides, []string{"runner.max_steps=4", "env.train.step_delay=20ms",
 					"rollout.pipeline_stage_num=1", "env.train.max_steps_per_rollout_epoch=6",
 					"actor.global_batch_size=48",
-					fmt.Sprintf("cluster.num_nodes=%d", c.np), "runner.save_interval=-1"}), nil,
+					fmt.Sprintf("cluster.num_nodes=%d", c.np), "runner.save_interval=-1",
+					"runner.save_at_end=false"}), nil,
 				func(ctx context.Context, r *EmbodiedRunner) error { return r.Run(ctx) })
 			a, got := read(), ""
 			for _, f := range timeline.Conclude([]trace.Attempt{a}, nil) {

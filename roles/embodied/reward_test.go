@@ -1,6 +1,7 @@
 package embodied
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -12,10 +13,11 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -285,24 +287,28 @@ func TestReturnsEndWithTheirEpisodes(t *testing.T) {
 	onRanks(t, 1, placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout: 0"),
 		append(slices.Clone(small), "algorithm.normalize_rewards=true"),
 		func(_ context.Context, r *EmbodiedRunner) error {
-			a := r.Actor.Here()[0]
-			shares, err := a.Save()
+			a := leader{r}.Workers()[0]
+			pack, err := state.NewPack(a.State(state.Purpose{}))
 			if err != nil {
 				return err
 			}
-			st := member.State{Model: shares[1].Dict, Trainer: shares[2].Dict, Envs: shares[0].Dict}
-			running := st.Envs.Must("trainer.env.return").F64()
+			running := pack[slices.IndexFunc(pack, func(p state.Part) bool {
+				return p.Field.Name == "trainer.env.return"
+			})].Memory
 			for _, want := range []float64{0, 7} {
+				x := tensor.FromF64([]float64{7}, 1).Bytes()
 				for i := range running {
-					running[i] = 7
+					running[i] = x[i%8]
 				}
-				if err := a.Load(st); err != nil {
+				if err := pack.Take(a.State(state.Purpose{})); err != nil {
 					return err
 				}
-				if running[0] != want || running[15] != want {
+				if x := tensor.FromF64([]float64{want}, 1).Bytes(); !bytes.HasPrefix(running, x) ||
+					!bytes.HasSuffix(running, x) {
 					t.Errorf("returns %v after a resume, want %v", running, want)
 				}
-				st.Envs.Set("episodes.return", tensor.New(tensor.F64, 16)) // now the episodes go on
+				pack = append(pack, state.PartOf(state.EnvFile, "episodes.return", tensor.New(tensor.F64, 16),
+					nn.Slice{})) // now the episodes go on
 			}
 			return nil
 		})

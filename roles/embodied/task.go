@@ -60,7 +60,7 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, 
 // planOf returns the task.Plan of p. Package plan cannot make it, because it needs workers and metrics.
 func planOf(p *plan.Plan) *task.Plan {
 	return &task.Plan{
-		Plan: loop.Plan{Job: p.Job, EnvSpec: p.Spec, NumParams: p.NumParams(), Envs: p.Train.Envs, EnvStates: true,
+		Plan: loop.Plan{Job: p.Job, EnvSpec: p.Spec, NumParams: p.NumParams(), EnvStates: true,
 			Connect: connect, Fits: p.Fits, NewRecorder: func(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
 				return newRecorder(p, from)
 			}},

@@ -17,6 +17,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -113,9 +114,7 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 func checkFiles(t *testing.T, points []Point) {
 	t.Helper()
 	var b bytes.Buffer
-	if err := WriteCSV(&b, points); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, WriteCSV(&b, points))
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 1+len(points) {
 		t.Errorf("%d rows of %d points: %v", len(rows), len(points), err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/policy/lm/engine"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -22,15 +23,17 @@ type recorder struct {
 	generation *metrics.Log // the open file; nil if not open
 	rewards    tally        // rewards since the last line
 	use        engine.Use   // use of engines since the last line
+
+	watched float64 // the newest value of the metric that runner.early_stop watches
 }
 
 var _ loop.Recorder = (*recorder)(nil)
 
 // Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
-	s.Measure, s.Unit = "loss", "tokens"
+	s.Measure, s.EvalMeasure, s.Unit = "loss", "loss", "tokens"
 	if r.plan.Config.Reasons() {
-		s.Measure = "reward"
+		s.Measure, s.EvalMeasure = "reward", "accuracy"
 	} else if stop := &r.plan.Config.Runner.EarlyStop; stop.Enabled {
 		s.Stop = stop.Progress(math.NaN(), 0)
 	}
@@ -71,6 +74,9 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 		if mean, ok := l.Mean(name); ok {
 			s.Eval = mean
 		}
+	}
+	if x, ok := l.Mean(r.plan.Config.Runner.EarlyStop.Metric()); ok {
+		r.watched = x
 	}
 	tokens := l.Sum("train/sft/tokens") + l.Sum("rollout/response_tokens")
 	s.Learnt += int64(tokens)
@@ -134,10 +140,14 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 // Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns value unchanged if it is a reward. It returns the negative of a loss, so that a larger score is better.
+// Score returns value unchanged if it is a reward. For a text it returns the value that runner.early_stop watches, with
+// the sign that makes a larger score better. In a run without evaluations value is a loss.
 func (r *recorder) Score(value float64) float64 {
-	if r.plan.Config.Reasons() {
+	switch c := r.plan.Config; {
+	case c.Reasons():
 		return value
+	case c.Evaluates() && c.Runner.EarlyStop.Monitor == config.MonitorExactMatch:
+		return r.watched
 	}
 	return -value
 }

@@ -8,14 +8,19 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 )
 
-// TestScore: a lower loss of fine-tuning has a higher score. A reward is its own score.
+// TestScore: a lower loss of fine-tuning has a higher score, unless runner.early_stop watches the share of right
+// answers. A reward is its own score.
 func TestScore(t *testing.T) {
-	for task, want := range map[string]float64{config.TaskSFT: -3, config.TaskReasoning: 3} {
+	for _, c := range []struct {
+		task, monitor string
+		want          float64
+	}{{config.TaskSFT, config.MonitorLoss, -3}, {config.TaskSFT, config.MonitorExactMatch, 0.5},
+		{config.TaskReasoning, config.MonitorLoss, 3}} {
 		cfg := &config.Config{}
-		cfg.Runner.TaskType = task
-		r := &recorder{plan: &plan.Plan{Job: &job.Job{Config: cfg}}}
-		if got := r.Score(3); got != want {
-			t.Errorf("%s: %v, want %v", task, got, want)
+		cfg.Runner.TaskType, cfg.Runner.EarlyStop.Monitor, cfg.Runner.ValCheckInterval = c.task, c.monitor, 1
+		r := &recorder{plan: &plan.Plan{Job: &job.Job{Config: cfg}}, watched: 0.5}
+		if got := r.Score(3); got != c.want {
+			t.Errorf("%s, %s: %v, want %v", c.task, c.monitor, got, c.want)
 		}
 	}
 }

@@ -3,15 +3,12 @@ package language
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/language/worker"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // A runner is the common part of SFTRunner and ReasoningRunner: the loop, and the workers of this rank.
@@ -19,8 +16,6 @@ type runner struct {
 	loop     *loop.Loop
 	plan     *plan.Plan
 	workers  []languageWorker
-	groups   []int                         // groups[i] is the number of workers[i]'s group
-	known    int                           // number of groups added so far
 	phases   []func(context.Context) error // of an iteration, without the evaluation
 	evaluate func(context.Context) error
 	closed   bool // the workers have been closed
@@ -28,10 +23,7 @@ type runner struct {
 
 // A languageWorker is a worker of a job that trains a language model.
 type languageWorker interface {
-	Member() *spmd.Member
-	Part() any
-	Save() []member.Part
-	Load(weights bool) []member.Part
+	loop.Worker
 	Close() error
 }
 
@@ -52,14 +44,13 @@ func newRunner(ctx context.Context, c *loop.Cluster, evaluate func(context.Conte
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds this rank's workers of g. g may be nil. Every rank adds the same groups, in the same order.
+// addWorkers adds this rank's workers of g. g may be nil.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
-	r.known++
 	if g == nil {
 		return
 	}
 	for _, w := range g.Here() {
-		r.workers, r.groups = append(r.workers, w), append(r.groups, r.known)
+		r.workers = append(r.workers, w)
 	}
 }
 
@@ -161,11 +152,7 @@ func (r *runner) close() error {
 // A leader is the loop.Leader of a runner.
 type leader struct{ *runner }
 
-var (
-	_ loop.Leader      = leader{}
-	_ loop.Mover       = leader{}
-	_ loop.PartsHolder = leader{}
-)
+var _ loop.Leader = leader{}
 
 // Quiesce does nothing, because workers are idle between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
@@ -181,71 +168,13 @@ func (r leader) Components() []string {
 	return []string{"actor", "rollout", "reward", "inference", "critic"}
 }
 
-// Members returns the workers of this rank.
-func (r leader) Members() (all []loop.Member) {
+// Workers returns the workers of this rank.
+func (r leader) Workers() (all []loop.Worker) {
 	for _, w := range r.workers {
-		all = append(all, mover{w})
+		all = append(all, w)
 	}
 	return all
 }
 
-// Moved does nothing, because every iteration begins with the newest weights.
-func (r leader) Moved() {}
-
-// A mover adapts a worker to loop.Member. In a move the worker keeps the parts that it would load from a checkpoint.
-type mover struct{ languageWorker }
-
-// A trainer is a worker that trains. Its Replicas count iterations, and checkpoints do not store this count.
-type trainer interface{ Replicas() *member.Replicas }
-
-// Pack returns the memory of the worker's parts, and the number of iterations.
-func (m mover) Pack() (d tensor.Dict, err error) {
-	for i, p := range m.Load(false) {
-		d.Set(fmt.Sprint(i), tensor.FromU8(p.Memory, len(p.Memory)))
-	}
-	if t, ok := m.languageWorker.(trainer); ok {
-		d.Set("iterations", tensor.FromI64([]int64{t.Replicas().Iterations}, 1))
-	}
-	return d, nil
-}
-
-// Unpack loads what Pack returned.
-func (m mover) Unpack(d tensor.Dict) error {
-	for i, p := range m.Load(false) {
-		copy(p.Memory, d.Must(fmt.Sprint(i)).U8())
-	}
-	if t, ok := m.languageWorker.(trainer); ok {
-		t.Replicas().Iterations = d.Must("iterations").I64()[0]
-	}
-	return nil
-}
-
-// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker, unless part is the worker itself.
-func (m mover) Retire(part any) error {
-	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
-		return w.Retire(part)
-	}
-	if part == any(m.languageWorker) {
-		return nil
-	}
-	return m.Close()
-}
-
-// Save returns the parts that this rank adds to a checkpoint, without a copy.
-func (r leader) Save() (parts []member.Part) {
-	for i, w := range r.workers {
-		for _, p := range w.Save() {
-			p.Order = r.groups[i]
-			parts = append(parts, p)
-		}
-	}
-	return parts
-}
-
-// Load returns the parts of a state that this rank's workers need.
-func (r leader) Load(weights bool) (parts []member.Part) {
-	for _, w := range r.workers {
-		parts = append(parts, w.Load(weights)...)
-	}
-	return parts
-}
+// Restored does nothing, because every iteration begins with the newest weights.
+func (r leader) Restored() {}

@@ -3,6 +3,7 @@ package loop
 import (
 	"sync"
 
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -23,8 +24,8 @@ type Holdings struct {
 // An estate has the memory and the states of the members on a rank in one world.
 type estate struct {
 	memory map[holder][][]byte
-	parts  map[holder]any         // see Part
-	states map[holder]tensor.Dict // states of members without a part, for Member.Unpack
+	parts  map[holder]any        // see Part
+	packs  map[holder]state.Pack // states of members without a part
 
 	episodes, evals []float64 // as in Report: episodes that no report has yet
 }
@@ -41,7 +42,7 @@ func holderOf(m *spmd.Member) holder { return holder{m.Group(), m.Index()} }
 func NewHoldings(w *spmd.World) *Holdings { return &Holdings{world: w, present: newEstate()} }
 
 func newEstate() estate {
-	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
+	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, packs: map[holder]state.Pack{}}
 }
 
 // Enter begins the world w after a move. The members of w take over the memory and the states from the previous world.

@@ -206,4 +206,6 @@ func TestTensorBoardAxis(t *testing.T) {
 }
 
 // stepsOf returns how many environment steps an iteration of a plan of test has.
-func stepsOf(p *loop.Plan) int64 { return int64(p.Envs * p.Config.Env.Train.MaxStepsPerRolloutEpoch) }
+func stepsOf(p *loop.Plan) int64 {
+	return int64(p.Config.Env.Train.TotalNumEnvs * p.Config.Env.Train.MaxStepsPerRolloutEpoch)
+}

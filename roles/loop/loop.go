@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -30,9 +31,7 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 // A Loop does the work that all runners share between iterations: reports, votes, checkpoints and moves.
 type Loop struct {
 	leader    Leader
-	shares    SharesHolder // the leader, if it is a SharesHolder; otherwise nil
-	parts     PartsHolder  // the leader, if it is a PartsHolder; otherwise nil
-	pieces    spmd.Comm    // carries parts
+	pieces    spmd.Comm // carries parts of the state
 	plan      *Plan
 	job       *job.Job
 	world     *spmd.World
@@ -53,35 +52,27 @@ type Loop struct {
 	buf       []byte
 
 	ownComponents []string // the components and members passed to Carry
-	ownMembers    []Member
+	ownWorkers    []Worker
 
 	clocks *clockSync
 	saving spmd.Span
 }
 
-// A Leader is the runner that uses a Loop. It has this rank's workers, and is also a SharesHolder or a PartsHolder.
+// A Leader is the runner that uses a Loop. It has this rank's workers.
 type Leader interface {
 	// Quiesce ends all work that continues between iterations.
 	Quiesce(context.Context) error
+	// Settle completes the messages that are still in flight after Quiesce, before a move. Every rank must call it.
+	Settle(context.Context) error
 	// Describe adds the results of this rank's workers to the report.
 	Describe(*Report)
-}
-
-// A SharesHolder has a state that fits into the memory of one rank. Its tensors are not sharded.
-type SharesHolder interface {
-	// Shares returns this rank's part of the state, without a copy.
-	Shares() ([]member.Share, error)
-	// Load loads a state into this rank's workers. The state may have only weights.
-	Load(member.State) error
-}
-
-// A PartsHolder has a state that is distributed over the ranks in parts. It is saved and loaded in pieces.
-type PartsHolder interface {
-	// Save returns the parts that this rank adds to a checkpoint. Several ranks may return the same part.
-	Save() []member.Part
-	// Load returns the parts that this rank's workers need from a checkpoint. The caller fills them in place. If
-	// weights is true, the checkpoint has only the model.
-	Load(weights bool) []member.Part
+	// Components returns the components whose workers have a state, in the order of their tensors in files. The result
+	// must be the same on all ranks.
+	Components() []string
+	// Workers returns the workers of these components on this rank.
+	Workers() []Worker
+	// Restored is called when the workers have the state with which a run or a world begins.
+	Restored()
 }
 
 // New returns the loop of a runner. A job has one runner. Every rank must call it.
@@ -90,8 +81,6 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 		return nil, errors.New("runner: this job has one already")
 	}
 	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Job, world: c.world, with: c.with}
-	l.shares, _ = runner.(SharesHolder)
-	l.parts, _ = runner.(PartsHolder)
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",
 		ActorTraining: "update", Evaluating: "evaluation"}
 	l.report.Times = make([]float64, len(Phases))
@@ -107,13 +96,11 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 		l.agreement.move = l.with.Moves.Due
 	}
 	l.agreement.span = spmd.NewSpan(c.world.Recorder(), spmd.Site{Op: spmd.OpVote, Name: "votes"})
-	if l.parts != nil {
-		pieces, err := c.world.NewComm(c.world.Ranks(), "pieces of the state")
-		if err != nil {
-			return nil, err
-		}
-		l.pieces = pieces[0]
+	pieces, err := c.world.NewComm(c.world.Ranks(), "pieces of the state")
+	if err != nil {
+		return nil, err
 	}
+	l.pieces = pieces[0]
 	if l.clocks, err = newClockSync(c.world, c.with.Trace, c.world.Alloc); err != nil {
 		return nil, err
 	}
@@ -134,6 +121,7 @@ func (l *Loop) Restore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	l.leader.Restored()
 	l.ready = true
 	if l.with.Started == nil {
 		return nil
@@ -164,12 +152,29 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 // Warn shows a warning.
 func (l *Loop) Warn(text string) { l.with.Saver.warn(text) }
 
-// WarnOnce warns about data that checkpoints lack. Only the first call of a run writes the warning.
-func (l *Loop) WarnOnce(text string) {
-	if s := l.with.Saver; !s.warned {
-		s.warned = true
-		s.warn(text)
+// parts returns the state of this rank's workers.
+func (l *Loop) parts(move bool) (all []state.Part) {
+	components := l.leader.Components()
+	for _, w := range l.leader.Workers() {
+		parts := w.State(l.purpose(move))
+		for i := range parts {
+			parts[i].Order = slices.Index(components, w.Member().Group())
+		}
+		all = append(all, parts...)
 	}
+	return all
+}
+
+// purpose returns the purpose of a list of parts now. Only the first warning of a run is shown.
+func (l *Loop) purpose(move bool) state.Purpose {
+	return state.Purpose{Step: l.step, Move: move, Warn: func(text string) {
+		s := l.with.Saver
+		once := l.AtEnd() && l.job.Config.Runner.SaveInterval <= 0 // no run will resume from this checkpoint
+		if !once && !s.warned {
+			s.warned = true
+			s.warn(text)
+		}
+	}}
 }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.

@@ -2,11 +2,10 @@ package loop
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -26,56 +25,64 @@ type Moves interface {
 	Accept(ctx context.Context, received, copied []float64, err error) (bool, error)
 }
 
-// A Mover is a Leader whose workers can go on in another world.
-type Mover interface {
-	Leader
-	// Settle completes the messages that are still in flight after Quiesce. Every rank must call it.
-	Settle(context.Context) error
-	// Components returns the components whose workers can go on. The result must be the same on all ranks.
-	Components() []string
-	// Members returns the workers of these components on this rank.
-	Members() []Member
-	// Moved is called in the new world when all members have their state.
-	Moved()
-}
-
-// A Member is a worker that can go on in another world. In the new world a new worker replaces it, on any rank.
-type Member interface {
+// A Worker is a worker with a state. In a move, a new worker replaces it in the new world, on any rank.
+type Worker interface {
 	Member() *spmd.Member
+	// State lists the worker's state, without a copy.
+	State(state.Purpose) []state.Part
 	// Part returns what a new worker on the same rank takes over by calling loop.Part. It may return nil. A part may
 	// use memory of Holdings.Alloc, but no other memory of the world. If the move is refused later, the old worker goes
 	// on.
 	Part() any
-	// Pack returns the state that a new worker without a part needs. It does not copy the state.
-	Pack() (tensor.Dict, error)
-	// Unpack loads the state from Pack into a new worker.
-	Unpack(tensor.Dict) error
 	// Retire stops everything that the worker runs, except what belongs to its part. The new worker takes over the
 	// part, which may be nil.
 	Retire(part any) error
 }
 
+// A Member is a worker of a program's own component that can go on in another world: see Worker.
+type Member interface {
+	Member() *spmd.Member
+	Part() any
+	// Pack returns the state that a new worker without a part needs. It does not copy the state.
+	Pack() (tensor.Dict, error)
+	// Unpack loads the state from Pack into a new worker.
+	Unpack(tensor.Dict) error
+	Retire(part any) error
+}
+
+// A carried is a Member as a Worker.
+type carried struct{ packer }
+
+type packer = Member
+
+// State returns what Pack returns.
+func (c carried) State(state.Purpose) []state.Part {
+	return []state.Part{state.Dict{Save: c.Pack, Load: c.Unpack}.Part()}
+}
+
 // Carry makes the workers of one of the program's own components keep their state in a move. members has the workers on
 // this rank. All ranks must call Carry with the same components.
 func (l *Loop) Carry(component string, members ...Member) {
-	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
+	l.ownComponents = append(l.ownComponents, component)
+	for _, m := range members {
+		l.ownWorkers = append(l.ownWorkers, carried{m})
+	}
 }
 
-// A departure is a member of this rank during a move.
+// A departure is a worker of this rank during a move.
 type departure struct {
-	Member
-	to    int         // the rank of the new worker
-	part  any         // see Member.Part; nil if there is none
-	state tensor.Dict // see Member.Pack; empty if there is a part
+	Worker
+	to   int        // the rank of the new worker
+	part any        // see Worker.Part; nil if there is none
+	pack state.Pack // the worker's state; nil if there is a part
 }
+
+// workers returns all workers of this rank that move.
+func (l *Loop) workers() []Worker { return slices.Concat(l.leader.Workers(), l.ownWorkers) }
 
 // move moves the members to other ranks. If moved is true, the program must return spmd.Again. moved is false if
 // Moves.Next returns no places, or Moves.Accept refuses them.
 func (l *Loop) move(ctx context.Context) (moved bool, err error) {
-	mover, ok := l.leader.(Mover)
-	if !ok {
-		return false, errors.New("a move is due, and the runner is no loop.Mover")
-	}
 	if err := l.leader.Quiesce(ctx); err != nil {
 		return false, err
 	}
@@ -83,11 +90,11 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if err != nil || places == nil {
 		return false, err
 	}
-	if err := mover.Settle(ctx); err != nil {
+	if err := l.leader.Settle(ctx); err != nil {
 		return false, err
 	}
 	l.leader.Describe(&l.report) // adds results since the last report to the next report
-	all, bytes, wrong := l.pack(mover, places)
+	all, bytes, wrong := l.pack(places)
 	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
 		return false, err
 	}
@@ -112,26 +119,23 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 // pack returns the members of this rank, with their new ranks from places. It packs the states of members without a
 // part. The first half of bytes has the number of bytes that this rank will send to each rank. In the second half, the
 // element of this rank has the number of bytes that it will copy.
-func (l *Loop) pack(mover Mover, places Places) (all []departure, bytes []float64, err error) {
+func (l *Loop) pack(places Places) (all []departure, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
-	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
+	for _, m := range l.workers() {
 		is := m.Member()
-		out := departure{Member: m, to: places[is.Group()][is.Index()]}
+		out := departure{Worker: m, to: places[is.Group()][is.Index()]}
 		if out.to == l.world.Rank() {
 			out.part = m.Part()
 		}
 		if out.part == nil {
-			if out.state, err = m.Pack(); err != nil {
+			if out.pack, err = state.NewPack(m.State(l.purpose(true))); err != nil {
 				return all, bytes, fmt.Errorf("%s %d cannot move: %w", is.Group(), is.Index(), err)
 			}
 			at := out.to
 			if at == l.world.Rank() {
 				at += l.world.Size()
 			}
-			for i := range out.state.Len() {
-				_, t := out.state.Entry(i)
-				bytes[at] += float64(len(t.Bytes()))
-			}
+			bytes[at] += float64(out.pack.Bytes())
 		}
 		all = append(all, out)
 	}
@@ -148,9 +152,9 @@ func (l *Loop) exchange(ctx context.Context, all []departure, places Places) (ne
 	here := l.world.Rank()
 	mine := map[holder]*departure{}
 	for i := range all {
-		mine[holderOf(all[i].Member.Member())] = &all[i]
+		mine[holderOf(all[i].Member())] = &all[i]
 	}
-	place, carried := l.job.Placement, slices.Concat(l.leader.(Mover).Components(), l.ownComponents)
+	place, carried := l.job.Placement, slices.Concat(l.leader.Components(), l.ownComponents)
 	for _, component := range place.Components() { // all ranks go through the members in the same order
 		if !slices.Contains(carried, component) { // workers of this component start without a state
 			continue
@@ -163,11 +167,11 @@ func (l *Loop) exchange(ctx context.Context, all []departure, places Places) (ne
 				next.parts[h], next.memory[h] = own.part, l.with.Holdings.present.memory[h]
 				l.world.Keep(next.memory[h]...)
 			case own != nil && dest == here:
-				next.states[h] = cloned(own.state)
+				next.packs[h] = own.pack.Clone()
 			case own != nil:
-				err = member.Send(ctx, ends[0], own.state, dest)
+				err = own.pack.Send(ctx, ends[0], dest)
 			case dest == here && from != here:
-				next.states[h], err = member.Receive(ctx, ends[0], from)
+				next.packs[h], err = state.Receive(ctx, ends[0], from)
 			}
 			if err != nil {
 				return next, fmt.Errorf("%s %d: %w", component, m, err)
@@ -177,30 +181,19 @@ func (l *Loop) exchange(ctx context.Context, all []departure, places Places) (ne
 	return next, nil
 }
 
-// cloned returns a copy of d.
-func cloned(d tensor.Dict) (c tensor.Dict) {
-	for i := range d.Len() {
-		name, t := d.Entry(i)
-		c.Set(name, t.Clone())
-	}
-	return c
-}
-
 // takeOver loads the states from the previous world into the members.
 func (l *Loop) takeOver() error {
 	own := l.with.Holdings
 	l.step = own.step
 	l.report.Episodes, l.report.Evals = own.present.episodes, own.present.evals
-	mover := l.leader.(Mover)
-	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
+	for _, m := range l.workers() {
 		h := holderOf(m.Member())
-		if state, ok := own.present.states[h]; ok {
-			if err := m.Unpack(state); err != nil {
+		if pack, ok := own.present.packs[h]; ok {
+			if err := pack.Take(m.State(l.purpose(true))); err != nil {
 				return fmt.Errorf("%s %d: %w", h.component, h.index, err)
 			}
-			delete(own.present.states, h)
+			delete(own.present.packs, h)
 		}
 	}
-	mover.Moved()
 	return nil
 }

@@ -30,8 +30,8 @@ func (p *player) Quiesce(context.Context) error {
 
 func (p *player) Settle(context.Context) error { return nil }
 func (p *player) Components() []string         { return nil }
-func (p *player) Members() []loop.Member       { return nil }
-func (p *player) Moved()                       {}
+func (p *player) Workers() []loop.Worker       { return nil }
+func (p *player) Restored()                    {}
 
 // everySecond moves after every second iteration; the members are at their places already. The first move is refused.
 type everySecond struct {

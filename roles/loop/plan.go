@@ -14,7 +14,6 @@ type Plan struct {
 	*job.Job
 	EnvSpec   env.Spec // the observations and actions of a training environment; zero if there are no environments
 	NumParams int      // the number of trained parameters
-	Envs      int      // the number of training environments
 	EnvStates bool     // checkpoints have a file with the states of environments
 	MayDiffer []string // the keys of this task that may differ in a resumed run
 	// BasePath is the file with the base weights of adapters, if runner.ckpt_path names one. Base weights are not

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -35,25 +35,19 @@ type StartState struct {
 const smallBytes = 4 << 10
 
 // Rollouts returns how many rollouts of each environment the actors have received.
-func (b StartState) Rollouts() int64 { return member.State{Trainer: b.trainer}.Rollouts(b.Step) }
-
-// load reads the whole state.
-func (b StartState) load() (st member.State, err error) {
-	if b.weights != "" {
-		st.Model, err = job.ReadWeights("runner.ckpt_path", b.weights)
+func (b StartState) Rollouts() int64 {
+	if t, ok := b.trainer.Get(TakenRollouts); ok {
+		return t.I64()[0]
 	}
-	dicts := map[string]*tensor.Dict{ModelFile: &st.Model, trainerFile: &st.Trainer, envFile: &st.Envs,
-		rolloutFile: &st.Rollout}
-	for _, file := range b.files {
-		if *dicts[file], err = readTensors(b.checkpoint, file); err != nil {
-			return st, err
-		}
-	}
-	return st, err
+	return b.Step // each iteration had one rollout
 }
 
-// open opens the file of the model. For a checkpoint it also opens the file of the trainer's state. It returns no files
-// if there is nothing to load. The caller must close the files, also after an error.
+// TakenRollouts is the name of a tensor in the trainer's state. It counts how many rollouts of each environment the
+// actors of an asynchronous run have received.
+const TakenRollouts = "rollouts"
+
+// open opens the files of the state. It returns no files if there is nothing to load. The caller must close the files,
+// also after an error.
 func (b StartState) open() (files []*job.TensorFile, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
@@ -62,7 +56,7 @@ func (b StartState) open() (files []*job.TensorFile, err error) {
 		}
 		return []*job.TensorFile{f}, nil
 	}
-	for _, name := range b.files[:min(2, len(b.files))] {
+	for _, name := range b.files {
 		f, err := openTensors(b.checkpoint, name)
 		if err != nil {
 			return files, err
@@ -117,13 +111,7 @@ func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err 
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, p.Config)}
-	b.checkpoint, b.files = c, []string{ModelFile, trainerFile}
-	if p.EnvStates {
-		b.files = append(b.files, envFile)
-	}
-	if !p.SyncsAt(c.Step) {
-		b.files = append(b.files, rolloutFile)
-	}
+	b.checkpoint, b.files = c, filesAt(p, c.Step)
 	for _, file := range b.files {
 		if _, err := c.Path(file); err != nil {
 			return b, err
@@ -255,7 +243,9 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 }
 
 // OpenModel opens the file of the model in a checkpoint.
-func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) { return openTensors(c, ModelFile) }
+func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) {
+	return openTensors(c, state.ModelFile)
+}
 
 // ExplainSpaces returns err, an error of loading the checkpoint at path, which is a folder, or a file in it. If the
 // simulators with this greeting show other observations or take other actions than those of the run that wrote the

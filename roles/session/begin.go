@@ -100,7 +100,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Job
 	store := func() (err error) {
 		r.saver.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
-		if err == nil && r.Sweep {
+		if err == nil && (r.Sweep || j.Config.Runner.EarlyStop.Enabled || checkpoint.Best(f.Checkpoints()) != "") {
 			r.saver.Store.KeepBest()
 		}
 		return err

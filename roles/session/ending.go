@@ -246,6 +246,13 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 	saved := checkpoint.Latest(filepath.Join(folder, "checkpoints"))
 	line("checkpoint", "%s", cmp.Or(printable.Line(saved), "none"))
+	best := filepath.Join(folder, "checkpoints", "best")
+	if top := checkpoint.Best(filepath.Dir(best)); top == "" {
+		best = ""
+	} else {
+		line("best", "%s, by the evaluation after its step", printable.Line(top))
+		evaluate += " --checkpoint " + printable.Quote(best)
+	}
 	switch {
 	case status == runfolder.Running:
 	case saved == "" && status != runfolder.Done:
@@ -258,6 +265,9 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 	if saved != "" && e.cfg.Evaluable() {
 		line("evaluate", "%s", evaluate)
+	}
+	if best != "" && e.cfg.ReadsTexts() {
+		line("export", "%s export %s --out FOLDER", program, printable.Quote(best))
 	}
 	label := "inspect"
 	for _, command := range e.inspections() {

@@ -20,6 +20,7 @@ type lastLines struct {
 	name   string
 	status runfolder.Status
 	saved  bool
+	best   bool // the checkpoint of step 2 is the best
 	mute   bool
 	end    ending
 	set    func(e *ending)
@@ -51,6 +52,11 @@ func sayLast(t *testing.T, cases []lastLines) {
 			}
 			if c.saved {
 				test.OK(t, os.Symlink("global_step_4", "my runs/a/checkpoints/latest"))
+			}
+			if c.best {
+				if err := os.Symlink("global_step_2", "my runs/a/checkpoints/best"); err != nil {
+					t.Fatal(err)
+				}
 			}
 			var out strings.Builder
 			e.write(&out, c.status, 4, "after step 4")
@@ -97,6 +103,23 @@ run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
+            rlinf compare 'my runs/a'
+`},
+		{name: "fine-tuning whose best is older", status: runfolder.Done, saved: true, best: true,
+			end: ending{program: "rlinf", most: 6},
+			set: func(e *ending) {
+				e.cfg.Runner.TaskType, e.cfg.Runner.Logger.LoggerBackends, e.cfg.Runner.EarlyStop.Enabled =
+					config.TaskSFT, nil, true
+				e.cfg.Data.ValDataPaths = []string{"val.jsonl"}
+			}, want: `
+run         my runs/a: done after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+best        my runs/a/checkpoints/global_step_2, by the evaluation after its step
+resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
+evaluate    rlinf eval -c 'my runs/a/config.yaml' --checkpoint 'my runs/a/checkpoints/best'
+export      rlinf export 'my runs/a/checkpoints/best' --out FOLDER
 inspect     rlinf report 'my runs/a'
             rlinf watch 'my runs/a'
             rlinf compare 'my runs/a'

@@ -44,7 +44,7 @@ type Job struct {
 	// Partition, Account, Mem (memory per node, such as 32G), QOS and Constraint are options of
 	// sbatch for all parts. Empty options are left out.
 	Partition, Account, Mem, QOS, Constraint string
-	// Options are further options of sbatch, such as --exclusive, for all parts.
+	// Options are further options of sbatch, such as --exclusive, for all parts. They replace those of the script.
 	Options []string
 	// Modules are environment modules to load before the job.
 	Modules []string
@@ -78,9 +78,16 @@ func Script(name string, j Job) string {
 		"OVERRIDES": "(" + quoteAll(j.Overrides) + ")",
 	}
 	var out strings.Builder
-	part := 0
+	part, head := 0, false
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
+		isOption := strings.HasPrefix(line, "#SBATCH --")
+		if head && !isOption { // for sbatch the last of equal options counts
+			for _, more := range j.Options {
+				out.WriteString("#SBATCH " + more + "\n")
+			}
+		}
+		head = isOption
 		switch option := option.FindStringSubmatch(line); {
 		case line == "#SBATCH hetjob":
 			part++
@@ -150,9 +157,6 @@ func (p Part) option(j Job, name, line string) string {
 			if more[1] != "" {
 				value += "\n#SBATCH --" + more[0] + "=" + more[1]
 			}
-		}
-		for _, more := range j.Options {
-			value += "\n#SBATCH " + more
 		}
 	}
 	if value == "" {

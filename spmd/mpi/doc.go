@@ -17,8 +17,8 @@
 //   - wake.c lets waits spin if each rank of the node has a core, and sleep after a millisecond.
 //     After spinning, shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
 //     thread to sleep and wakes it.
-//   - native.c runs the library's own collectives ([spmd.Native]), by blocking calls, or by non-blocking
-//     calls and a wait like that of request.c.
+//   - native.c runs the library's own barrier, broadcast and allreduce ([spmd.Native]), by blocking calls, or
+//     by non-blocking calls and a wait like that of request.c.
 //   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - group.c makes an MPI communicator for each group ([spmd.Launch]), with the group's name.

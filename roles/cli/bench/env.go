@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -101,6 +102,16 @@ func benchOneEnv(ctx context.Context, r *bench.Run, reg config.Registries, cfg e
 	})
 }
 
+// TryEnv makes n environments of cfg, begins their episodes, and takes a step with random actions.
+func TryEnv(reg config.Registries, cfg env.Config, n int) error {
+	cfg.External.MaxRestarts = 0
+	p, err := newPlayer(reg, cfg, 0, n)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.step(context.Background(), 0), p.vec.Close())
+}
+
 // A player steps environments, and repeats a fixed list of actions.
 type player struct {
 	vec     env.Vec
@@ -122,7 +133,7 @@ func newPlayer(reg config.Registries, cfg env.Config, rank, n int) (*player, err
 		p.actions = append(p.actions, action)
 	}
 	if err := vec.Reset(nil, p.seeds.Next(), p.out); err != nil {
-		return nil, err
+		return nil, errors.Join(err, vec.Close())
 	}
 	p.seeds.Started(nil)
 	return p, nil

@@ -50,7 +50,10 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return config.Usagef("export: %w", err)
 	}
 	progress.Phase("writing the model")
-	what, count := l.Model.Family, l.Count
+	what, count := l.Model.Family, 0
+	for _, t := range m.MergedTensors() {
+		count += config.Product(t.Shape...)
+	}
 	if c.Bool("adapter") {
 		what, count = "adapters for "+what, m.Params.Len()
 		if l.LoRA == nil {

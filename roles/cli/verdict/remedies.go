@@ -56,6 +56,10 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return []string{"~" + e.Key}
 	case e.Key == "algorithm.replay_buffer.sample_window_size":
 		return window(e)
+	case e.Key == "runner.seq_length":
+		if m := textLength.FindStringSubmatch(e.Want); m != nil {
+			return []string{e.Key + "=" + m[1]}
+		}
 	case e.Key == "rollout.return_logprobs":
 		return []string{e.Key + "=true"}
 	case e.Key == "algorithm.early_stop_imp_ratio" && strings.HasPrefix(e.Want, "expected 0 with"):
@@ -84,6 +88,9 @@ const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
 // windowLimit matches the message with the largest window that fits into the memory.
 var windowLimit = regexp.MustCompile(`^expected at most (\d+): `)
+
+// textLength matches the message with the length of the longest text.
+var textLength = regexp.MustCompile(`^expected at least (\d+), the tokens of the longest text`)
 
 // window returns the override of the replay buffer's window. It sets the largest power of ten that is at most half of
 // the maximum in the message.

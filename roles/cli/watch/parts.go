@@ -107,6 +107,8 @@ func figureName(metric string) string {
 	switch {
 	case section == "eval" && rest == "return":
 		return "eval"
+	case metric == "eval/loss": // training has a loss, too
+		return "val loss"
 	case metric == "rollout/rewards":
 		return "reward"
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -24,6 +25,15 @@ func (p *Plan) Notes() []string {
 			key = "use_fixed_reset_state_ids"
 		}
 		notes = append(notes, fmt.Sprintf("env.eval.%s: an evaluation plays %s", key, repeated))
+	}
+	if m, d := &p.Config.Actor.Model, policy.DefaultConfig(); len(p.Spec.Action.Nvec) > 0 && p.Config.Trains() {
+		const choices = ": no effect, because choices have no deviation"
+		if m.InitLogStd != d.InitLogStd {
+			notes = append(notes, "actor.model.init_log_std"+choices)
+		}
+		if m.LearnStd != d.LearnStd {
+			notes = append(notes, "actor.model.learn_std"+choices)
+		}
 	}
 	if p.alone && p.Config.Cluster.AutoScheduler {
 		notes = append(notes, "cluster.auto_scheduler: workers cannot move, because there is one rank")

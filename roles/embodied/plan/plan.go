@@ -70,7 +70,11 @@ func (p *Plan) forgetful() bool {
 
 // NotSaved returns the warning for training environments whose state is not in a checkpoint.
 func (p *Plan) NotSaved() string {
-	return p.Spec.Name + " cannot save its state: a resumed run will begin new episodes, and not be bit-identical"
+	text := p.Spec.Name + " cannot save its state: a resumed run will begin new episodes, and not be bit-identical"
+	if p.forgetful() {
+		text += " (in Python: rlb.serve(…, state_size=4096))"
+	}
+	return text
 }
 
 // WarnsOfState reports whether an env worker should warn if a checkpoint lacks the state of its environments. One

@@ -1,8 +1,6 @@
 package play
 
 import (
-	"fmt"
-
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -50,23 +48,5 @@ func (m *HiddenState) forget(n int) {
 // Clear resets the hidden states of all environments.
 func (m *HiddenState) Clear() { m.rows.Zero() }
 
-// Save returns the hidden states. The Dict is empty if the policy is not recurrent.
-func (m *HiddenState) Save() (d tensor.Dict) {
-	if !m.rows.IsZero() {
-		d.Set(policy.HiddenState, m.rows)
-	}
-	return d
-}
-
-// Load restores the hidden states that Save returned.
-func (m *HiddenState) Load(d tensor.Dict) error {
-	if m.rows.IsZero() {
-		return nil
-	}
-	from, ok := d.Get(policy.HiddenState)
-	if !ok || !from.SameShape(m.rows) {
-		return fmt.Errorf("saved hidden state %v, expected %v", from, m.rows)
-	}
-	m.rows.CopyFrom(from)
-	return nil
-}
+// Rows returns the memory of the hidden states, F32 [n,M]. It is the zero Tensor if the policy is not recurrent.
+func (m *HiddenState) Rows() tensor.Tensor { return m.rows }

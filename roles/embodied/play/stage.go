@@ -229,7 +229,8 @@ func (s *Stage) Save() (tensor.Dict, error) {
 
 // Load restores a state that Save returned, so that the episodes continue. If d has only seeds, new episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
-	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
+	err := s.Seeder.Load(d)
+	if _, ok := d.Get(RunningReturn); err != nil || !ok {
 		return err
 	}
 	if err := env.Load(s.Vec, d); err != nil {
@@ -250,8 +251,5 @@ func (s *Stage) Load(d tensor.Dict) error {
 	return nil
 }
 
-// HasEpisodes reports whether the saved state of environments has running episodes.
-func HasEpisodes(d tensor.Dict) bool {
-	_, ok := d.Get("episodes.return")
-	return ok
-}
+// RunningReturn is the name of a tensor that the saved state of environments has if it has running episodes.
+const RunningReturn = "episodes.return"

@@ -92,25 +92,27 @@ func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []
 	return nil
 }
 
-// packQueues adds the waiting rollouts to d.
-func (a *ActorWorker) packQueues(d *tensor.Dict) {
+// packQueues returns the waiting rollouts.
+func (a *ActorWorker) packQueues() (d tensor.Dict, err error) {
 	for i, in := range a.inputs {
-		d.Set(fmt.Sprintf("queue%d.numbers", i), tensor.FromI64([]int64{in.received, int64(len(in.waiting))}, 2))
+		d.Set(fmt.Sprintf("%d.numbers", i), tensor.FromI64([]int64{in.received, int64(len(in.waiting))}, 2))
 		for k, item := range in.waiting {
-			d.Set(fmt.Sprintf("queue%d.version%d", i, k), tensor.FromI64([]int64{item.Version}, 1))
-			merge(d, fmt.Sprintf("queue%d.item%d.", i, k), item.Dict)
+			d.Set(fmt.Sprintf("%d.version%d", i, k), tensor.FromI64([]int64{item.Version}, 1))
+			merge(&d, fmt.Sprintf("%d.item%d.", i, k), item.Dict)
 		}
 	}
+	return d, nil
 }
 
 // unpackQueues restores the waiting rollouts from d.
-func (a *ActorWorker) unpackQueues(d tensor.Dict) {
+func (a *ActorWorker) unpackQueues(d tensor.Dict) error {
 	for i, in := range a.inputs {
-		numbers := d.Must(fmt.Sprintf("queue%d.numbers", i)).I64()
+		numbers := d.Must(fmt.Sprintf("%d.numbers", i)).I64()
 		in.received = numbers[0]
 		for k := range numbers[1] {
-			in.waiting = append(in.waiting, &spmd.Item{Dict: d.Sub(fmt.Sprintf("queue%d.item%d", i, k)), Lo: in.Lo,
-				Hi: in.Hi, Version: d.Must(fmt.Sprintf("queue%d.version%d", i, k)).I64()[0]})
+			in.waiting = append(in.waiting, &spmd.Item{Dict: d.Sub(fmt.Sprintf("%d.item%d", i, k)), Lo: in.Lo,
+				Hi: in.Hi, Version: d.Must(fmt.Sprintf("%d.version%d", i, k)).I64()[0]})
 		}
 	}
+	return nil
 }

@@ -269,9 +269,9 @@ func (r *RolloutWorker) Finished(byRoute []float64) {
 }
 
 // pack returns the state of a paused route: its counters, and its unfinished rollout.
-func (l *asyncRoute) pack() (d tensor.Dict) {
+func (l *asyncRoute) pack() (d tensor.Dict, err error) {
 	if l.moved.Len() > 0 { // Produce has not run since the last move
-		return l.moved
+		return l.moved, nil
 	}
 	numbers := []int64{int64(l.first), int64(l.begun), l.version, int64(l.at), 0}
 	if l.open {
@@ -283,18 +283,19 @@ func (l *asyncRoute) pack() (d tensor.Dict) {
 		}
 	}
 	d.Set("numbers", tensor.FromI64(numbers, len(numbers)))
-	return d
+	return d, nil
 }
 
 // unpack restores the state that pack returned. The function goOn continues the unfinished rollout when the senders are
 // open.
-func (l *asyncRoute) unpack(d tensor.Dict) {
+func (l *asyncRoute) unpack(d tensor.Dict) error {
 	numbers := d.Must("numbers").I64()
 	l.first, l.begun = uint64(numbers[0]), uint64(numbers[1])
 	if numbers[4] == 1 {
 		l.version, l.at, l.open, l.moved = numbers[2], int(numbers[3]), true, d
 		copy(l.weights, d.Must("weights").U8())
 	}
+	return nil
 }
 
 // goOn continues an unfinished rollout from before a move, if there is one.

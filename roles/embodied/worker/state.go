@@ -2,70 +2,174 @@ package worker
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/embodied/play"
-	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/state"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns this actor's part of the state without a copy: the state that the algorithm keeps for each environment.
-// The first actor adds the model and the rest of the algorithm's state.
-func (a *ActorWorker) Save() (shares []member.Share, err error) {
-	trainer, err := a.algo.Save()
+// A worker is a worker of this package.
+type worker interface {
+	Member() *spmd.Member
+	Part() any
+	Retire(part any) error
+	parts(state.Purpose) []state.Part
+}
+
+// A stateful is a worker as the loop sees it.
+type stateful struct{ worker }
+
+// State lists the worker's state.
+func (w stateful) State(p state.Purpose) []state.Part { return w.parts(p) }
+
+// AppendStates appends the workers of g on this rank to all, as the loop sees them. g may be nil.
+func AppendStates[W worker](all []loop.Worker, g *spmd.Group[W]) []loop.Worker {
+	if g != nil {
+		for _, w := range g.Here() {
+			all = append(all, stateful{w})
+		}
+	}
+	return all
+}
+
+// parts returns nil: the worker has no state.
+func (b *base) parts(state.Purpose) []state.Part { return nil }
+
+// rows returns the slice of the environments lo to hi in tensors of all environments.
+func (b *base) rows(lo, hi int) nn.Slice { return nn.Slice{From: lo, To: hi, Whole: b.plan.Train.Envs} }
+
+// parts returns the model, the state of the algorithm, and counters. In a move it also has the rollouts that wait.
+func (a *ActorWorker) parts(p state.Purpose) []state.Part {
+	parts := state.PartsOf(state.ModelFile, "", a.policy.Params(), a.policy.Params())
+	for i := range parts {
+		parts[i].Spare = a.m.Index() > 0
+	}
+	parts = append(parts, state.Part{File: state.TrainerFile, Make: a.algorithm, Fill: func(given state.Given) (
+		[]state.Part, func() error) {
+		return a.fillAlgorithm(given, p.Move)
+	}}, state.Number(state.Moves, "iterations", a.replicas.Iterations, func(n int64) { a.replicas.Iterations = n }))
+	if a.arrivals == nil {
+		return parts
+	}
+	taken := state.Number(state.TrainerFile, loop.TakenRollouts, a.arrivals.Rollouts, func(n int64) {
+		a.arrivals.Rollouts = n
+		for _, in := range a.inputs {
+			in.received = n
+		}
+	})
+	taken.Spare = a.m.Index() > 0
+	return append(parts, taken, state.Dict{Prefix: "queue", Save: a.packQueues, Load: a.unpackQueues}.Part())
+}
+
+const (
+	// Names of tensors that an algorithm keeps for each environment begin with perEnv: see algo.Algorithm.
+	perEnv = "env."
+	// In the file of environments the names of an algorithm's tensors begin with ofTrainer.
+	ofTrainer = "trainer."
+	// Names of the tensors of a replay buffer: see algo.Replayer.
+	ring = "env.replay."
+)
+
+// saved returns the algorithm's state. If there is a replay buffer, it has this number of steps.
+func (a *ActorWorker) saved() (d tensor.Dict, steps int, err error) {
+	if r, ok := a.algo.(algo.Replayer); ok {
+		d, steps = r.SaveInPlace()
+		return d, steps, nil
+	}
+	d, err = a.algo.Save()
+	return d, 0, err
+}
+
+// algorithm returns the parts of the algorithm's state.
+func (a *ActorWorker) algorithm() (parts []state.Part, err error) {
+	d, steps, err := a.saved()
 	if err != nil {
 		return nil, err
 	}
-	var own, rest tensor.Dict
-	for i := range trainer.Len() {
-		if name, t := trainer.Entry(i); strings.HasPrefix(name, "env.") {
-			own.Set("trainer."+name, t)
-		} else {
-			rest.Set(name, t)
+	for i := range d.Len() {
+		name, t := d.Entry(i)
+		var p state.Part
+		switch {
+		case strings.HasPrefix(name, ring):
+			p = state.RingPart(state.EnvFile, ofTrainer+name, t, steps, a.rows(a.share()))
+		case strings.HasPrefix(name, perEnv):
+			p = state.PartOf(state.EnvFile, ofTrainer+name, t, a.rows(a.share()))
+		default:
+			p = state.PartOf(state.TrainerFile, name, t, nn.Slice{})
+			p.Spare = a.m.Index() > 0
 		}
+		parts = append(parts, p)
 	}
-	if lo, hi := a.share(); own.Len() > 0 {
-		shares = append(shares, member.Share{Kind: "envs", Lo: lo, Hi: hi, Dict: own})
-	}
-	if a.m.Index() > 0 {
-		return shares, nil
-	}
-	if a.arrivals != nil {
-		rest.Set(member.TakenRollouts, tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
-	}
-	return append(shares, member.Share{Kind: "model", Dict: job.ModelDict(a.policy.Params())},
-		member.Share{Kind: "trainer", Dict: rest}), nil
+	return parts, nil
 }
 
-// Load loads this actor's part of st. A state with only weights is enough.
-func (a *ActorWorker) Load(st member.State) error {
-	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil {
-		return err
-	}
-	if st.Trainer.Len() == 0 {
+// fillAlgorithm returns the parts that the algorithm loads. If it has a tensor of the right shape, this memory is
+// filled. With weights alone, only its other networks follow.
+func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []state.Part, load func() error) {
+	if !given.Has(state.TrainerFile) {
 		if f, ok := a.algo.(algo.Follower); ok {
-			f.Follow()
+			return nil, func() error {
+				f.Follow()
+				return nil
+			}
+		}
+		return nil, nil
+	}
+	own, _, err := a.saved()
+	if err != nil {
+		return nil, func() error { return err }
+	}
+	var d tensor.Dict
+	memory := func(name string, dtype tensor.DType, shape []int) tensor.Tensor {
+		t, ok := own.Get(name)
+		if !ok || t.DType() != dtype || !slices.Equal(t.Shape(), shape) {
+			t = tensor.New(dtype, shape...)
+		}
+		d.Set(name, t)
+		return t
+	}
+	for _, f := range given[state.TrainerFile] {
+		parts = append(parts, state.PartOf(state.TrainerFile, f.Name, memory(f.Name, f.DType, f.Shape), nn.Slice{}))
+	}
+	rows := a.rows(a.share())
+	for _, f := range given[state.EnvFile] {
+		name, ok := strings.CutPrefix(f.Name, ofTrainer)
+		if !ok {
+			continue
+		}
+		shape := state.Sliced(f.Shape, rows)
+		if t, ok := own.Get(name); ok && strings.HasPrefix(name, ring) && t.Dim(0) == shape[0] && shape[1] <= t.Dim(1) {
+			steps := shape[1]
+			shape[1] = t.Dim(1)
+			parts = append(parts, state.RingPart(state.EnvFile, f.Name, memory(name, f.DType, shape), steps, rows))
+			continue
+		}
+		parts = append(parts, state.PartOf(state.EnvFile, f.Name, memory(name, f.DType, shape), rows))
+	}
+	return parts, func() error {
+		if err := a.algo.Load(d); err != nil {
+			return err
+		}
+		if x, ok := a.algo.(algo.Interruptible); ok && !moved && !episodesGoOn(given) {
+			x.Interrupt()
 		}
 		return nil
 	}
-	trainer := tensor.Dict{}
-	merge(&trainer, "", st.Trainer)
-	merge(&trainer, "", st.Envs.Sub("trainer").Slice(a.share()))
-	if err := a.algo.Load(trainer); err != nil {
-		return err
-	}
-	if x, ok := a.algo.(algo.Interruptible); ok && !play.HasEpisodes(st.Envs) {
-		x.Interrupt()
-	}
-	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok && a.arrivals != nil {
-		a.arrivals.Rollouts = taken.I64()[0]
-		for _, in := range a.inputs {
-			in.received = taken.I64()[0]
-		}
-	}
-	return nil
+}
+
+// episodesGoOn reports whether the saved state of environments has running episodes.
+func episodesGoOn(given state.Given) bool {
+	_, ok := given.Find(state.EnvFile, play.RunningReturn)
+	return ok
 }
 
 // share returns the range of environments that this actor trains on.
@@ -74,82 +178,96 @@ func (a *ActorWorker) share() (lo, hi int) {
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is set,
-// the first worker adds the weights of its policy.
-func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
-	if model && r.m.Index() == 0 {
-		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
-	}
+// parts returns the hidden states of the worker's environments, and the weights if the next rollout uses them again. In
+// a move of an asynchronous run it also has the unfinished rollouts.
+func (r *RolloutWorker) parts(p state.Purpose) (parts []state.Part) {
 	for _, l := range r.routes {
-		if d := l.rec.Hidden.Save(); d.Len() > 0 {
-			shares = append(shares, member.Share{Kind: "envs", Lo: l.Lo, Hi: l.Hi, Dict: d})
+		rows := l.rec.Hidden.Rows()
+		if rows.IsZero() {
+			continue
 		}
+		hidden := []state.Part{state.PartOf(state.EnvFile, policy.HiddenState, rows, r.rows(l.Lo, l.Hi))}
+		hidden[0].Partial = true
+		parts = append(parts, state.Part{File: state.EnvFile, Make: func() ([]state.Part, error) { return hidden, nil },
+			Fill: func(given state.Given) ([]state.Part, func() error) {
+				if !p.Move && !episodesGoOn(given) { // new episodes begin without a hidden state
+					return nil, nil
+				}
+				return hidden, nil
+			}})
 	}
-	return shares
+	if !r.plan.SyncsAt(p.Step) {
+		r.policy.Params().View(r.state)
+		weights := state.PartsOf(state.RolloutFile, "", r.policy.Params(), r.policy.Params())
+		parts = append(parts, state.Part{File: state.RolloutFile, Spare: r.m.Index() > 0,
+			Make: func() ([]state.Part, error) { return weights, nil },
+			Fill: func(given state.Given) ([]state.Part, func() error) {
+				if !given.Has(state.RolloutFile) {
+					return nil, nil
+				}
+				return weights, func() error {
+					r.version = p.Step - p.Step%r.plan.SyncInterval
+					return nil
+				}
+			}})
+	}
+	for i, l := range r.running {
+		taken := state.Number(state.TrainerFile, loop.TakenRollouts, 0, func(n int64) { l.first = uint64(n) })
+		parts = append(parts, state.Part{Fill: taken.Fill},
+			state.Dict{Prefix: fmt.Sprintf("rollout%d.", i), Save: l.pack, Load: l.unpack}.Part())
+	}
+	return parts
 }
 
-// Load loads this worker's part of st. version is the version of the weights in st.Rollout, if there are any.
-func (r *RolloutWorker) Load(st member.State, version int64) error {
-	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok {
-		for _, l := range r.running {
-			l.first = uint64(taken.I64()[0])
-		}
-	}
-	if play.HasEpisodes(st.Envs) { // new episodes begin without a hidden state
-		for _, l := range r.routes {
-			if err := l.rec.Hidden.Load(st.Envs.Slice(l.Lo, l.Hi)); err != nil {
-				return err
-			}
-		}
-	}
-	if st.Rollout.Len() == 0 {
-		return nil
-	}
-	r.version = version
-	return job.LoadModel(r.policy.Params(), st.Rollout)
-}
-
-// Save returns the state of this worker's environments without a copy. If the environments cannot save their state,
-// saved is false, and the shares have only the seeds.
-func (w *EnvWorker) Save() (shares []member.Share, saved bool, err error) {
-	saved = true
+// parts returns the environments. If they cannot save their state, a checkpoint has only their seeds, and a move is
+// refused.
+func (w *EnvWorker) parts(p state.Purpose) (parts []state.Part) {
+	external := w.plan.Config.Env.Train.ID() == env.ExternalID || w.plan.Config.Env.Eval.ID() == env.ExternalID
 	for i, s := range w.train {
 		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
-		d, err := s.Save()
-		if errors.Is(err, errors.ErrUnsupported) {
-			saved = false
-			d, err = s.Seeder.Save() // a resumed run must not repeat the first seeds
-		}
-		if err != nil {
-			return nil, false, err
-		}
-		shares = append(shares, member.Share{Kind: "envs", Lo: lo, Hi: hi, Dict: d})
+		parts = append(parts, state.Dict{File: state.EnvFile, Except: ofTrainer, Slice: w.rows(lo, hi), Load: s.Load,
+			Save: func() (tensor.Dict, error) {
+				if p.Move && external {
+					return tensor.Dict{}, errors.New("its external simulators stay where they run: expected env on " +
+						"the ranks that it has")
+				}
+				d, err := s.Save()
+				switch {
+				case !errors.Is(err, errors.ErrUnsupported):
+					return d, err
+				case p.Move:
+					return d, fmt.Errorf("%s cannot save its state: expected env on the ranks that it has",
+						w.plan.Spec.Name)
+				case w.plan.WarnsOfState(w.m.Index()):
+					p.Warn(w.plan.NotSaved())
+				}
+				return s.Seeder.Save() // a resumed run must not repeat the first seeds
+			}}.Part(), state.Number(state.Moves, fmt.Sprint("at", i), int64(s.At), func(n int64) { s.At = int(n) }))
 	}
-	return shares, saved, nil
+	return parts
 }
 
-// Load loads this worker's part of st. A state with only weights is enough.
-func (w *EnvWorker) Load(st member.State) error {
-	if _, ok := st.Envs.Get("seeder.episode"); !ok {
+// parts returns the reference policy. Checkpoints have it from the actors.
+func (w *InferenceWorker) parts(state.Purpose) []state.Part {
+	if w.reference == nil {
 		return nil
 	}
-	for i, s := range w.train {
-		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
-		if err := s.Load(st.Envs.Slice(lo, hi)); err != nil {
-			return err
+	reference := []state.Part{state.PartOf(state.TrainerFile, "reference", tensor.FromU8(w.reference, len(w.reference)),
+		nn.Slice{})}
+	return []state.Part{{File: state.TrainerFile, Spare: true, Make: func() ([]state.Part, error) {
+		if !w.known {
+			return nil, nil
 		}
-	}
-	return nil
-}
-
-// Load loads the reference policy, if st has it.
-func (w *InferenceWorker) Load(st member.State) { w.loadReference(st.Trainer) }
-
-func (w *InferenceWorker) loadReference(d tensor.Dict) {
-	if t, ok := d.Get("reference"); ok && w.reference != nil {
-		copy(w.reference, t.U8())
-		w.known = true
-	}
+		return reference, nil
+	}, Fill: func(given state.Given) ([]state.Part, func() error) {
+		if _, ok := given.Find(state.TrainerFile, reference[0].Field.Name); !ok {
+			return nil, nil
+		}
+		return reference, func() error {
+			w.known = true
+			return nil
+		}
+	}}}
 }
 
 // merge adds the tensors of src to dst, with a prefix before their names.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"weak"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
@@ -59,9 +60,7 @@ func TestCachesAreFreed(t *testing.T) {
 		give.Answers = append(give.Answers, a)
 	}
 	for _, m := range []deal.Message{give, {Kind: deal.None}} {
-		if err := p.Receive(m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Receive(m))
 	}
 	give = deal.Message{}
 	if err := p.Turn(); err != nil { // starts the first
@@ -91,9 +90,7 @@ func TestMostCache(t *testing.T) {
 		give.Answers = append(give.Answers, begun(i, cached))
 	}
 	for _, m := range []deal.Message{give, {Kind: deal.Order, Count: 4}} {
-		if err := p.Receive(m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Receive(m))
 	}
 	var got []int
 	for _, a := range said.Answers {
@@ -117,9 +114,7 @@ func TestCostOfLongAnswers(t *testing.T) {
 		})
 		long := []int32{100, 100, 100, 100, 100, 100, 100, 100}
 		for p, m := range []deal.Message{{Kind: deal.Report, Load: deal.Load{Tokens: long}}, {Kind: deal.Complete}} {
-			if err := d.Receive(p, m); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, d.Receive(p, m))
 		}
 		if d.Settle(); fmt.Sprint(ordered) != want {
 			t.Errorf("room for the caches of %d tokens: %d answers move, expected %s", cached, ordered, want)

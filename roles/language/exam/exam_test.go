@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -77,14 +78,10 @@ func newExam(t *testing.T, seen *[]answer.Response) Exam {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(3)
 	e, err := engine.New(m, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	rules := answer.Builtin()
 	rules.Add("parity", func(answer.Setup) (answer.Rule, error) {
 		return answer.Each(func(r *answer.Response) answer.Grade {
@@ -92,9 +89,7 @@ func newExam(t *testing.T, seen *[]answer.Response) Exam {
 		}), nil
 	})
 	grader, err := rules.New(answer.Setup{Type: "parity", Config: answer.DefaultConfig()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	x := Exam{Engine: e, Grader: grader, Greedy: engine.Greedy(3), Sampled: engine.Greedy(3), Samples: 5,
 		Respond: func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response {
 			r := answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: fmt.Sprint(tokens[0] % 3),
@@ -156,9 +151,7 @@ func TestExam(t *testing.T) {
 	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
 	questions := nineQuestions()
 	sums, shown, err := x.Take(t.Context(), questions, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for total, done := range counted {
 		if len(done) != total+1 || done[total] != total || total != 9 && total != 45 {
 			t.Errorf("of %d answers %v were counted", total, done)
@@ -190,9 +183,7 @@ func TestExamInParts(t *testing.T) {
 	x := newExam(t, new([]answer.Response))
 	take := func(questions []answer.Question) []float64 {
 		sums, _, err := x.Take(t.Context(), questions, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return sums
 	}
 	questions := nineQuestions()

@@ -84,7 +84,22 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.setLimit()
 	d.checkBubble()
 	d.noteSharding()
+	d.noteBest()
 	return d.Plan, nil
+}
+
+// noteBest warns if evaluations that runner.early_stop watches have no checkpoint, so the best model may be lost.
+func (d *Draft) noteBest() {
+	r := &d.Config.Runner
+	switch {
+	case !r.EarlyStop.Enabled:
+	case r.SaveInterval <= 0:
+		d.notes = append(d.notes, fmt.Sprintf("runner.early_stop: the best model is lost: set runner.save_interval=%d",
+			r.ValCheckInterval))
+	case r.SaveInterval > r.ValCheckInterval:
+		d.notes = append(d.notes, fmt.Sprintf("runner.early_stop: checkpoints/best is the best of every %d steps: "+
+			"runner.save_interval=%d saves after every evaluation", r.SaveInterval, r.ValCheckInterval))
+	}
 }
 
 // setLimit sets the maximum numbers of texts and of tokens in an actor's micro-batch.
@@ -156,6 +171,10 @@ func (d *Draft) readModel() bool {
 	if w := d.Model.Window; w > 0 && c.Runner.SeqLength > w {
 		d.found.Problem("runner.seq_length", c.Runner.SeqLength, fmt.Sprintf("at most %d (sliding_window)", w))
 	}
+	if most := d.Language.Shortest; most > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("runner.seq_length %d is more than max_position_embeddings of %s, %d; "+
+			"rlinf export writes %[1]d", c.Runner.SeqLength, d.Base, most))
+	}
 	d.Tokenizer = k
 	var warnings []string
 	if d.chat, warnings, err = d.UseTokenizer(c, k); err != nil {
@@ -198,14 +217,35 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	}
 	set, err := text.Read(paths, f)
 	if err != nil {
-		want := "texts to learn from: "
-		if f.Prompts {
-			want = "prompts with right answers: "
-		}
-		d.found.Problem(key, nil, want+err.Error()+madeBy(err))
+		d.reportTexts(key, err, f.Prompts)
 		return nil
 	}
 	return set
+}
+
+// reportTexts reports err, an error of text.Read about the files of a configuration key. The mistake is that of the key
+// that fits the files to the job.
+func (d *Draft) reportTexts(key string, err error, prompts bool) {
+	var long *text.TooLongError
+	var missing *text.MissingKeyError
+	data, want := &d.Config.Data, "texts to learn from: "
+	if prompts {
+		want = "prompts with right answers: "
+	}
+	switch {
+	case errors.As(err, &long):
+		d.found.Problem("runner.seq_length", long.Length, fmt.Sprintf("at least %d, the tokens of the longest text, "+
+			"or data.filter_prompt_by_length: true: %v", long.Tokens, err))
+	case errors.As(err, &missing) && missing.First && d.Train == nil: // otherwise other texts have the keys
+		if slices.Contains(missing.Keys, data.PromptKey) {
+			d.found.Problem("data.prompt_key", data.PromptKey, "the key of the prompts: "+err.Error())
+		}
+		if slices.Contains(missing.Keys, data.AnswerKey) {
+			d.found.Problem("data.answer_key", data.AnswerKey, "the key of the answers: "+err.Error())
+		}
+	default:
+		d.found.Problem(key, nil, want+err.Error()+madeBy(err))
+	}
 }
 
 // madeBy returns the last part of the message of err. For a missing file this part names the command that generates the

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
@@ -13,9 +14,7 @@ func TestEnds(t *testing.T) {
 	train := func(eos string) *tokenizer.Tokenizer {
 		k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}), tokenizer.Training{VocabSize: 259,
 			Pattern: "qwen2", MinCount: 2, Special: []string{"<end>", "<|im_start|>", "<|im_end|>"}, EOS: eos})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return k
 	}
 	k, endless := train("<end>"), train("")
@@ -25,9 +24,7 @@ func TestEnds(t *testing.T) {
 	}
 	template := func(text string) *tokenizer.ChatTemplate {
 		chat, err := k.ParseChatTemplate(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return chat
 	}
 	chatml := template("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")

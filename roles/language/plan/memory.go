@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/deal"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/mesh"
+	"github.com/rlinf/rlinf/roles/state"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
@@ -184,7 +184,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 		if r == 0 { // rank 0 writes checkpoints
 			pieces = 2
 		}
-		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(member.PieceBytes, s.trained)
+		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(state.PieceBytes, s.trained)
 	}
 	return s
 }

@@ -21,6 +21,10 @@ type Language struct {
 	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 
+	// Shortest is max_position_embeddings in Base if it is less than runner.seq_length, else 0. Model.MaxPositions is
+	// then runner.seq_length, because the job learns such texts.
+	Shortest int
+
 	Count, Trained int // the number of weights without adapters, and the number of trained parameters
 }
 
@@ -35,6 +39,9 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 		}
 		if family := cfg.Actor.Model.ModelType; string(l.Model.Family) != family {
 			return l, fmt.Errorf("%s has a model of the family %s", l.Base, l.Model.Family)
+		}
+		if n := l.Model.MaxPositions; n > 0 && n < cfg.Runner.SeqLength {
+			l.Shortest, l.Model.MaxPositions = n, cfg.Runner.SeqLength
 		}
 		if l.Tokens, err = hf.ReadTokens(l.Base, l.From); err != nil {
 			return l, err

@@ -188,6 +188,13 @@ func (p *Plan) Describe() []string {
 		fmt.Sprintf("epoch: %d %s = %d steps; the longest has %d tokens", len(p.Train.Samples), texts, p.StepsPerEpoch,
 			p.Train.Longest()),
 	}
+	if rest := int64(len(p.Train.Samples)) - p.StepsPerEpoch*p.GenBatches*int64(p.batch); rest > 0 {
+		others := ""
+		if p.Config.Data.Shuffle {
+			others = ", others in each"
+		}
+		lines[3] += fmt.Sprintf("; an epoch leaves out %d%s", rest, others)
+	}
 	if a := &p.Config.Actor; p.HasCritic() {
 		lines = append(lines, fmt.Sprintf("learning rates: %g, critic %g", a.Optim.LR, a.CriticOptim.CriticLR()))
 	}
@@ -197,7 +204,6 @@ func (p *Plan) Describe() []string {
 	if p.Train.Dropped > 0 {
 		lines = append(lines, fmt.Sprintf("left out: %d %s that are too long", p.Train.Dropped, texts))
 	}
-	lines = append(lines, p.notes...)
 	if p.Valid != nil {
 		line := fmt.Sprintf("evaluation: %d %s", len(p.Valid.Samples), texts)
 		if n := p.Valid.Dropped; n > 0 {

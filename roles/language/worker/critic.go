@@ -3,11 +3,13 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -84,24 +86,26 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 // Part returns the worker itself, or nil in a run that sends patches.
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
-// Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's
-// critic.
-func (w *CriticWorker) Save() []member.Part {
-	return w.partsToSave(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
+// Retire closes the worker, unless part is the worker itself.
+func (w *CriticWorker) Retire(part any) error { return retire(w, part) }
+
+// State returns the critic. The names of the tensors are those of an actor's critic. If there are only weights to load,
+// the critic's trunk loads them.
+func (w *CriticWorker) State(state.Purpose) []state.Part {
+	parts := trainerParts(w.algo.Save(), w.criticNetwork(w.critic))
+	w.spare(parts)
+	counters := state.PartOf(state.TrainerFile, "counters", w.algo.Counters(), nn.Slice{})
+	counters.Spare = true // the actors save them
+	return slices.Concat(parts, w.trunk(w.critic), []state.Part{counters, w.iterations()})
 }
 
-// Load returns the parts of a state that this worker needs. If the state has only weights, the critic's trunk loads
-// them, unless they are weights of adapters.
-func (w *CriticWorker) Load(weights bool) []member.Part {
-	switch {
-	case !weights:
-		d := w.algo.Save()
-		d.Set("counters", w.algo.Counters())
-		return trainerParts(d, w.criticNetwork(w.critic))
-	case w.plan.LoRA != nil:
+// trunk returns the part that stands for the weights of a critic's trunk. It returns none if files of weights have
+// adapters.
+func (t *tuner) trunk(c *algo.TextCritic) []state.Part {
+	if t.plan.LoRA != nil {
 		return nil
 	}
-	return weightParts(w.model)
+	return []state.Part{fromWeights(c.Model)}
 }
 
 // criticNetwork returns the member's part of a critic as a network.

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -70,16 +70,17 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 // Part returns the model and the reference: see reader.part.
 func (w *InferenceWorker) Part() any { return w.part(w.replica.plan, w.reference, nil) }
 
-// Save returns the reference policy on the first replica, and nothing on other replicas.
-func (w *InferenceWorker) Save() []member.Part {
-	if w.replica.index > 0 {
-		return nil
+// State returns the reference policy, which the first replica saves.
+func (w *InferenceWorker) State(state.Purpose) []state.Part {
+	parts := w.reference.parts()
+	for i := range parts {
+		parts[i].Spare = w.replica.index > 0
 	}
-	return w.reference.load(false)
+	return parts
 }
 
-// Load returns the parts of the reference policy.
-func (w *InferenceWorker) Load(weights bool) []member.Part { return w.reference.load(weights) }
+// Retire ends the worker's threads.
+func (w *InferenceWorker) Retire(any) error { return w.Close() }
 
 // Close ends the worker's threads.
 func (w *InferenceWorker) Close() error {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -104,9 +105,7 @@ func TestMessageInMemory(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // BenchmarkMoved prints the cost of moving a token of an answer with its keys and values, as a share of the cost of a
@@ -134,9 +133,7 @@ func benchmarkMoved(b *testing.B, c lm.Config) {
 	}
 	step := func(e *engine.Engine) time.Duration {
 		began := time.Now()
-		if err := e.Step(&engine.Watch{}); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, e.Step(&engine.Watch{}))
 		return time.Since(began)
 	}
 	for i := range texts {
@@ -154,9 +151,7 @@ func benchmarkMoved(b *testing.B, c lm.Config) {
 			words = slices.Clone(words)
 		}
 		a, _, err := readAnswer(words)
-		if err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, err)
 		r := request
 		r.Begun = a.Begun
 		start(engines[1], r, 0)
@@ -181,13 +176,9 @@ func textEngine(b *testing.B, c lm.Config, texts int) *engine.Engine {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	m.Init(1)
 	e, err := engine.New(m, engine.Options{MaxRunning: texts, CacheTokens: texts * 640})
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	return e
 }

@@ -2,10 +2,11 @@ package worker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -138,29 +139,18 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 // Part returns the worker itself, or nil in a run that sends patches.
 func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 
-// Save returns this member's share of the state, without a copy.
-func (w *ReasoningWorker) Save() []member.Part { return w.save(w.trainer()) }
+// Retire closes the worker, unless part is the worker itself.
+func (w *ReasoningWorker) Retire(part any) error { return retire(w, part) }
 
-// Load returns the parts of a state that this worker needs. If the state has only weights, the reference and the
-// critic's trunk also load these weights.
-func (w *ReasoningWorker) Load(weights bool) []member.Part {
-	parts := w.modelParts()
-	if !weights {
-		return append(parts, w.trainer()...)
-	}
-	parts = append(parts, w.reference.load(true)...)
-	if w.critic != nil && w.plan.LoRA == nil {
-		parts = append(parts, weightParts(w.critic.Model)...)
-	}
-	return parts
-}
-
-// trainer returns the parts of the trainer's state.
-func (w *ReasoningWorker) trainer() []member.Part {
+// State returns the model and the state of training. If there are only weights to load, the reference and the critic's
+// trunk also load these weights.
+func (w *ReasoningWorker) State(p state.Purpose) []state.Part {
 	optim, _ := w.plan.Config.Optimisers()
 	networks := []network{w.network("actor", w.model, optim)}
+	var more []state.Part
 	if w.critic != nil {
 		networks = append(networks, w.criticNetwork(w.critic))
+		more = w.trunk(w.critic)
 	}
-	return append(trainerParts(w.algo.Save(), networks...), w.reference.load(false)...)
+	return w.state(p, slices.Concat(trainerParts(w.algo.Save(), networks...), w.reference.parts(), more))
 }

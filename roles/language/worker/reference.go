@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/language/plan"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -50,29 +50,26 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// load returns the weights of the reference as parts of the trainer's state. If onlyWeights is true, the state has only
-// weights, and load returns parts of the model instead. load returns nil if the reference is nil or not a copy.
-func (r *reference) load(onlyWeights bool) []member.Part {
-	switch {
-	case r == nil || !r.copied:
+// parts returns the weights of the reference as parts of the trainer's state. If there are only weights to load, the
+// reference loads these weights. parts returns nil if the reference is nil or not a copy.
+func (r *reference) parts() []state.Part {
+	if r == nil || !r.copied {
 		return nil
-	case onlyWeights:
-		return weightParts(r.model)
 	}
 	mine, whole := flat(r.model), flat(r.model.Whole())
 	n := whole.Size()
-	part := member.Part{File: member.TrainerPart, Memory: r.model.Frozen()[:mine.Size()], Gaps: true,
+	part := state.Part{File: state.TrainerFile, Memory: r.model.Frozen()[:mine.Size()], Gaps: true,
 		Field: tensor.Field{Name: referenceWeights, DType: tensor.U8, Shape: []int{n}}}
 	if mine.Size() == n {
 		part.Blocks = []nn.Block{nn.Slice{}.Block([]int{n})}
-		return []member.Part{part}
+		return []state.Part{part, fromWeights(r.model)}
 	}
 	for i, t := range r.model.Tensors() {
 		at := slices.IndexFunc(whole.Fields(), func(f tensor.Field) bool { return f.Name == t.Name })
 		b := t.Slice.Block(whole.Fields()[at].Shape).Times(tensor.F32.Size())
 		part.Blocks = append(part.Blocks, b.Moved(whole.Offset(at), mine.Offset(i)))
 	}
-	return []member.Part{part}
+	return []state.Part{part, fromWeights(r.model)}
 }
 
 // flat returns the layout of the frozen weights of m.

@@ -69,5 +69,8 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 // Part returns the worker itself, which stays on its rank in a move.
 func (w *RewardWorker) Part() any { return w }
 
+// Retire closes the grader, unless part is the worker itself.
+func (w *RewardWorker) Retire(part any) error { return retire(w, part) }
+
 // Close closes the grader.
 func (w *RewardWorker) Close() error { return w.grader.Close() }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/plan"
@@ -17,9 +18,7 @@ func TestRewardsAreFinite(t *testing.T) {
 	dir := t.TempDir()
 	k, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,
 		Pattern: "qwen2", MinCount: 2, Special: []string{"<end>"}, EOS: "<end>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for reward, want := range map[float64]string{0.5: "<nil>", math.NaN(): "answer 1 has NaN, expected a finite number",
 		math.Inf(-1): "answer 1 has -Inf, expected a finite number"} {
 		rules := &answer.Registry{}
@@ -32,9 +31,7 @@ func TestRewardsAreFinite(t *testing.T) {
 			}), nil
 		})
 		g, err := rules.New(answer.Setup{Type: "own", Config: answer.DefaultConfig()})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		a := &answers{tokens: []int32{1, 2, 3}, lengths: []int32{2, 1}, ended: []uint8{0, 1}}
 		if got := fmt.Sprint(a.judge(g, &plan.Plan{Tokenizer: k})); !strings.Contains(got, want) {
 			t.Errorf("reward %v: %s, want %s", reward, got, want)

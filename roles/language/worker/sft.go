@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -44,9 +45,6 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// Replicas returns the connections to the copies of the worker's model.
-func (t *tuner) Replicas() *member.Replicas { return t.replicas }
-
 // keptModel returns the model of a worker that stays on its rank in a move.
 func (t *tuner) keptModel() *lm.Model { return t.model }
 
@@ -61,22 +59,6 @@ func stays(w any, p *plan.Plan) any {
 
 // Member returns the member of this worker.
 func (t *tuner) Member() *spmd.Member { return t.m }
-
-// save returns the parts of the model and of the trainer's state that this member adds to checkpoints, without a copy.
-// trainer has the algorithm's parts of the trainer's state.
-func (t *tuner) save(trainer []member.Part) []member.Part {
-	var inputs tensor.Dict
-	inputs.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
-	if base := int64(t.plan.BaseWeights.Hash); base != 0 {
-		inputs.Set(plan.BaseHash, tensor.FromI64([]int64{base}, 1))
-	}
-	return t.partsToSave(slices.Concat(t.modelParts(), trainer, trainerParts(inputs)))
-}
-
-// modelParts returns the trained parameters as parts of the model.
-func (t *tuner) modelParts() []member.Part {
-	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
-}
 
 // train calls update, and completes the metrics that update returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
@@ -167,23 +149,15 @@ func (w *SFTWorker) Close() error {
 	return nil
 }
 
-// Save returns this member's share of the state, without a copy.
-func (w *SFTWorker) Save() []member.Part { return w.save(w.trainer()) }
+// Retire closes the worker, unless part is the worker itself.
+func (w *SFTWorker) Retire(part any) error { return retire(w, part) }
 
-// Load returns the parts of a state that this worker needs.
-func (w *SFTWorker) Load(weights bool) []member.Part {
-	if weights {
-		return w.modelParts()
-	}
-	return append(w.modelParts(), w.trainer()...)
-}
-
-// trainer returns the parts of the trainer's state.
-func (w *SFTWorker) trainer() []member.Part {
+// State returns the model and the state of training.
+func (w *SFTWorker) State(p state.Purpose) []state.Part {
 	d := w.algo.Save()
 	d.Set(stopState, tensor.FromF64(w.stop.state[:], len(w.stop.state)))
 	optim, _ := w.plan.Config.Optimisers()
-	return trainerParts(d, w.network("actor", w.model, optim))
+	return w.state(p, trainerParts(d, w.network("actor", w.model, optim)))
 }
 
 // An earlyStop stops training when a validation metric no longer improves, or reaches a target.
@@ -207,7 +181,7 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 
 // observe updates s with the metrics of an evaluation, and reports whether training should stop.
 func (s *earlyStop) observe(m algo.Metrics) bool {
-	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
+	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Metric(), "eval/"))]
 	value := s.sign * found
 	s.last = found
 	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {

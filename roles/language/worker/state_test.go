@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
-	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -70,9 +70,9 @@ func (r *divided) networks() []network {
 	return []network{of("actor", r.model), of("critic", r.critic.Model)}
 }
 
-func (r *divided) parts() []member.Part {
-	model := member.PartsOf(member.ModelPart, "", r.model.Params, r.model.Whole().Params)
-	return slices.Concat(model, trainerParts(r.trainer, r.networks()...), r.reference.load(false))
+func (r *divided) parts() []state.Part {
+	model := state.PartsOf(state.ModelFile, "", r.model.Params, r.model.Whole().Params)
+	return slices.Concat(model, trainerParts(r.trainer, r.networks()...), r.reference.parts())
 }
 
 // fill sets the state to random bytes. The gaps of flat tensors stay 0.
@@ -103,10 +103,10 @@ func (r *divided) fill() {
 }
 
 // files returns the files of a state that ranks hold in parts.
-func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []member.Part) ([][]byte, error) {
+func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []state.Part) ([][]byte, error) {
 	var all [][]byte
-	err := member.Collect(ctx, g, c, mine, func(c *member.Collection) error {
-		for _, file := range []string{member.ModelPart, member.TrainerPart} {
+	err := state.Collect(ctx, g, c, mine, func(c *state.Collection) error {
+		for _, file := range []string{state.ModelFile, state.TrainerFile} {
 			var b bytes.Buffer
 			if err := c.Write(&b, file); err != nil {
 				return err
@@ -166,16 +166,16 @@ func TestStateInParts(t *testing.T) {
 
 // takesUp checks that d writes the files again after it has read them. It returns the files as sources.
 func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd.Comm,
-	want [][]byte) ([]member.Source, error) {
-	var from []member.Source
-	for i, file := range []string{member.ModelPart, member.TrainerPart} {
+	want [][]byte) ([]state.Source, error) {
+	var from []state.Source
+	for i, file := range []string{state.ModelFile, state.TrainerFile} {
 		r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
 		if err != nil {
 			return nil, err
 		}
-		from = append(from, member.Source{File: file, Fields: r.Fields, Reader: r})
+		from = append(from, state.Source{File: file, Fields: r.Fields, Reader: r})
 	}
-	if err := member.Distribute(ctx, g, from, d.parts()); err != nil {
+	if err := state.Distribute(ctx, g, from, d.parts()); err != nil {
 		return nil, err
 	}
 	got, err := files(ctx, g, pieces, d.parts())
@@ -192,9 +192,9 @@ func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd
 
 // takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read files of
 // weights.
-func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []member.Source) error {
-	alone := slices.Concat(weightParts(d.reference.model), weightParts(d.critic.Model))
-	if err := member.Distribute(ctx, g, from[:1], alone); err != nil {
+func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []state.Source) error {
+	alone := []state.Part{fromWeights(d.reference.model), fromWeights(d.critic.Model)}
+	if err := state.Distribute(ctx, g, from[:1], alone); err != nil {
 		return err
 	}
 	reference, critic := d.reference.model.Tensors(), d.critic.Model.Tensors()

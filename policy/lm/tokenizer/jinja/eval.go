@@ -2,59 +2,9 @@ package jinja
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 )
-
-// Arguments are the arguments of a call.
-type Arguments struct {
-	Items []any
-	Named map[string]any
-	names []string // the names in Named, in their order
-}
-
-// An absent argument was not given.
-type absent struct{}
-
-func (a *Arguments) set(name string, v any) { a.Named[name], a.names = v, append(a.names, name) }
-
-// bind returns the arguments in the order of the names of the parameters. A missing one is absent. It fails if there
-// are other arguments.
-func (a *Arguments) bind(what string, names ...string) []any {
-	if len(a.Items) > len(names) {
-		fail("%s: %d arguments: expected at most %d", what, len(a.Items), len(names))
-	}
-	values := make([]any, len(names))
-	for i := range values {
-		values[i] = absent{}
-	}
-	copy(values, a.Items)
-	for _, name := range slices.Sorted(maps.Keys(a.Named)) {
-		i := slices.Index(names, name)
-		if i < 0 || i < len(a.Items) {
-			fail("%s: unknown argument %s", what, name)
-		}
-		values[i] = a.Named[name]
-	}
-	return values
-}
-
-// required fails if one of the first n values is missing.
-func required(what string, values []any, n int) []any {
-	if slices.Contains(values[:n], any(absent{})) {
-		fail("%s: expected %d arguments", what, n)
-	}
-	return values
-}
-
-// or returns v, or otherwise if v is absent.
-func or(v, otherwise any) any {
-	if v == (any)(absent{}) {
-		return otherwise
-	}
-	return v
-}
 
 // A scope has the variables of a part of a template.
 type scope struct {
@@ -450,7 +400,7 @@ func (e *evaluator) call(function any, a *Arguments) any {
 		if f.again == nil {
 			fail("the loop is not recursive: expected the word recursive")
 		}
-		return f.again(required("loop", a.bind("loop", "items"), 1)[0])
+		return f.again(a.bind("loop", []string{"items"}, nil)[0])
 	}
 	fail("'%s' object is not callable", typeName(function))
 	return nil
@@ -604,7 +554,7 @@ func (n *filterNode) apply(e *evaluator, v any) any {
 	if inner, ok := n.operand.(*filterNode); ok && inner.first() {
 		v = inner.apply(e, v)
 	}
-	return e.filters[n.name](e, v, n.arguments.eval(e))
+	return e.filters[n.name].call(e, n.name, v, n.arguments.eval(e))
 }
 
 // first reports whether the chain of filters has no operand.
@@ -614,5 +564,5 @@ func (n *filterNode) first() bool {
 }
 
 func (n *testNode) eval(e *evaluator) any {
-	return e.tests[n.name](e, n.operand.eval(e), n.arguments.eval(e))
+	return e.tests[n.name].call(e, n.name, n.operand.eval(e), n.arguments.eval(e))
 }

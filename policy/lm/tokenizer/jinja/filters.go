@@ -13,22 +13,13 @@ import (
 	"unicode/utf8"
 )
 
-type filter = func(e *evaluator, v any, a *Arguments) any
-
 // allFilters returns the filters that may follow "|".
-func allFilters() map[string]filter {
-	// plain is a filter without arguments of a text.
-	plain := func(what string, f func(string) any) filter {
-		return func(_ *evaluator, v any, a *Arguments) any {
-			a.bind(what)
-			return f(str(v))
-		}
-	}
-	escape := func(_ *evaluator, v any, a *Arguments) any { a.bind("escape"); return escaped(v) }
-	count := func(_ *evaluator, v any, a *Arguments) any { a.bind("length"); return length(v) }
-	return map[string]filter{
-		"abs": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("abs")
+func allFilters() map[string]function {
+	escape := of(func(v any) any { return escaped(v) })
+	count := of(func(v any) any { return length(v) })
+	otherwise := takes("default_value boolean", otherwise, "", false)
+	return map[string]function{
+		"abs": of(func(v any) any {
 			check(v)
 			if f, ok := v.(float64); ok {
 				return math.Abs(f)
@@ -38,9 +29,9 @@ func allFilters() map[string]filter {
 			} else {
 				return i
 			}
-		},
-		"attr": func(_ *evaluator, v any, a *Arguments) any {
-			name := str(required("attr", a.bind("attr", "name"), 1)[0])
+		}),
+		"attr": takes("name", func(v any, given []any) any {
+			name := str(given[0])
 			if _, isDict := v.(*Dict); isDict {
 				if m := method(v, name); m != nil {
 					return m
@@ -48,18 +39,15 @@ func allFilters() map[string]filter {
 				return undefined{fmt.Sprintf("'%s' has no attribute '%s'", objectName(v), name)}
 			}
 			return attribute(v, name)
-		},
-		"batch":      batch,
-		"capitalize": plain("capitalize", func(s string) any { return capitalize(s) }),
-		"center": func(_ *evaluator, v any, a *Arguments) any {
-			return center(str(v), whole(or(a.bind("center", "width")[0], 80)), " ")
-		},
-		"count": count, "length": count, "d": otherwise, "default": otherwise,
-		"dictsort": dictSort,
+		}),
+		"batch":      takes("linecount fill_with", batch, nil),
+		"capitalize": ofText(func(s string) any { return capitalize(s) }),
+		"center":     takes("width", func(v any, given []any) any { return center(str(v), whole(given[0]), " ") }, 80),
+		"count":      count, "length": count, "d": otherwise, "default": otherwise,
+		"dictsort": takes("case_sensitive by reverse", dictSort, false, "key", false),
 		"e":        escape, "escape": escape,
-		"filesizeformat": fileSize,
-		"first": func(e *evaluator, v any, a *Arguments) any {
-			a.bind("first")
+		"filesizeformat": takes("binary", fileSize, false),
+		"first": of(func(v any) any {
 			if g, ok := v.(*generator); ok && len(g.rest) > 0 {
 				first := g.rest[0]
 				g.rest = g.rest[1:]
@@ -69,33 +57,28 @@ func allFilters() map[string]filter {
 				return items[0]
 			}
 			return undefined{"No first item, sequence was empty."}
-		},
-		"float": func(_ *evaluator, v any, a *Arguments) any {
+		}),
+		"float": takes("default", func(v any, given []any) any {
 			check(v)
 			if f, ok := toFloat(v); ok {
 				return f
 			}
-			return or(a.bind("float", "default")[0], 0.0)
-		},
-		"forceescape": plain("forceescape", func(s string) any { return escaped(s) }),
-		"format": func(_ *evaluator, v any, a *Arguments) any {
+			return given[0]
+		}, 0.0),
+		"forceescape": ofText(func(s string) any { return escaped(s) }),
+		"format": {all: func(_ *evaluator, v any, a *Arguments) any {
 			if len(a.Named) == 0 {
 				return percent(str(v), tuple(a.Items))
 			}
 			if len(a.Items) > 0 {
 				fail("format: positional and named arguments: expected one kind")
 			}
-			d := NewDict()
-			for name, v := range a.Named {
-				d.Set(name, v)
-			}
-			return percent(str(v), d)
-		},
-		"groupby": groupBy,
-		"indent":  indent,
-		"int":     toInt,
-		"items": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("items")
+			return percent(str(v), dictOf("format", a))
+		}},
+		"groupby": takes("attribute default case_sensitive", groupBy, nil, false),
+		"indent":  takes("width first blank", indent, 4, false, false),
+		"int":     takes("default base", toInt, 0, 10),
+		"items": of(func(v any) any {
 			switch d := v.(type) {
 			case undefined:
 				return &generator{}
@@ -104,17 +87,15 @@ func allFilters() map[string]filter {
 			}
 			fail("Can only get item pairs from a mapping.")
 			return nil
-		},
-		"join": func(_ *evaluator, v any, a *Arguments) any {
-			given := a.bind("join", "d", "attribute")
-			items, get := slices.Clone(iterate(v)), getter(given[1], absent{})
+		}),
+		"join": takes("d attribute", func(v any, given []any) any {
+			items, get := slices.Clone(iterate(v)), getter(given[1], nil)
 			for i, item := range items {
 				items[i] = get(item)
 			}
-			return join(items, str(or(given[0], "")))
-		},
-		"last": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("last")
+			return join(items, str(given[0]))
+		}, "", nil),
+		"last": of(func(v any) any {
 			if _, ok := v.(*generator); ok {
 				fail("'generator' object is not reversible")
 			}
@@ -122,49 +103,38 @@ func allFilters() map[string]filter {
 				return items[len(items)-1]
 			}
 			return undefined{"No last item, sequence was empty."}
-		},
-		"list": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("list")
-			return List(slices.Clone(iterate(v)))
-		},
-		"lower":      plain("lower", func(s string) any { return lower(s) }),
-		"map":        mapped,
-		"max":        extreme("max", ">"),
-		"min":        extreme("min", "<"),
+		}),
+		"list":       of(func(v any) any { return List(slices.Clone(iterate(v))) }),
+		"lower":      ofText(func(s string) any { return lower(s) }),
+		"map":        {all: mapped},
+		"max":        extreme(">"),
+		"min":        extreme("<"),
 		"reject":     selected(false, false),
 		"rejectattr": selected(false, true),
-		"replace": func(_ *evaluator, v any, a *Arguments) any {
-			given := required("replace", a.bind("replace", "old", "new", "count"), 2)
-			n := -1
-			if c := or(given[2], nil); c != nil {
-				n = whole(c)
-			}
-			return strings.Replace(str(v), str(given[0]), str(given[1]), n)
-		},
-		"reverse": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("reverse")
+		"replace": takes("old new count", func(v any, given []any) any {
+			return strings.Replace(str(v), str(given[0]), str(given[1]), atMost(given[2]))
+		}, nil),
+		"reverse": of(func(v any) any {
 			items := slices.Clone(iterate(v))
 			slices.Reverse(items)
 			if _, ok := text(v); ok {
 				return join(items, "")
 			}
 			return &generator{items}
-		},
-		"round":      round,
-		"safe":       func(_ *evaluator, v any, a *Arguments) any { a.bind("safe"); return markup(str(v)) },
+		}),
+		"round":      takes("precision method", round, 0, "common"),
+		"safe":       ofText(func(s string) any { return markup(s) }),
 		"select":     selected(true, false),
 		"selectattr": selected(true, true),
-		"slice":      sliced,
-		"sort": func(_ *evaluator, v any, a *Arguments) any {
-			given := a.bind("sort", "reverse", "case_sensitive", "attribute")
-			attributes, ok := text(or(given[2], nil))
+		"slice":      takes("slices fill_with", sliced, nil),
+		"sort": takes("reverse case_sensitive attribute", func(v any, given []any) any {
 			var keys []func(any) any
-			if ok {
+			if attributes, ok := text(given[2]); ok {
 				for part := range strings.SplitSeq(attributes, ",") {
-					keys = append(keys, getter(part, absent{}))
+					keys = append(keys, getter(part, nil))
 				}
 			} else {
-				keys = append(keys, getter(given[2], absent{}))
+				keys = append(keys, getter(given[2], nil))
 			}
 			return List(sorted(iterate(v), func(item any) any {
 				key := make(List, len(keys))
@@ -172,33 +142,28 @@ func allFilters() map[string]filter {
 					key[i] = folded(get(item), given[1])
 				}
 				return key
-			}, truth(or(given[0], false))))
-		},
-		"string": func(_ *evaluator, v any, a *Arguments) any {
-			a.bind("string")
+			}, truth(given[0])))
+		}, false, false, nil),
+		"string": of(func(v any) any {
 			if m, ok := v.(markup); ok {
 				return m
 			}
 			return str(v)
-		},
-		"striptags": plain("striptags", stripTags),
-		"sum": func(_ *evaluator, v any, a *Arguments) any {
-			given := a.bind("sum", "attribute", "start")
-			total, get := or(given[1], 0), getter(given[0], absent{})
+		}),
+		"striptags": ofText(stripTags),
+		"sum": takes("attribute start", func(v any, given []any) any {
+			total, get := given[1], getter(given[0], nil)
 			for _, item := range iterate(v) {
 				total = arithmetic("+", total, get(item))
 			}
 			return total
-		},
-		"title":  plain("title", titleFilter),
-		"tojson": toJSON,
-		"trim": func(_ *evaluator, v any, a *Arguments) any {
-			return strip(str(v), or(a.bind("trim", "chars")[0], nil), true, true)
-		},
-		"truncate": truncate,
-		"unique": func(_ *evaluator, v any, a *Arguments) any {
-			given := a.bind("unique", "case_sensitive", "attribute")
-			get := getter(given[1], absent{})
+		}, nil, 0),
+		"title":    ofText(titleFilter),
+		"tojson":   takes("ensure_ascii indent separators sort_keys", toJSON, false, nil, nil, false),
+		"trim":     takes("chars", func(v any, given []any) any { return strip(str(v), given[0], true, true) }, nil),
+		"truncate": takes("length killwords end leeway", truncate, 255, false, "...", nil),
+		"unique": takes("case_sensitive attribute", func(v any, given []any) any {
+			get := getter(given[1], nil)
 			seen := map[string]bool{}
 			g := &generator{}
 			for _, item := range iterate(v) {
@@ -208,15 +173,15 @@ func allFilters() map[string]filter {
 				}
 			}
 			return g
-		},
-		"upper":     plain("upper", func(s string) any { return upper(s) }),
-		"urlencode": urlEncode,
-		"wordcount": plain("wordcount", func(s string) any {
+		}, false, nil),
+		"upper":     ofText(func(s string) any { return upper(s) }),
+		"urlencode": of(urlEncode),
+		"wordcount": ofText(func(s string) any {
 			return len(strings.FieldsFunc(s, func(r rune) bool {
 				return r != '_' && !unicode.IsLetter(r) && !unicode.IsNumber(r)
 			}))
 		}),
-		"xmlattr": xmlAttributes,
+		"xmlattr": takes("autospace", xmlAttributes, true),
 	}
 }
 
@@ -251,10 +216,9 @@ func capitalize(s string) string {
 	return string(unicode.ToTitle(r)) + lower(s[n:])
 }
 
-func otherwise(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("default", "default_value", "boolean")
-	if _, missing := v.(undefined); missing || truth(or(given[1], false)) && !truth(v) {
-		return or(given[0], "")
+func otherwise(v any, given []any) any {
+	if _, missing := v.(undefined); missing || truth(given[1]) && !truth(v) {
+		return given[0]
 	}
 	return v
 }
@@ -262,7 +226,6 @@ func otherwise(_ *evaluator, v any, a *Arguments) any {
 // getter returns the function that finds an attribute, such as "a.b.0", of an item. If the attribute is absent, the
 // function returns the item.
 func getter(attribute, missing any) func(any) any {
-	attribute = or(attribute, nil)
 	if attribute == nil {
 		return func(item any) any { return item }
 	}
@@ -280,7 +243,7 @@ func getter(attribute, missing any) func(any) any {
 	return func(v any) any {
 		for _, part := range parts {
 			v = item(v, part)
-			if _, ok := v.(undefined); ok && or(missing, nil) != nil {
+			if _, ok := v.(undefined); ok && missing != nil {
 				v = missing
 			}
 		}
@@ -290,7 +253,7 @@ func getter(attribute, missing any) func(any) any {
 
 // folded returns a text in lower case unless caseSensitive is true, and other values unchanged.
 func folded(v, caseSensitive any) any {
-	if s, ok := text(v); ok && !truth(or(caseSensitive, false)) {
+	if s, ok := text(v); ok && !truth(caseSensitive) {
 		return lower(s)
 	}
 	return v
@@ -319,22 +282,20 @@ func sorted(items []any, key func(any) any, reverse bool) []any {
 	return result
 }
 
-func dictSort(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("dictsort", "case_sensitive", "by", "reverse")
+func dictSort(v any, given []any) any {
 	d, ok := v.(*Dict)
 	if check(v); !ok {
 		fail("dictsort: '%s': expected a mapping", typeName(v))
 	}
-	by := slices.Index([]any{"key", "value"}, or(given[1], "key"))
+	by := slices.Index([]any{"key", "value"}, given[1])
 	if by < 0 {
 		fail(`dictsort: by: expected "key" or "value"`)
 	}
 	key := func(item any) any { return folded(item.(tuple)[by], given[0]) }
-	return List(sorted(d.items(), key, truth(or(given[2], false))))
+	return List(sorted(d.items(), key, truth(given[2])))
 }
 
-func groupBy(_ *evaluator, v any, a *Arguments) any {
-	given := required("groupby", a.bind("groupby", "attribute", "default", "case_sensitive"), 1)
+func groupBy(v any, given []any) any {
 	get := getter(given[0], given[1])
 	key := func(item any) any { return folded(get(item), given[2]) }
 	var groups List
@@ -349,9 +310,8 @@ func groupBy(_ *evaluator, v any, a *Arguments) any {
 	return groups
 }
 
-func batch(_ *evaluator, v any, a *Arguments) any {
-	given := required("batch", a.bind("batch", "linecount", "fill_with"), 1)
-	n, fill := whole(given[0]), or(given[1], nil)
+func batch(v any, given []any) any {
+	n, fill := whole(given[0]), given[1]
 	if n < 1 {
 		fail("batch: %d: expected a number > 0", n)
 	}
@@ -366,9 +326,8 @@ func batch(_ *evaluator, v any, a *Arguments) any {
 	return g
 }
 
-func sliced(_ *evaluator, v any, a *Arguments) any {
-	given := required("slice", a.bind("slice", "slices", "fill_with"), 1)
-	n, fill, items := whole(given[0]), or(given[1], nil), iterate(v)
+func sliced(v any, given []any) any {
+	n, fill, items := whole(given[0]), given[1], iterate(v)
 	if limited(n); n == 0 {
 		fail("integer division or modulo by zero")
 	}
@@ -391,23 +350,30 @@ func sliced(_ *evaluator, v any, a *Arguments) any {
 
 func mapped(e *evaluator, v any, a *Arguments) any {
 	g := &generator{}
-	var f func(any) any
-	if attribute, ok := a.Named["attribute"]; ok && len(a.Items) == 0 {
-		f = getter(attribute, a.bind("map", "attribute", "default")[1])
+	var get func(any) any
+	if _, ok := a.Named["attribute"]; ok && len(a.Items) == 0 {
+		given := a.bind("map", []string{"attribute", "default"}, []any{nil})
+		get = getter(given[0], given[1])
 	} else {
-		if len(a.Items) == 0 {
-			fail("map: expected a filter")
-		}
-		name := str(a.Items[0])
-		if e.filters[name] == nil {
-			fail("the filter %s is not supported", name)
-		}
-		f = func(item any) any { return e.filters[name](e, item, &Arguments{a.Items[1:], a.Named, a.names}) }
+		get = named(e, "filter", e.filters, a)
 	}
 	for _, item := range iterateTrue(v) {
-		g.rest = append(g.rest, f(item))
+		g.rest = append(g.rest, get(item))
 	}
 	return g
+}
+
+// named returns the filter or test that the first argument names, as a function with the other arguments.
+func named(e *evaluator, kind string, all map[string]function, a *Arguments) func(any) any {
+	if len(a.Items) == 0 {
+		fail("expected a %s", kind)
+	}
+	name := str(a.Items[0])
+	f, ok := all[name]
+	if !ok {
+		fail("the %s %s is not supported", kind, name)
+	}
+	return func(item any) any { return f.call(e, name, item, a.rest(1)) }
 }
 
 // iterateTrue returns the items of a value, or none if it is false, as None and 0 are.
@@ -419,59 +385,55 @@ func iterateTrue(v any) []any {
 }
 
 // selected returns one of the filters select, reject, selectattr and rejectattr.
-func selected(keep, byAttribute bool) filter {
-	return func(e *evaluator, v any, a *Arguments) any {
-		given, get := a.Items, getter(nil, nil)
+func selected(keep, byAttribute bool) function {
+	return function{all: func(e *evaluator, v any, a *Arguments) any {
+		get := getter(nil, nil)
 		if byAttribute {
-			if len(given) == 0 {
+			if len(a.Items) == 0 {
 				fail("expected the name of an attribute")
 			}
-			get, given = getter(given[0], absent{}), given[1:]
+			get, a = getter(a.Items[0], nil), a.rest(1)
 		}
-		holds := truth
-		if len(given) > 0 {
-			name := str(given[0])
-			if e.tests[name] == nil {
-				fail("the test %s is not supported", name)
-			}
-			holds = func(v any) bool { return e.tests[name](e, v, &Arguments{given[1:], a.Named, a.names}) }
+		holds := func(v any) any { return v }
+		if len(a.Items) > 0 {
+			holds = named(e, "test", e.tests, a)
 		}
 		g := &generator{}
 		for _, item := range iterateTrue(v) {
-			if holds(get(item)) == keep {
+			if truth(holds(get(item))) == keep {
 				g.rest = append(g.rest, item)
 			}
 		}
 		return g
-	}
+	}}
 }
 
 // extreme returns the filter max or min, whose result is before other items in the order of sign.
-func extreme(what, sign string) filter {
-	return func(_ *evaluator, v any, a *Arguments) any {
-		given, items := a.bind(what, "case_sensitive", "attribute"), iterate(v)
+func extreme(sign string) function {
+	return takes("case_sensitive attribute", func(v any, given []any) any {
+		items := iterate(v)
 		if len(items) == 0 {
 			return undefined{"No aggregated item, sequence was empty."}
 		}
-		get, best := getter(given[1], absent{}), items[0]
+		get, best := getter(given[1], nil), items[0]
 		for _, item := range items[1:] {
 			if compares(sign, folded(get(item), given[0]), folded(get(best), given[0])) {
 				best = item
 			}
 		}
 		return best
-	}
+	}, false, nil)
 }
 
 var fileUnits = []string{"kB", "MB", "GB", "TB", "PB", "EB", "ZB", "YB"}
 
-func fileSize(_ *evaluator, v any, a *Arguments) any {
+func fileSize(v any, given []any) any {
 	size, ok := toFloat(v)
 	if !ok {
 		fail("filesizeformat: %s: expected a number", repr(v))
 	}
 	base, infix := 1000.0, ""
-	if truth(or(a.bind("filesizeformat", "binary")[0], false)) {
+	if truth(given[0]) {
 		base, infix = 1024, "i"
 	}
 	switch {
@@ -492,11 +454,10 @@ func fileSize(_ *evaluator, v any, a *Arguments) any {
 	return nil
 }
 
-func indent(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("indent", "width", "first", "blank")
-	margin, ok := text(or(given[0], 4))
+func indent(v any, given []any) any {
+	margin, ok := text(given[0])
 	if !ok {
-		n := max(0, whole(or(given[0], 4)))
+		n := max(0, whole(given[0]))
 		limited(n)
 		margin = strings.Repeat(" ", n)
 	}
@@ -506,7 +467,7 @@ func indent(_ *evaluator, v any, a *Arguments) any {
 	}
 	lines := lines(s+"\n", false)
 	for i, line := range lines {
-		if i > 0 && (line != "" || truth(or(given[2], false))) || i == 0 && truth(or(given[1], false)) {
+		if i > 0 && (line != "" || truth(given[2])) || i == 0 && truth(given[1]) {
 			lines[i] = margin + line
 		}
 	}
@@ -535,10 +496,9 @@ func toFloat(v any) (float64, bool) {
 	return f, err == nil || math.IsInf(f, 0)
 }
 
-func toInt(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("int", "default", "base")
+func toInt(v any, given []any) any {
 	check(v)
-	base := whole(or(given[1], 10))
+	base := whole(given[1])
 	if s, ok := text(v); ok {
 		s = strings.ToLower(strip(s, nil, true, true))
 		digits := strings.TrimLeft(s, "+-")
@@ -565,15 +525,14 @@ func toInt(_ *evaluator, v any, a *Arguments) any {
 		}
 		return int(f)
 	}
-	return or(given[0], 0)
+	return given[0]
 }
 
-func round(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("round", "precision", "method")
+func round(v any, given []any) any {
 	check(v)
-	digits := whole(or(given[0], 0))
+	digits := whole(given[0])
 	f, i, isInt := number(v)
-	method, _ := text(or(given[1], "common"))
+	method, _ := text(given[1])
 	power := math.Pow(10, float64(digits))
 	switch method {
 	case "common":
@@ -626,12 +585,11 @@ func titleFilter(s string) any {
 	return b.String()
 }
 
-func truncate(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("truncate", "length", "killwords", "end", "leeway")
-	size, end := whole(or(given[0], 255)), str(or(given[2], "..."))
+func truncate(v any, given []any) any {
+	size, end := whole(given[0]), str(given[2])
 	leeway := 5
-	if l := or(given[3], nil); l != nil {
-		leeway = whole(l)
+	if given[3] != nil {
+		leeway = whole(given[3])
 	}
 	if size < length(end) || leeway < 0 {
 		fail("truncate: %d: expected at least %d", size, length(end))
@@ -640,14 +598,13 @@ func truncate(_ *evaluator, v any, a *Arguments) any {
 		return v
 	}
 	cut := str(slice(v, 0, size-length(end), nil))
-	if i := strings.LastIndex(cut, " "); i >= 0 && !truth(or(given[1], false)) {
+	if i := strings.LastIndex(cut, " "); i >= 0 && !truth(given[1]) {
 		cut = cut[:i]
 	}
 	return cut + end
 }
 
-func urlEncode(_ *evaluator, v any, a *Arguments) any {
-	a.bind("urlencode")
+func urlEncode(v any) any {
 	quote := func(v any, safe string) string {
 		s := strings.ReplaceAll(url.QueryEscape(str(v)), "+", "%20")
 		if safe == "/" {
@@ -673,8 +630,7 @@ func urlEncode(_ *evaluator, v any, a *Arguments) any {
 	return strings.Join(parts, "&")
 }
 
-func xmlAttributes(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("xmlattr", "autospace")
+func xmlAttributes(v any, given []any) any {
 	d, ok := v.(*Dict)
 	if check(v); !ok {
 		fail("xmlattr: '%s': expected a mapping", typeName(v))
@@ -690,7 +646,7 @@ func xmlAttributes(_ *evaluator, v any, a *Arguments) any {
 		}
 		parts = append(parts, string(escaped(key))+`="`+string(escaped(d.values[i]))+`"`)
 	}
-	if len(parts) > 0 && truth(or(given[0], true)) {
+	if len(parts) > 0 && truth(given[0]) {
 		parts[0] = " " + parts[0]
 	}
 	return strings.Join(parts, " ")

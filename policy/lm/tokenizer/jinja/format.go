@@ -285,10 +285,9 @@ type jsonStyle struct {
 }
 
 // toJSON is the filter tojson of apply_chat_template: Python's json.dumps.
-func toJSON(_ *evaluator, v any, a *Arguments) any {
-	given := a.bind("tojson", "ensure_ascii", "indent", "separators", "sort_keys")
-	style := jsonStyle{item: ", ", key: ": ", ascii: truth(or(given[0], false)), sort: truth(or(given[3], false))}
-	switch width := or(given[1], nil).(type) {
+func toJSON(v any, given []any) any {
+	style := jsonStyle{item: ", ", key: ": ", ascii: truth(given[0]), sort: truth(given[3])}
+	switch width := given[1].(type) {
 	case nil:
 	case string:
 		style.lines, style.indent = true, width
@@ -300,7 +299,7 @@ func toJSON(_ *evaluator, v any, a *Arguments) any {
 	if style.lines {
 		style.item = ","
 	}
-	if separators := or(given[2], nil); separators != nil {
+	if separators := given[2]; separators != nil {
 		pair := iterate(separators)
 		if len(pair) != 2 {
 			fail("tojson: separators: expected two texts")

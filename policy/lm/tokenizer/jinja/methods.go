@@ -11,11 +11,10 @@ import (
 
 // functions returns the functions that templates may call.
 func functions() map[string]any {
-	return map[string]any{
-		"range": builtin{"range", func(_ *evaluator, a *Arguments) any {
-			given := required("range", a.bind("range", "start", "stop", "step"), 1)
-			r := numbers{0, whole(given[0]), whole(or(given[2], 1))}
-			if stop := or(given[1], nil); stop != nil {
+	all := map[string]function{
+		"range": takes("start stop step", func(_ any, given []any) any {
+			r := numbers{0, whole(given[0]), whole(given[2])}
+			if stop := given[1]; stop != nil {
 				r.start, r.stop = r.stop, whole(stop)
 			}
 			if r.step == 0 {
@@ -25,12 +24,15 @@ func functions() map[string]any {
 				fail("range: more than %d numbers", maxRange)
 			}
 			return r
-		}},
-		"dict": builtin{"dict", func(_ *evaluator, a *Arguments) any { return dictOf("dict", a) }},
-		"namespace": builtin{"namespace", func(_ *evaluator, a *Arguments) any {
-			return &namespace{dictOf("namespace", a)}
-		}},
+		}, nil, 1),
+		"dict":      {all: func(_ *evaluator, _ any, a *Arguments) any { return dictOf("dict", a) }},
+		"namespace": {all: func(_ *evaluator, _ any, a *Arguments) any { return &namespace{dictOf("namespace", a)} }},
 	}
+	values := map[string]any{}
+	for name, f := range all {
+		values[name] = f.on(name, nil)
+	}
+	return values
 }
 
 // maxRange is the maximum number of results of range, as in Jinja2's sandbox.
@@ -65,38 +67,36 @@ func dictOf(what string, a *Arguments) *Dict {
 
 // method returns a method of a value, or nil if there is none.
 func method(v any, name string) any {
-	var m func(a *Arguments) any
+	var f function
 	switch v := v.(type) {
-	case string:
-		m = textMethod(v, name)
-	case markup:
-		m = textMethod(string(v), name)
-	case *Dict:
-		m = dictMethod(v, name)
-	case List:
-		m = listMethod(v, name)
-		if name == "copy" {
-			m = func(a *Arguments) any { a.bind("copy"); return slices.Clone(v) }
+	case string, markup:
+		if f = textMethods[name]; name == "format" {
+			f.all = func(_ *evaluator, v any, a *Arguments) any { return format(str(v), a) }
 		}
+	case *Dict:
+		f = dictMethod(v, name)
+	case List:
 		switch name {
 		case "append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove":
 			fail("%s changes a list: expected a method that changes nothing", name)
+		case "copy":
+			f = of(func(any) any { return slices.Clone(v) })
+		default:
+			f = listMethod(v, name)
 		}
 	case tuple:
-		m = listMethod(List(v), name)
+		f = listMethod(List(v), name)
 	case numbers:
-		m = listMethod(v.items(), name)
+		f = listMethod(v.items(), name)
 	}
-	if m == nil {
+	if f.run == nil && f.all == nil {
 		return nil
 	}
-	return builtin{name, func(_ *evaluator, a *Arguments) any { return m(a) }}
+	return f.on(name, v)
 }
 
-func dictMethod(d *Dict, name string) func(a *Arguments) any {
-	views := func(items []any) func(a *Arguments) any {
-		return func(a *Arguments) any { a.bind(name); return view{"dict_" + name, items} }
-	}
+func dictMethod(d *Dict, name string) (none function) {
+	views := func(items []any) function { return of(func(any) any { return view{"dict_" + name, items} }) }
 	switch name {
 	case "keys":
 		return views(d.keys)
@@ -105,266 +105,233 @@ func dictMethod(d *Dict, name string) func(a *Arguments) any {
 	case "items":
 		return views(d.items())
 	case "copy":
-		return func(a *Arguments) any { a.bind(name); return d }
+		return of(func(any) any { return d })
 	case "get":
-		return func(a *Arguments) any {
-			given := required(name, a.bind(name, "key", "default"), 1)
+		return takes("key default", func(_ any, given []any) any {
 			if found, ok := d.get(given[0]); ok {
 				return found
 			}
-			return or(given[1], nil)
-		}
+			return given[1]
+		}, nil)
 	case "clear", "pop", "popitem", "setdefault", "update":
-		if _, ok := d.get(name); ok {
-			return nil
+		if _, ok := d.get(name); !ok {
+			fail("%s changes a mapping: expected a method that changes nothing", name)
 		}
-		fail("%s changes a mapping: expected a method that changes nothing", name)
 	}
-	return nil
+	return none
 }
 
-func listMethod(l List, name string) func(a *Arguments) any {
+func listMethod(l List, name string) (none function) {
 	switch name {
 	case "count":
-		return func(a *Arguments) any {
-			v, n := required(name, a.bind(name, "value"), 1)[0], 0
+		return takes("value", func(_ any, given []any) any {
+			n := 0
 			for _, item := range l {
-				if equal(item, v) {
+				if equal(item, given[0]) {
 					n++
 				}
 			}
 			return n
-		}
+		})
 	case "index":
-		return func(a *Arguments) any {
-			v := required(name, a.bind(name, "value"), 1)[0]
-			i := slices.IndexFunc(l, func(item any) bool { return equal(item, v) })
+		return takes("value", func(_ any, given []any) any {
+			i := slices.IndexFunc(l, func(item any) bool { return equal(item, given[0]) })
 			if i < 0 {
-				fail("%s is not in list", repr(v))
+				fail("%s is not in list", repr(given[0]))
 			}
 			return i
-		}
+		})
 	}
-	return nil
+	return none
 }
 
-// textMethod returns a method of Python's str.
-func textMethod(s, name string) func(a *Arguments) any {
-	plain := func(f func(string) any) func(a *Arguments) any {
-		return func(a *Arguments) any { a.bind(name); return f(s) }
+// needText returns an argument that must be a text.
+func needText(v any) string {
+	t, ok := text(v)
+	if !ok {
+		fail("'%s': expected a text", typeName(v))
 	}
-	each := func(is func(r rune) bool) func(a *Arguments) any {
-		return plain(func(s string) any {
-			return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
-		})
+	return t
+}
+
+// atMost returns a number of replacements: all for None.
+func atMost(count any) int {
+	if count == nil {
+		return -1
 	}
-	// given checks that the arguments are texts.
-	texts := func(a *Arguments, n int, names ...string) []string {
-		texts := make([]string, n)
-		for i, v := range required(name, a.bind(name, names...), n)[:n] {
-			t, ok := text(v)
+	return whole(count)
+}
+
+// textMethods are the methods of Python's str, but for format.
+var textMethods = map[string]function{
+	"upper":      ofText(func(s string) any { return upper(s) }),
+	"lower":      ofText(func(s string) any { return lower(s) }),
+	"casefold":   ofText(func(s string) any { return lower(s) }),
+	"title":      ofText(func(s string) any { return title(s) }),
+	"capitalize": ofText(func(s string) any { return capitalize(s) }),
+	"swapcase": ofText(func(s string) any {
+		var b strings.Builder
+		for _, r := range s {
+			if unicode.IsUpper(r) {
+				b.WriteString(lower(string(r)))
+			} else {
+				b.WriteString(upper(string(r)))
+			}
+		}
+		return b.String()
+	}),
+	"isalpha": each(unicode.IsLetter),
+	"isalnum": each(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }),
+	"isdigit": each(func(r rune) bool {
+		return unicode.IsDigit(r) || strings.ContainsRune("²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", r)
+	}),
+	"isdecimal": each(unicode.IsDigit),
+	"isnumeric": each(unicode.IsNumber),
+	"isspace":   each(isSpace),
+	"isascii": ofText(func(s string) any {
+		return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
+	}),
+	"islower":      ofText(func(s string) any { return isCase(s, unicode.IsLower) }),
+	"isupper":      ofText(func(s string) any { return isCase(s, unicode.IsUpper) }),
+	"istitle":      ofText(func(s string) any { return s == title(s) && strings.ContainsFunc(s, unicode.IsLetter) }),
+	"strip":        stripping(true, true),
+	"lstrip":       stripping(true, false),
+	"rstrip":       stripping(false, true),
+	"startswith":   affix(strings.HasPrefix),
+	"endswith":     affix(strings.HasSuffix),
+	"removeprefix": trim(strings.TrimPrefix),
+	"removesuffix": trim(strings.TrimSuffix),
+	"find":         find(strings.Index, false),
+	"rfind":        find(strings.LastIndex, false),
+	"index":        find(strings.Index, true),
+	"rindex":       find(strings.LastIndex, true),
+	"count":        ranged(func(_, part string, given []any) any { return strings.Count(part, needText(given[0])) }),
+	"center":       pad(center),
+	"ljust":        pad(func(s string, width int, fill string) string { return s + fills(s, width, fill) }),
+	"rjust":        pad(func(s string, width int, fill string) string { return fills(s, width, fill) + s }),
+	"zfill": takes("width", func(v any, given []any) any {
+		s := str(v)
+		digits := strings.TrimLeft(s, "+-")
+		sign := s[:min(1, len(s)-len(digits))]
+		return sign + fills(s, whole(given[0]), "0") + s[len(sign):]
+	}),
+	"partition":  cut(strings.Index, false),
+	"rpartition": cut(strings.LastIndex, true),
+	"split":      splitting(false),
+	"rsplit":     splitting(true),
+	"splitlines": takes("keepends", func(v any, given []any) any {
+		var l List
+		for _, line := range lines(str(v), truth(given[0])) {
+			l = append(l, line)
+		}
+		return l
+	}, false),
+	"replace": takes("old new count", func(v any, given []any) any {
+		s, old, to := str(v), needText(given[0]), needText(given[1])
+		if old == "" || len(to) > len(old) {
+			limited((strings.Count(s, old) + 1) * len(to))
+		}
+		return strings.Replace(s, old, to, atMost(given[2]))
+	}, nil),
+	"join": takes("iterable", func(v any, given []any) any {
+		s := str(v)
+		var parts []string
+		for i, item := range iterate(given[0]) {
+			t, ok := text(item)
 			if !ok {
-				fail("%s: '%s': expected a text", name, typeName(v))
+				fail("sequence item %d: expected str instance, %s found", i, typeName(item))
 			}
-			texts[i] = t
+			parts = append(parts, t)
 		}
-		return texts
-	}
-	stripping := func(left, right bool) func(a *Arguments) any {
-		return func(a *Arguments) any { return strip(s, or(a.bind(name, "chars")[0], nil), left, right) }
-	}
-	affix := func(has func(s, t string) bool) func(a *Arguments) any {
-		return func(a *Arguments) any {
-			given := required(name, a.bind(name, "text", "start", "end"), 1)
-			part := str(slice(s, or(given[1], nil), or(given[2], nil), nil))
-			if t, ok := text(given[0]); ok {
-				return has(part, t)
-			}
-			all, ok := given[0].(tuple)
-			if !ok {
-				fail("%s: '%s': expected a text or a tuple of texts", name, typeName(given[0]))
-			}
-			return slices.ContainsFunc(all, func(v any) bool {
-				t, ok := text(v)
-				if !ok {
-					fail("%s: '%s': expected a tuple of texts", name, typeName(v))
-				}
-				return has(part, t)
-			})
+		limited(len(s) * len(parts))
+		return strings.Join(parts, s)
+	}),
+}
+
+// each returns a method that is true for texts of such characters.
+func each(is func(r rune) bool) function {
+	return ofText(func(s string) any {
+		return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
+	})
+}
+
+// ranged returns a method of the part of a text between start and end.
+func ranged(f func(s, part string, given []any) any) function {
+	return takes("text start end", func(v any, given []any) any {
+		return f(str(v), str(slice(str(v), given[1], given[2], nil)), given)
+	}, nil, nil)
+}
+
+// stripping returns a method that trims a text: see strip.
+func stripping(left, right bool) function {
+	return takes("chars", func(v any, given []any) any { return strip(str(v), given[0], left, right) }, nil)
+}
+
+// affix returns a method that looks for texts at an end of a text.
+func affix(has func(s, t string) bool) function {
+	return ranged(func(_, part string, given []any) any {
+		if all, ok := given[0].(tuple); ok {
+			return slices.ContainsFunc(all, func(v any) bool { return has(part, needText(v)) })
 		}
-	}
-	find := func(index func(s, t string) int, must bool) func(a *Arguments) any {
-		return func(a *Arguments) any {
-			t := texts(a, 1, "sub", "start", "end")[0]
-			given := a.bind(name, "sub", "start", "end")
-			from := 0
-			if start := or(given[1], nil); start != nil {
-				if from = whole(start); from < 0 {
-					from = max(0, from+length(s))
-				}
+		return has(part, needText(given[0]))
+	})
+}
+
+// find returns a method that looks for a text. If must is true, the text must be there.
+func find(index func(s, t string) int, must bool) function {
+	return ranged(func(s, part string, given []any) any {
+		from := 0
+		if start := given[1]; start != nil {
+			if from = whole(start); from < 0 {
+				from = max(0, from+length(s))
 			}
-			part := str(slice(s, or(given[1], nil), or(given[2], nil), nil))
-			i := index(part, t)
-			switch {
-			case i >= 0:
-				return from + utf8.RuneCountInString(part[:i])
-			case must:
-				fail("substring not found")
-			}
-			return -1
 		}
-	}
-	pad := func(f func(width int, fill string) any) func(a *Arguments) any {
-		return func(a *Arguments) any {
-			given := required(name, a.bind(name, "width", "fill"), 1)
-			fill := str(or(given[1], " "))
-			if length(fill) != 1 {
-				fail("%s: %s: expected one character", name, repr(fill))
-			}
-			return f(whole(given[0]), fill)
+		i := index(part, needText(given[0]))
+		switch {
+		case i >= 0:
+			return from + utf8.RuneCountInString(part[:i])
+		case must:
+			fail("substring not found")
 		}
-	}
-	part := func(index func(s, t string) int, last bool) func(a *Arguments) any {
-		return func(a *Arguments) any {
-			sep := texts(a, 1, "sep")[0]
-			switch i := index(s, sep); {
-			case i >= 0:
-				return tuple{s[:i], sep, s[i+len(sep):]}
-			case last:
-				return tuple{"", "", s}
-			}
-			return tuple{s, "", ""}
+		return -1
+	})
+}
+
+// pad returns a method that fills a text up to a width.
+func pad(f func(s string, width int, fill string) string) function {
+	return takes("width fill", func(v any, given []any) any {
+		fill := str(given[1])
+		if length(fill) != 1 {
+			fail("%s: expected one character", repr(fill))
 		}
-	}
-	switch name {
-	case "upper":
-		return plain(func(s string) any { return upper(s) })
-	case "lower", "casefold":
-		return plain(func(s string) any { return lower(s) })
-	case "title":
-		return plain(func(s string) any { return title(s) })
-	case "capitalize":
-		return plain(func(s string) any { return capitalize(s) })
-	case "swapcase":
-		return plain(func(s string) any {
-			var b strings.Builder
-			for _, r := range s {
-				if unicode.IsUpper(r) {
-					b.WriteString(lower(string(r)))
-				} else {
-					b.WriteString(upper(string(r)))
-				}
-			}
-			return b.String()
-		})
-	case "isalpha":
-		return each(unicode.IsLetter)
-	case "isalnum":
-		return each(func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) })
-	case "isdigit":
-		return each(func(r rune) bool {
-			return unicode.IsDigit(r) || strings.ContainsRune("²³¹⁰⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉", r)
-		})
-	case "isdecimal":
-		return each(unicode.IsDigit)
-	case "isnumeric":
-		return each(unicode.IsNumber)
-	case "isspace":
-		return each(isSpace)
-	case "isascii":
-		return plain(func(s string) any {
-			return !strings.ContainsFunc(s, func(r rune) bool { return r > unicode.MaxASCII })
-		})
-	case "islower":
-		return plain(func(s string) any { return isCase(s, unicode.IsLower) })
-	case "isupper":
-		return plain(func(s string) any { return isCase(s, unicode.IsUpper) })
-	case "istitle":
-		return plain(func(s string) any { return s == title(s) && strings.ContainsFunc(s, unicode.IsLetter) })
-	case "strip":
-		return stripping(true, true)
-	case "lstrip":
-		return stripping(true, false)
-	case "rstrip":
-		return stripping(false, true)
-	case "startswith":
-		return affix(strings.HasPrefix)
-	case "endswith":
-		return affix(strings.HasSuffix)
-	case "removeprefix":
-		return func(a *Arguments) any { return strings.TrimPrefix(s, texts(a, 1, "prefix")[0]) }
-	case "removesuffix":
-		return func(a *Arguments) any { return strings.TrimSuffix(s, texts(a, 1, "suffix")[0]) }
-	case "find":
-		return find(strings.Index, false)
-	case "rfind":
-		return find(strings.LastIndex, false)
-	case "index":
-		return find(strings.Index, true)
-	case "rindex":
-		return find(strings.LastIndex, true)
-	case "count":
-		return func(a *Arguments) any {
-			t := texts(a, 1, "sub", "start", "end")[0]
-			given := a.bind(name, "sub", "start", "end")
-			return strings.Count(str(slice(s, or(given[1], nil), or(given[2], nil), nil)), t)
+		return f(str(v), whole(given[0]), fill)
+	}, " ")
+}
+
+// cut returns a method that splits a text at a separator. Without it, the text is the last part if last is true.
+func cut(index func(s, t string) int, last bool) function {
+	return takes("sep", func(v any, given []any) any {
+		s, sep := str(v), needText(given[0])
+		switch i := index(s, sep); {
+		case i >= 0:
+			return tuple{s[:i], sep, s[i+len(sep):]}
+		case last:
+			return tuple{"", "", s}
 		}
-	case "center":
-		return pad(func(width int, fill string) any { return center(s, width, fill) })
-	case "ljust":
-		return pad(func(width int, fill string) any { return s + fills(s, width, fill) })
-	case "rjust":
-		return pad(func(width int, fill string) any { return fills(s, width, fill) + s })
-	case "zfill":
-		return func(a *Arguments) any {
-			digits := strings.TrimLeft(s, "+-")
-			sign := s[:min(1, len(s)-len(digits))]
-			return sign + fills(s, whole(required(name, a.bind(name, "width"), 1)[0]), "0") + s[len(sign):]
-		}
-	case "partition":
-		return part(strings.Index, false)
-	case "rpartition":
-		return part(strings.LastIndex, true)
-	case "split":
-		return func(a *Arguments) any { return split(s, a, false) }
-	case "rsplit":
-		return func(a *Arguments) any { return split(s, a, true) }
-	case "splitlines":
-		return func(a *Arguments) any {
-			var l List
-			for _, line := range lines(s, truth(or(a.bind(name, "keepends")[0], false))) {
-				l = append(l, line)
-			}
-			return l
-		}
-	case "replace":
-		return func(a *Arguments) any {
-			t, n := texts(a, 2, "old", "new", "count"), -1
-			if c := or(a.bind(name, "old", "new", "count")[2], nil); c != nil {
-				n = whole(c)
-			}
-			if t[0] == "" || len(t[1]) > len(t[0]) {
-				limited((strings.Count(s, t[0]) + 1) * len(t[1]))
-			}
-			return strings.Replace(s, t[0], t[1], n)
-		}
-	case "join":
-		return func(a *Arguments) any {
-			var parts []string
-			for i, item := range iterate(required(name, a.bind(name, "iterable"), 1)[0]) {
-				t, ok := text(item)
-				if !ok {
-					fail("sequence item %d: expected str instance, %s found", i, typeName(item))
-				}
-				parts = append(parts, t)
-			}
-			limited(len(s) * len(parts))
-			return strings.Join(parts, s)
-		}
-	case "format":
-		return func(a *Arguments) any { return format(s, a) }
-	}
-	return nil
+		return tuple{s, "", ""}
+	})
+}
+
+// trim returns a method that removes a text from an end.
+func trim(f func(s, t string) string) function {
+	return takes("affix", func(v any, given []any) any { return f(str(v), needText(given[0])) })
+}
+
+// splitting returns the method split, or rsplit.
+func splitting(fromRight bool) function {
+	return takes("sep maxsplit", func(v any, given []any) any {
+		return split(str(v), given[0], whole(given[1]), fromRight)
+	}, nil, -1)
 }
 
 // fills returns the characters that s lacks to the width.
@@ -414,11 +381,9 @@ func title(s string) string {
 	}, s)
 }
 
-// split is Python's split(sep, maxsplit), or Python's rsplit if fromRight is true. Without a separator it splits at
+// split is Python's split(separator, most), or Python's rsplit if fromRight is true. Without a separator it splits at
 // runs of white space.
-func split(s string, a *Arguments, fromRight bool) any {
-	given := a.bind("split", "sep", "maxsplit")
-	separator, most := or(given[0], nil), whole(or(given[1], -1))
+func split(s string, separator any, most int, fromRight bool) any {
 	sep, ok := text(separator)
 	switch {
 	case separator != nil && !ok:

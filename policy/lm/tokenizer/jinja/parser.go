@@ -658,7 +658,7 @@ func (p *parser) filters(n node) node {
 // filter parses a filter after its sign. The value is nil in the tags filter and set.
 func (p *parser) filter(value node) *filterNode {
 	f := &filterNode{operand: value, name: p.dotted()}
-	if p.known.filters[f.name] == nil {
+	if _, ok := p.known.filters[f.name]; !ok {
 		p.fail("the filter %s is not supported", f.name)
 	}
 	if p.peek().is(operator, "(") {
@@ -686,7 +686,7 @@ func (p *parser) dotted() string {
 func (p *parser) test(operand node) node {
 	negated := p.take(name, "not")
 	n := &testNode{operand: operand, name: p.dotted()}
-	if p.known.tests[n.name] == nil {
+	if _, ok := p.known.tests[n.name]; !ok {
 		p.fail("the test %s is not supported", n.name)
 	}
 	switch t := p.peek(); {
@@ -712,8 +712,7 @@ type Template struct {
 
 // known has the filters and tests by their names.
 type known struct {
-	filters map[string]filter
-	tests   map[string]test
+	filters, tests map[string]function
 }
 
 // maxSource is the maximum length of a template in bytes. The largest published templates have about 30,000 bytes.

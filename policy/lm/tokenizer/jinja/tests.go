@@ -5,65 +5,58 @@ import (
 	"unicode"
 )
 
-type test = func(e *evaluator, v any, a *Arguments) bool
-
 // allTests returns the tests that may follow "is".
-func allTests() map[string]test {
-	of := func(holds func(any) bool) test {
-		return func(_ *evaluator, v any, a *Arguments) bool {
-			a.bind("a test")
-			return holds(v)
-		}
+func allTests() map[string]function {
+	with := func(holds func(v, other any) bool) function {
+		return takes("other", func(v any, given []any) any { return holds(v, given[0]) })
 	}
-	with := func(holds func(v, other any) bool) test {
-		return func(_ *evaluator, v any, a *Arguments) bool {
-			return holds(v, required("a test", a.bind("a test", "other"), 1)[0])
-		}
+	known := func(of func(e *evaluator) map[string]function) function {
+		return function{all: func(e *evaluator, v any, _ *Arguments) any {
+			_, ok := of(e)[str(v)]
+			return ok
+		}}
 	}
 	isUndefined := func(v any) bool { _, ok := v.(undefined); return ok }
-	set := map[string]test{
-		"odd":         of(func(v any) bool { return equal(arithmetic("%", v, 2), 1) }),
-		"even":        of(func(v any) bool { return equal(arithmetic("%", v, 2), 0) }),
+	set := map[string]function{
+		"odd":         of(func(v any) any { return equal(arithmetic("%", v, 2), 1) }),
+		"even":        of(func(v any) any { return equal(arithmetic("%", v, 2), 0) }),
 		"divisibleby": with(func(v, other any) bool { return equal(arithmetic("%", v, other), 0) }),
-		"defined":     of(func(v any) bool { return !isUndefined(v) }),
-		"undefined":   of(isUndefined),
-		"filter":      func(e *evaluator, v any, _ *Arguments) bool { return e.filters[str(v)] != nil },
-		"test":        func(e *evaluator, v any, _ *Arguments) bool { return e.tests[str(v)] != nil },
-		"none":        of(func(v any) bool { return v == nil }),
-		"boolean":     of(func(v any) bool { _, ok := v.(bool); return ok }),
-		"false":       of(func(v any) bool { return v == false }),
-		"true":        of(func(v any) bool { return v == true }),
-		"integer": of(func(v any) bool {
+		"defined":     of(func(v any) any { return !isUndefined(v) }),
+		"undefined":   of(func(v any) any { return isUndefined(v) }),
+		"filter":      known(func(e *evaluator) map[string]function { return e.filters }),
+		"test":        known(func(e *evaluator) map[string]function { return e.tests }),
+		"none":        of(func(v any) any { return v == nil }),
+		"boolean":     of(func(v any) any { _, ok := v.(bool); return ok }),
+		"false":       of(func(v any) any { return v == false }),
+		"true":        of(func(v any) any { return v == true }),
+		"integer": of(func(v any) any {
 			switch v.(type) {
 			case int, BigNumber:
 				return true
 			}
 			return false
 		}),
-		"float":  of(func(v any) bool { _, ok := v.(float64); return ok }),
-		"lower":  of(func(v any) bool { return isCase(str(v), unicode.IsLower) }),
-		"upper":  of(func(v any) bool { return isCase(str(v), unicode.IsUpper) }),
-		"string": of(func(v any) bool { _, ok := text(v); return ok }),
-		"mapping": of(func(v any) bool {
-			_, ok := v.(*Dict)
-			return ok
-		}),
-		"number": of(func(v any) bool { _, big := v.(BigNumber); return big || isNumber(v) }),
-		"sequence": of(func(v any) bool {
+		"float":   of(func(v any) any { _, ok := v.(float64); return ok }),
+		"lower":   ofText(func(s string) any { return isCase(s, unicode.IsLower) }),
+		"upper":   ofText(func(s string) any { return isCase(s, unicode.IsUpper) }),
+		"string":  of(func(v any) any { _, ok := text(v); return ok }),
+		"mapping": of(func(v any) any { _, ok := v.(*Dict); return ok }),
+		"number":  of(func(v any) any { _, big := v.(BigNumber); return big || isNumber(v) }),
+		"sequence": of(func(v any) any {
 			switch v.(type) {
 			case string, markup, List, tuple, *Dict, numbers, undefined:
 				return true
 			}
 			return false
 		}),
-		"iterable": of(func(v any) bool {
+		"iterable": of(func(v any) any {
 			if _, ok := v.(*generator); ok {
 				return true
 			}
 			_, ok := iterable(v)
 			return ok
 		}),
-		"callable": of(func(v any) bool {
+		"callable": of(func(v any) any {
 			switch l := v.(type) {
 			case builtin, Function, undefined:
 				return true
@@ -73,7 +66,7 @@ func allTests() map[string]test {
 			return false
 		}),
 		"sameas":  with(same),
-		"escaped": of(func(v any) bool { _, ok := v.(markup); return ok }),
+		"escaped": of(func(v any) any { _, ok := v.(markup); return ok }),
 		"in":      with(func(v, set any) bool { return contains(set, v) }),
 	}
 	for _, names := range []string{"== eq equalto", "!= ne", "> gt greaterthan", ">= ge", "< lt lessthan", "<= le"} {

@@ -1,4 +1,4 @@
-package member
+package state
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// PieceBytes is the maximum size of the pieces in which tensors are sent. No rank holds more than two pieces at a time.
+// PieceBytes is the maximum size of the pieces in which tensors are read, sent and written.
 const PieceBytes = 16 << 20
 
 // A Collection gives rank 0 access to the tensors that ranks hold in parts.
@@ -30,9 +30,9 @@ type Collection struct {
 // divided describes a tensor of the state, and the ranks that hold parts of it.
 type divided struct {
 	tensor.Field
-	gaps    bool // see Part
-	order   int
-	holders []holder
+	gaps, partial bool // see Part
+	order         int
+	holders       []holder
 }
 
 // size returns the number of bytes that ranks hold. Bytes on several ranks count once.
@@ -55,13 +55,17 @@ type holder struct {
 // Collect calls write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send pieces of their
 // parts, so the memory of parts must not change. Ranks with parts return after write has returned on rank 0, even if
 // write has failed. Every member of g must call Collect. comm connects the members of g.
-func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
+func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, list []Part,
 	write func(*Collection) error) error {
-	return collect(ctx, g, comm, mine, PieceBytes, write)
+	return collect(ctx, g, comm, list, PieceBytes, write)
 }
 
-func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part, piece int,
+func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, list []Part, piece int,
 	write func(*Collection) error) error {
+	mine, err := made(list, false)
+	if err != nil {
+		return err
+	}
 	about, err := json.Marshal(mine)
 	if err != nil {
 		return err
@@ -92,7 +96,9 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 			err = c.add(index, rank, parts)
 		}
 	}
-	for _, tensors := range c.files {
+	for file, tensors := range c.files {
+		tensors = slices.DeleteFunc(tensors, func(t divided) bool { return t.partial && t.size() < t.Bytes() })
+		c.files[file] = tensors
 		slices.SortStableFunc(tensors, func(a, b divided) int { return a.order - b.order })
 	}
 	if err == nil {
@@ -114,7 +120,8 @@ func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error 
 		if !known {
 			at = len(c.files[p.File])
 			index[key] = at
-			c.files[p.File] = append(c.files[p.File], divided{Field: p.Field, gaps: p.Gaps, order: p.Order})
+			c.files[p.File] = append(c.files[p.File], divided{Field: p.Field, gaps: p.Gaps, partial: p.Partial,
+				order: p.Order})
 		}
 		h := &c.files[p.File][at]
 		if h.DType != p.Field.DType || !slices.Equal(h.Shape, p.Field.Shape) {
@@ -265,70 +272,4 @@ func send(ctx context.Context, comm spmd.Comm, b []byte, to, tag int) error {
 		return err
 	}
 	return comm.Wait(ctx, []spmd.Request{r})
-}
-
-// A Source is a file with tensors of a state. Only rank 0 has the Reader.
-type Source struct {
-	File   string // ModelPart or TrainerPart
-	Fields []tensor.Field
-	Reader *tensor.SafetensorsReader `json:"-"`
-}
-
-// Fits returns an error unless the sources have the tensors of all parts.
-func Fits(sources []Source, parts []Part) error {
-	for _, p := range parts {
-		var all []tensor.Field
-		for _, s := range sources {
-			if s.File == p.File {
-				all = s.Fields
-			}
-		}
-		i := slices.IndexFunc(all, func(f tensor.Field) bool { return f.Name == p.Field.Name })
-		if i < 0 {
-			return fmt.Errorf("%s: no %s (%v%v) in it", p.File, p.Field.Name, p.Field.DType, p.Field.Shape)
-		}
-		if f := all[i]; f.DType != p.Field.DType || !slices.Equal(f.Shape, p.Field.Shape) {
-			return fmt.Errorf("%s: %s is %v%v, expected %v%v", p.File, f.Name, f.DType, f.Shape, p.Field.DType,
-				p.Field.Shape)
-		}
-	}
-	return nil
-}
-
-// Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may be of the same tensor. All
-// ranks pass the same sources, except that only rank 0 has readers. Every member of g must call it.
-func Distribute(ctx context.Context, g *collectives.Group, sources []Source, parts []Part) error {
-	return distribute(ctx, g, sources, parts, PieceBytes)
-}
-
-func distribute(ctx context.Context, g *collectives.Group, sources []Source, parts []Part, piece int) error {
-	if err := Fits(sources, parts); err != nil {
-		return err
-	}
-	var buf []byte
-	for _, s := range sources {
-		into := map[string][]*Part{}
-		for i := range parts {
-			if p := &parts[i]; p.File == s.File {
-				into[p.Field.Name] = append(into[p.Field.Name], p)
-			}
-		}
-		for i, f := range s.Fields {
-			for lo := 0; lo < f.Bytes(); lo += piece {
-				b := grown(&buf, min(piece, f.Bytes()-lo))
-				if g.Rank() == 0 {
-					if err := s.Reader.ReadTensor(i, b, lo); err != nil {
-						return err
-					}
-				}
-				if err := g.Broadcast(ctx, b, 0); err != nil {
-					return fmt.Errorf("tensor %q: %w", f.Name, err)
-				}
-				for _, p := range into[f.Name] {
-					p.within(lo, lo+len(b), func(at, here, n int) { copy(p.Memory[here:here+n], b[at-lo:]) })
-				}
-			}
-		}
-	}
-	return nil
 }

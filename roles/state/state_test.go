@@ -1,4 +1,4 @@
-package member
+package state
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -81,9 +82,7 @@ func newState(t *testing.T, d division, rank, scale int) *state {
 		s.p.Add(name, mine...)
 		s.p.Cut(name, cut)
 	}
-	if err := s.p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.p.Alloc(tensor.Heap))
 	n := len(s.p.Data)
 	s.lo = replica * n / replicas
 	s.m = tensor.New(tensor.F32, (replica+1)*n/replicas-s.lo)
@@ -94,8 +93,8 @@ func (s *state) parts() []Part {
 	if s == nil {
 		return nil
 	}
-	return append(PartsOf(ModelPart, "", s.p, s.whole), PartOf(TrainerPart, "counters", s.counters, nn.Slice{}),
-		FlatPart(TrainerPart, "optim.m", s.m, s.lo, s.p, s.whole))
+	return append(PartsOf(ModelFile, "", s.p, s.whole), PartOf(TrainerFile, "counters", s.counters, nn.Slice{}),
+		FlatPart(TrainerFile, "optim.m", s.m, s.lo, s.p, s.whole))
 }
 
 // filled returns the state of one rank that holds everything, with random values, and the two files of this state.
@@ -114,11 +113,9 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 	trainer.Set("counters", s.counters)
 	trainer.Set("optim.m", s.m)
 	files = map[string][]byte{}
-	for file, d := range map[string]tensor.Dict{ModelPart: model, TrainerPart: trainer} {
+	for file, d := range map[string]tensor.Dict{ModelFile: model, TrainerFile: trainer} {
 		var b bytes.Buffer
-		if err := tensor.WriteSafetensors(&b, d, nil); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, tensor.WriteSafetensors(&b, d, nil))
 		files[file] = b.Bytes()
 	}
 	return s, files
@@ -126,11 +123,9 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 
 // sources returns the files as sources, with readers on rank 0.
 func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
-	for _, file := range []string{ModelPart, TrainerPart} {
+	for _, file := range []string{ModelFile, TrainerFile} {
 		r, err := tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file])))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		s := Source{File: file, Fields: r.Fields}
 		if rank == 0 {
 			s.Reader = r
@@ -146,7 +141,7 @@ func plain(r io.ReaderAt) io.ReaderAt { return r }
 func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state, piece int) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := collect(ctx, g, c, s.parts(), piece, func(c *Collection) error {
-		for _, file := range []string{ModelPart, TrainerPart} {
+		for _, file := range []string{ModelFile, TrainerFile} {
 			var b bytes.Buffer
 			if err := c.Write(&b, file); err != nil {
 				return err
@@ -228,13 +223,13 @@ func TestOrder(t *testing.T) {
 		c spmd.Comm) error {
 		var mine []Part
 		for _, name := range []string{"b", "a"} {
-			p := PartOf(ModelPart, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
+			p := PartOf(ModelFile, fmt.Sprint(rank, name), tensor.New(tensor.U8, 1), nn.Slice{})
 			p.Order = (rank + 3) % worldSize
 			mine = append(mine, p)
 		}
 		return Collect(ctx, g, c, mine, func(c *Collection) error {
 			var b bytes.Buffer
-			if err := c.Write(&b, ModelPart); err != nil {
+			if err := c.Write(&b, ModelFile); err != nil {
 				return err
 			}
 			d, _, err := tensor.ReadSafetensors(b.Bytes())
@@ -311,12 +306,10 @@ func TestPiecesAreSmall(t *testing.T) {
 			return err
 		}
 		return Collect(ctx, g, &metered{c, &sent, 0}, s.parts(), func(c *Collection) error {
-			return errors.Join(c.Write(&written, ModelPart), c.Write(&written, TrainerPart))
+			return errors.Join(c.Write(&written, ModelFile), c.Write(&written, TrainerFile))
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for what, m := range map[string]*meter{"messages": &sent, "writes": &written, "reads": &read} {
 		if n := m.largest.Load(); n > PieceBytes || n < PieceBytes/8 {
 			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, PieceBytes)
@@ -331,7 +324,7 @@ func TestWriteFails(t *testing.T) {
 		c spmd.Comm) error {
 		s := newState(t, division{tensors: 2, axis: 1, stages: 2, first: 1}, rank, 1)
 		err := collect(ctx, g, c, s.parts(), 64, func(c *Collection) error {
-			return c.Write(failing{full}, TrainerPart)
+			return c.Write(failing{full}, TrainerFile)
 		})
 		if rank == 0 && !errors.Is(err, full) || rank > 0 && err != nil {
 			return fmt.Errorf("rank %d: %w", rank, err)
@@ -396,21 +389,23 @@ func TestPartsThatDoNotFit(t *testing.T) {
 		err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
 			c2 spmd.Comm) error {
 			parts := c.change(rank, newState(t, d, rank, 1).parts())
-			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelPart) })
+			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelFile) })
 		})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %s", what, err, c.want)
 		}
 	}
 	from := sources(t, files, 0, plain)
+	given := Given{ModelFile: from[0].Fields, TrainerFile: from[1].Fields}
 	parts := newState(t, d, 0, 1).parts()
 	parts[0].Field.Name = "other"
-	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "model: no other (F32[11 6]) in it") {
+	want := "model.safetensors: no other (F32[11 6]) in it"
+	if err := given.fits(parts); err == nil || !strings.Contains(err.Error(), want) {
 		t.Error(err)
 	}
 	parts = newState(t, d, 0, 1).parts()
 	parts[len(parts)-1].Field.Shape = []int{3}
-	if err := Fits(from, parts); err == nil || !strings.Contains(err.Error(), "trainer: optim.m is F32[") {
+	if err := given.fits(parts); err == nil || !strings.Contains(err.Error(), "trainer.safetensors: optim.m is F32[") {
 		t.Error(err)
 	}
 }
