@@ -1,15 +1,9 @@
-// Package layers tests the import rules of the tree. It holds only tests.
+// Package layers tests the import rules of the tree. It holds only tests. docs/architecture.md draws the rooms of the
+// tree and their order.
 //
-//	main → roles → { algo → policy → policy/nn, env, collectives → spmd } → tensor
-//
-// and below roles
-//
-//	cli → { session, trainer }; session → task → loop; trainer → embodied/play
-//	{ embodied, language } → task; { embodied, language } → { weights, loop } → member → job → config
-//
-// The table in the test has a line for each part of the tree. A new package under env or internal
-// needs no line. A new part of the tree, or a new dependency on another module, needs a line. The
-// test reads every Go file, regardless of build tags.
+// The table in the test has a line for each part of the tree, in the same order. A new package under
+// env or internal needs no line. A new part of the tree, or a new dependency on another module, needs
+// a line. The test reads every Go file, regardless of build tags.
 //
 // Other tests here read the tree as text. They limit the length of lines and files, limit sentences
 // of pages and comments to 40 words, and check links.

@@ -24,7 +24,7 @@ const module = "github.com/rlinf/rlinf"
 type layer struct {
 	path  string
 	may   []string
-	tests []string // what test files may also import, apart from their own package and internal/test
+	tests []string // what test files may also import, apart from their own package
 	why   string
 }
 
@@ -36,7 +36,8 @@ const (
 	gonum = "gonum.org/v1/gonum/stat/..."
 )
 
-// The first line that matches a package applies.
+// The rows stand in the order of the house, the highest first: a package imports from its own row and from rows below.
+// The longest path that matches a package applies.
 var layers = []layer{
 	{".", []string{"roles", "algo/...", "policy/...", "reward/...", "env/..."}, []string{"..."},
 		"main only hands the lists of parts to roles"},
@@ -46,48 +47,45 @@ var layers = []layer{
 	{"roles", []string{"roles/cli", "roles/config", "roles/embodied/...", "roles/language", "roles/loop",
 		"roles/member", "roles/task", "roles/trainer", "env", "policy", "spmd", "internal/config"}, []string{"..."},
 		"a facade: names for users, and the tasks for the command line; nothing below imports it"},
-	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "roles/mesh",
-		"spmd", "tensor", "internal/config", "internal/durable", "internal/programs", yaml},
-		[]string{"env/...", "roles/internal/rolestest"},
-		"what a file says is known before there is a job"},
-	{"roles/mesh", []string{"spmd"}, nil, "who has which part of a model follows from numbers"},
-	{"roles/job", []string{"roles/config", "roles/mesh", "collectives", "internal/durable", "policy/nn",
-		"spmd", "spmd/mpi", "tensor", sys}, []string{"..."},
-		"what every task needs of a world knows no task"},
-	{"roles/member", []string{"roles/mesh", "roles/config", "roles/job", "algo", "collectives", "policy/nn",
-		"spmd", "tensor"},
+	{"roles/internal/rolestest", []string{"roles/config", "algo", "collectives", "policy/...", "reward", "env/...",
+		"internal/philox", "spmd", "spmd/local", "tensor"}, nil, "what tests of several packages share"},
+	{"roles/cli/...", []string{"roles/advice", "roles/config", "roles/embodied/play", "roles/job", "roles/planner",
+		"roles/loop", "roles/task", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env",
+		"env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys},
 		[]string{"..."},
-		"what workers share knows no task"},
-	{"roles/state", []string{"roles/job", "collectives", "policy/nn", "spmd", "tensor"}, []string{"..."},
-		"what workers have, and how it travels, in any task"},
-	{"roles/weights", []string{"roles/config", "roles/job", "collectives", "policy/nn", "spmd", "tensor"},
+		"commands; they reach workers through sessions alone"},
+	{"roles/cli/language", []string{"roles/cli/args", "roles/config", "roles/job", "roles/loop", "roles/language/plan",
+		"roles/member", "internal/checkpoint", "env/text", "policy/lm/...", "policy/nn", "spmd", "spmd/local", "tensor",
+		cli}, []string{"..."},
+		"commands of language models; their flags have bounds, and of jobs they use the memory that there is"},
+	{"roles/cli/manual", []string{"roles/config", "roles/cli/args", "env", "internal/config", cli, yaml},
 		[]string{"..."},
-		"weights travel in one way, whatever reads them; the loop has no part in it"},
-	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "roles/state", "algo", "collectives", "env",
-		"env/external", "internal/checkpoint", "internal/config", "internal/metrics", "internal/moves",
-		"internal/runfolder", "internal/trace", "spmd", "tensor"},
+		"what commands and keys mean follows from their definitions; no job is needed"},
+	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable",
+		"internal/metrics", "internal/printable", "internal/results", "spmd/...", cli}, []string{"..."},
+		"what commands share: how they read their arguments and show their work"},
+	{"roles/emulate/...", []string{"roles/config", "roles/embodied", "roles/emulate", "roles/loop", "roles/planner",
+		"roles/session", "roles/task", "algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn",
+		"reward", "internal/plot", "spmd", "spmd/local", "tensor", gonum, sys},
+		[]string{"roles/advice", "internal/results/resultstest"},
+		"runs the whole program on ranks that are not there"},
+	{"roles/session", []string{"roles/advice", "roles/config", "roles/job", "roles/loop", "roles/task", "algo",
+		"collectives", "env", "env/external", "internal/checkpoint", "internal/metrics", "internal/moves",
+		"internal/printable", "internal/runfolder", "internal/trace", "spmd"},
 		[]string{"..."},
-		"a loop knows a plan by an interface, and neither a task nor the process"},
-	{"roles/planner", []string{"roles/mesh", "collectives", "collectives/bench/stats", "internal/durable",
-		"spmd"}, []string{"..."},
-		"a plan follows from a machine, a profile and a layout; no job and no clock has a part in it"},
-	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
-		[]string{"..."},
-		"what this machine can do, whatever job will run on it"},
+		"a session begins and ends a job for any command, and knows its task by an interface"},
 	{"roles/advice", []string{"roles/config", "roles/job", "roles/loop", "roles/mesh", "roles/planner/...",
 		"roles/planner", "roles/task", "env", "internal/config", "internal/durable", "internal/metrics",
 		"internal/runfolder", "spmd", "spmd/local"}, []string{"..."},
 		"from a configuration to a plan and back; it knows its task by an interface, and runs jobs by a function"},
-	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "roles/planner", "collectives",
-		"internal/metrics", "internal/printable", "policy/graph", "spmd"},
-		[]string{"..."},
-		"what a session asks of a task is an interface"},
-	{"roles/embodied/play", []string{"algo", "env", "policy", "internal/philox", "internal/programs", "internal/video",
+	{"roles/trainer", []string{"roles/config", "roles/embodied/play", "algo", "env", "policy", "internal/philox",
+		"internal/programs", "tensor"}, []string{"..."},
+		"training in one process needs neither ranks nor workers"},
+	{"roles/embodied", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/planner",
+		"roles/task",
+		"roles/embodied/...", "algo", "env", "env/external", "policy", "internal/metrics", "internal/runfolder", "spmd",
 		"tensor"}, []string{"..."},
-		"a policy plays environments in one goroutine; it knows no configuration, no rank and no channel"},
-	{"roles/embodied/plan", []string{"roles/config", "roles/job", "roles/member", "roles/embodied/play", "algo", "env",
-		"env/external", "policy", "policy/graph", "reward", "tensor"}, []string{"..."},
-		"the plan of a job follows from its configuration, and knows no worker"},
+		"a task: it leads its workers, and knows no other task"},
 	{"roles/embodied/worker", []string{"roles/job", "roles/member", "roles/state", "roles/weights", "roles/loop",
 		"roles/embodied/plan", "roles/embodied/play", "algo", "collectives", "env", "policy/...", "reward", "spmd",
 		"tensor"}, []string{"..."},
@@ -95,19 +93,17 @@ var layers = []layer{
 	{"roles/embodied/costs", []string{"roles/config", "roles/embodied/plan", "roles/embodied/play", "roles/planner",
 		"roles/planner/probe", "algo", "env", "reward", "policy", "tensor", gonum}, []string{"..."},
 		"calls what workers call, without ranks"},
-	{"roles/embodied", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/planner",
-		"roles/task",
-		"roles/embodied/...", "algo", "env", "env/external", "policy", "internal/metrics", "internal/runfolder", "spmd",
-		"tensor"}, []string{"..."},
-		"a task: it leads its workers, and knows no other task"},
-	{"roles/language/exam", []string{"algo", "policy/lm/engine", "reward/answer", "reward/verify"}, []string{"..."},
-		"an examination needs a model and questions, and no rank"},
-	{"roles/language/plan", []string{"roles/mesh", "roles/config", "roles/job", "roles/state", "roles/language/deal",
-		"roles/language/exam", "algo", "env", "spmd", "env/text", "policy/...", "reward/answer", "tensor"},
-		[]string{"..."},
+	{"roles/embodied/plan", []string{"roles/config", "roles/job", "roles/member", "roles/embodied/play", "algo", "env",
+		"env/external", "policy", "policy/graph", "reward", "tensor"}, []string{"..."},
 		"the plan of a job follows from its configuration, and knows no worker"},
-	{"roles/language/deal", []string{"policy/lm/engine"}, []string{"internal/philox"},
-		"who answers which prompt follows from messages; no rank and no clock has a part in it"},
+	{"roles/embodied/play", []string{"algo", "env", "policy", "internal/philox", "internal/programs", "internal/video",
+		"tensor"}, []string{"..."},
+		"a policy plays environments in one goroutine; it knows no configuration, no rank and no channel"},
+	{"roles/language", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/loop",
+		"roles/planner",
+		"roles/task", "roles/language/...", "algo", "policy/lm", "policy/lm/engine", "reward/answer",
+		"internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
+		"two tasks: they lead their workers, and know no other task"},
 	{"roles/language/worker", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/state",
 		"roles/weights",
 		"roles/loop",
@@ -118,43 +114,46 @@ var layers = []layer{
 		"roles/planner/probe",
 		"algo", "reward/answer", "policy/lm", "policy/lm/engine", "policy/nn", "tensor"}, []string{"..."},
 		"calls what workers call, without ranks"},
-	{"roles/language", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/loop",
-		"roles/planner",
-		"roles/task", "roles/language/...", "algo", "policy/lm", "policy/lm/engine", "reward/answer",
-		"internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
-		"two tasks: they lead their workers, and know no other task"},
-	{"roles/trainer", []string{"roles/config", "roles/embodied/play", "algo", "env", "policy", "internal/philox",
-		"internal/programs", "tensor"}, []string{"..."},
-		"training in one process needs neither ranks nor workers"},
-	{"roles/session", []string{"roles/advice", "roles/config", "roles/job", "roles/loop", "roles/task", "algo",
-		"collectives", "env", "env/external", "internal/checkpoint", "internal/metrics", "internal/moves",
-		"internal/printable", "internal/runfolder", "internal/trace", "spmd"},
+	{"roles/language/plan", []string{"roles/mesh", "roles/config", "roles/job", "roles/state", "roles/language/deal",
+		"roles/language/exam", "algo", "env", "spmd", "env/text", "policy/...", "reward/answer", "tensor"},
 		[]string{"..."},
-		"a session begins and ends a job for any command, and knows its task by an interface"},
-	{"roles/emulate/...", []string{"roles/config", "roles/embodied", "roles/emulate", "roles/loop", "roles/planner",
-		"roles/session", "roles/task", "algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn",
-		"reward", "internal/plot", "spmd", "spmd/local", "tensor", gonum, sys},
-		[]string{"roles/advice", "internal/results/resultstest"},
-		"runs the whole program on ranks that are not there"},
-	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable",
-		"internal/metrics", "internal/printable", "internal/results", "spmd/...", cli}, []string{"..."},
-		"what commands share: how they read their arguments and show their work"},
-	{"roles/cli/language", []string{"roles/cli/args", "roles/config", "roles/job", "roles/loop", "roles/language/plan",
-		"roles/member", "internal/checkpoint", "env/text", "policy/lm/...", "policy/nn", "spmd", "spmd/local", "tensor",
-		cli}, []string{"..."},
-		"commands of language models; their flags have bounds, and of jobs they use the memory that there is"},
-	{"roles/cli/manual", []string{"roles/config", "roles/cli/args", "env", "internal/config", cli, yaml},
+		"the plan of a job follows from its configuration, and knows no worker"},
+	{"roles/language/exam", []string{"algo", "policy/lm/engine", "reward/answer", "reward/verify"}, []string{"..."},
+		"an examination needs a model and questions, and no rank"},
+	{"roles/language/deal", []string{"policy/lm/engine"}, []string{"internal/philox"},
+		"who answers which prompt follows from messages; no rank and no clock has a part in it"},
+	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "roles/planner", "collectives",
+		"internal/metrics", "internal/printable", "policy/graph", "spmd"},
 		[]string{"..."},
-		"what commands and keys mean follows from their definitions; no job is needed"},
-	{"roles/cli/...", []string{"roles/advice", "roles/config", "roles/embodied/play", "roles/job", "roles/planner",
-		"roles/loop", "roles/task", "roles/trainer", "roles/session", "roles/cli/...", "collectives/...", "env",
-		"env/external", "internal/...", "policy/lm/...", "scripts/slurm", "spmd/...", "tensor", cli, sys},
+		"what a session asks of a task is an interface"},
+	{"roles/weights", []string{"roles/config", "roles/job", "collectives", "policy/nn", "spmd", "tensor"},
 		[]string{"..."},
-		"commands; they reach workers through sessions alone"},
-	{"roles/internal/rolestest", []string{"roles/config", "algo", "collectives", "policy/...", "reward", "env/...",
-		"internal/philox", "spmd", "spmd/local", "tensor"}, nil, "what tests of several packages share"},
-	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
-
+		"weights travel in one way, whatever reads them; the loop has no part in it"},
+	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "roles/state", "algo", "collectives", "env",
+		"env/external", "internal/checkpoint", "internal/config", "internal/metrics", "internal/moves",
+		"internal/runfolder", "internal/trace", "spmd", "tensor"},
+		[]string{"..."},
+		"a loop knows a plan by an interface, and neither a task nor the process"},
+	{"roles/member", []string{"roles/mesh", "roles/config", "roles/job", "algo", "collectives", "policy/nn",
+		"spmd", "tensor"},
+		[]string{"..."},
+		"what workers share knows no task"},
+	{"roles/state", []string{"roles/job", "collectives", "policy/nn", "spmd", "tensor"}, []string{"..."},
+		"what workers have, and how it travels, in any task"},
+	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
+		[]string{"..."},
+		"what this machine can do, whatever job will run on it"},
+	{"roles/planner", []string{"roles/mesh", "collectives", "collectives/bench/stats", "internal/durable",
+		"spmd"}, []string{"..."},
+		"a plan follows from a machine, a profile and a layout; no job and no clock has a part in it"},
+	{"roles/job", []string{"roles/config", "roles/mesh", "collectives", "internal/durable", "policy/nn",
+		"spmd", "spmd/mpi", "tensor", sys}, []string{"..."},
+		"what every task needs of a world knows no task"},
+	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "roles/mesh",
+		"spmd", "tensor", "internal/config", "internal/durable", "internal/programs", yaml},
+		[]string{"env/...", "roles/internal/rolestest"},
+		"what a file says is known before there is a job"},
+	{"roles/mesh", []string{"spmd"}, nil, "who has which part of a model follows from numbers"},
 	{"algo/...", []string{"algo", "policy/...", "params", "internal/durable", "internal/philox", "tensor"},
 		[]string{"env/...", yaml}, "algorithms never see a rank, a communicator or a channel"},
 	{"reward", []string{"policy", "env", "params", "reward/answer", "tensor"}, nil,
@@ -164,12 +163,12 @@ var layers = []layer{
 		"what answers are worth follows from texts and tokens; no model and no rank has a say"},
 	{"reward/verify", []string{"golang.org/x/text/unicode/norm"}, nil,
 		"whether an answer is right follows from two texts; no token, model or clock has a say"},
+	{"env/text", []string{"policy/lm/tokenizer", "internal/philox"}, nil,
+		"text tasks are files in, token ids out; a tokenizer knows no model"},
+	{"policy/...", []string{"policy/...", "env", "params", "internal/philox", "tensor"}, []string{yaml},
+		"of env a policy needs the spaces; it never sees a rank"},
 	{"policy/nn/kernel/blas", []string{"C", "gonum.org/v1/gonum/blas", "gonum.org/v1/netlib/..."},
 		[]string{"policy/nn/kernel", "gonum.org/v1/gonum/..."}, "the border to OpenBLAS"},
-	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
-	{"policy/graph", nil, nil, "a description of a policy knows no layer"},
-	{"policy/nn/...", []string{"policy/graph", "policy/nn/...", "internal/philox", "tensor"}, nil,
-		"layers know neither policies nor environments"},
 	{"policy/lm/tokenizer", []string{"internal/durable", "policy/lm/tokenizer/jinja",
 		"golang.org/x/text/unicode/norm"}, nil,
 		"text in, ids out: a tokenizer knows its files, no model"},
@@ -178,10 +177,10 @@ var layers = []layer{
 		"tensor"},
 		[]string{"policy/lm/lmtest"},
 		"language models know layers and files, neither policies nor environments"},
-	{"policy/...", []string{"policy/...", "env", "params", "internal/philox", "tensor"}, []string{yaml},
-		"of env a policy needs the spaces; it never sees a rank"},
-	{"env/text", []string{"policy/lm/tokenizer", "internal/philox"}, nil,
-		"text tasks are files in, token ids out; a tokenizer knows no model"},
+	{"policy/nn/...", []string{"policy/nn/...", "policy/graph", "internal/philox", "tensor"}, nil,
+		"layers know neither policies nor environments"},
+	{"policy/graph", nil, nil, "a description of a policy knows no layer"},
+	{"policy/nn/kernel/...", []string{sys}, nil, "kernels compute on slices"},
 	{"env/all", []string{"env/..."}, nil, "the list of environments"},
 	{"env/mujoco/...", []string{"env", "internal/philox", "tensor", "C"}, []string{"env/...", yaml},
 		"the only package that sees MuJoCo"},
@@ -190,61 +189,60 @@ var layers = []layer{
 		"the bridge sees frames, whatever carries them"},
 	{"env/...", []string{"env", "params", "internal/philox", "tensor"}, []string{"env/...", yaml},
 		"environments know nothing of policies, nor of each other"},
-
 	{"collectives/internal/ranks", []string{"collectives/...", "spmd/..."}, nil,
 		"a program of tests, which opens the transport"},
-	{"collectives/bench/stats", []string{gonum}, nil, "statistics are arithmetic; distributions are gonum's"},
-	{"collectives/bench/report", []string{"collectives/...", "internal/plot", gonum}, []string{"..."},
-		"reports are text and pictures"},
 	{"collectives/...", []string{"collectives/...", "internal/durable", "spmd", "tensor", sys}, []string{"spmd/..."},
 		"collectives run over any transport"},
+	{"collectives/bench/report", []string{"collectives/bench/stats", "internal/plot", gonum}, []string{"..."},
+		"reports are text and pictures"},
+	{"collectives/bench/stats", []string{gonum}, nil, "statistics are arithmetic; distributions are gonum's"},
 	{"spmd/mpi/...", []string{"spmd/...", "tensor", "C", "github.com/sbromberger/gompi", sys}, nil,
 		"the only package that sees MPI"},
 	{"spmd/...", []string{"spmd", "spmd/internal/...", "tensor", sys}, []string{"spmd/..."},
 		"spmd moves tensors and does not know what for"},
-	{"tensor/...", nil, nil, "tensor is the bottom"},
-	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
-
+	{"clients/...", nil, []string{"env/...", "tensor"}, "clients are in other languages; only their tests are in Go"},
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
-	{"internal/figures", nil, nil, "writes numbers for any package"},
-	{"internal/printable", nil, nil, "a text is safe to show by its characters alone"},
-	{"internal/test", nil, nil, "all tests may use it"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
 	{"internal/report/reporttest", []string{"internal/programs", "internal/report", "internal/trace", "internal/video"},
 		nil, "makes runs, for tests of pages here and in a browser"},
 	{"internal/report/browser", nil, []string{"internal/report/...", "github.com/chromedp/..."},
 		"a module of its own, so that no user fetches a browser's driver"},
 	{"internal/results/resultstest", nil, nil, "compares runs, for tests"},
-	{"internal/video", []string{"golang.org/x/image/...", "internal/programs"}, []string{"internal/video/..."},
-		"pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/e2e/...", nil, []string{"..."}, "tests of the whole"},
 	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys},
 		"tests of the whole, by its command line alone"},
 	{"internal/config", []string{"params", "internal/durable", "internal/printable", yaml}, nil,
 		"reads every section, users' own parts too, and knows none of them"},
-	{"internal/programs", []string{sys}, nil, "starts programs, whatever they are for"},
 	{"internal/layers", nil, nil, "reads the tree as text"},
-	{"internal/results", []string{"internal/checkpoint", "internal/durable", "internal/metrics", "internal/moves",
-		"internal/plot", "internal/printable", "internal/runfolder", gonum, yaml}, nil,
-		"reads what runs have left, and draws it"},
 	{"internal/report", []string{"internal/checkpoint", "internal/durable", "internal/metrics", "internal/moves",
 		"internal/plot", "internal/results", "internal/runfolder", "internal/timeline", "internal/trace",
 		"internal/video", yaml},
 		[]string{"internal/programs", "internal/report/reporttest"},
 		"a page says what a run's folder says; no configuration and no worker has a part in it"},
+	{"internal/video", []string{"golang.org/x/image/...", "internal/programs"}, []string{"internal/video/..."},
+		"pictures in, files out"},
+	{"internal/programs", []string{sys}, nil, "starts programs, whatever they are for"},
+	{"internal/results", []string{"internal/checkpoint", "internal/durable", "internal/metrics", "internal/moves",
+		"internal/plot", "internal/printable", "internal/runfolder", gonum, yaml}, nil,
+		"reads what runs have left, and draws it"},
+	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/trace", []string{"internal/durable", sys}, nil,
 		"records and reads the times of any worker; it asks the clock"},
-	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/metrics", []string{"internal/durable", "internal/printable", sys}, nil,
 		"asks the terminal for its width"},
+	{"internal/printable", nil, nil, "a text is safe to show by its characters alone"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
 	{"scripts/slurm", nil, nil, "batch scripts, and their text for other jobs"},
 	{"scripts/...", nil, nil, "tools of the scripts stand alone"},
+	{"internal/figures", nil, nil, "writes numbers for any package"},
+	{"internal/test", nil, nil, "all tests may use it"},
+	{"tensor/...", nil, nil, "tensor is the bottom"},
+	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
 }
 
 func TestImports(t *testing.T) {
-	for _, v := range importViolations(t, os.DirFS("../..")) {
+	for _, v := range importViolations(t, os.DirFS("../.."), layers) {
 		t.Error(v)
 	}
 }
@@ -257,7 +255,14 @@ func TestImportRulesBite(t *testing.T) {
 		}
 		return &fstest.MapFile{Data: []byte(text)}
 	}
-	got := importViolations(t, fstest.MapFS{
+	violations := func(table []layer, root fs.FS) (short []string) {
+		for _, v := range importViolations(t, root, table) {
+			v, _, _ = strings.Cut(v, ":")
+			short = append(short, v)
+		}
+		return short
+	}
+	got := violations(layers, fstest.MapFS{
 		"algo/a.go":         file("fmt", module+"/policy/nn", module+"/spmd"),
 		"algo/a_test.go":    file(module+"/env/classic", module+"/algo", module+"/collectives"),
 		"env/classic/e.go":  file(module+"/env", module+"/env/all"),
@@ -283,20 +288,62 @@ func TestImportRulesBite(t *testing.T) {
 		"roles/loop imports roles", "roles/new is in no layer", "spmd/local imports C",
 		"the tests of tensor/x import golang.org/x/sys/unix",
 	}
-	short := make([]string, len(got))
-	for i, v := range got {
-		short[i], _, _ = strings.Cut(v, ":")
-	}
-	slices.Sort(short)
+	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(short, want) {
-		t.Errorf("got %q\nwant %q", short, want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
+	}
+	high, low := file(module+"/low/in"), file(module+"/high", module+"/low/in")
+	got = violations([]layer{{"high", []string{"low/..."}, nil, ""}, {"low/...", []string{"high", "low/..."}, nil, ""}},
+		fstest.MapFS{"high/h.go": high, "low/l.go": low, "low/l_test.go": low})
+	if want := []string{"low imports high, which is above it"}; !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }
 
 // importViolations compares the imports of every Go file with the table.
-func importViolations(t *testing.T, root fs.FS) (found []string) {
+func importViolations(t *testing.T, root fs.FS, table []layer) (found []string) {
 	strange := map[string]bool{}
+	imports(t, root, func(name string, list []string) {
+		from, test := path.Dir(name), strings.HasSuffix(name, "_test.go")
+		at := rowOf(table, from)
+		if at < 0 {
+			if !strange[from] {
+				found = append(found, from+" is in no layer: give it a line in the table of internal/layers")
+			}
+			strange[from] = true
+			return
+		}
+		l, may, subject := table[at], table[at].may, from+" imports"
+		if test {
+			may = slices.Concat(l.may, l.tests, []string{from, "internal/test"})
+			subject = "the tests of " + from + " import"
+		}
+		for _, to := range list {
+			if !slices.ContainsFunc(may, func(p string) bool { return matches(p, to) }) {
+				found = append(found, fmt.Sprintf("%s %s: in %s: may import %s: %s", subject, to, name, orNothing(may),
+					l.why))
+			} else if row := rowOf(table, to); row >= 0 && row < at && !test {
+				found = append(found, fmt.Sprintf("%s %s, which is above it: in %s", subject, to, name))
+			}
+		}
+	})
+	return found
+}
+
+// rowOf returns the row of a package: the longest path that matches it. It returns -1 if there is none.
+func rowOf(table []layer, name string) int {
+	row, longest := -1, -1
+	for i, l := range table {
+		if n := len(strings.TrimSuffix(l.path, "/...")); matches(l.path, name) && n > longest {
+			row, longest = i, n
+		}
+	}
+	return row
+}
+
+// imports calls visit with every Go file and its imports, in the notation of the table, without the standard library.
+func imports(t *testing.T, root fs.FS, visit func(name string, list []string)) {
 	walk(t, root, func(name string, text []byte) {
 		if path.Ext(name) != ".go" {
 			return
@@ -306,43 +353,23 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 			t.Errorf("read imports: %v", err)
 			return
 		}
-		from := path.Dir(name)
-		at := slices.IndexFunc(layers, func(l layer) bool { return matches(l.path, from) })
-		if at < 0 {
-			if !strange[from] {
-				found = append(found, from+" is in no layer: give it a line in the table of internal/layers")
-			}
-			strange[from] = true
-			return
-		}
-		l, may, subject := layers[at], layers[at].may, from+" imports"
-		if strings.HasSuffix(name, "_test.go") {
-			may = slices.Concat(l.may, l.tests, []string{from, "internal/test"})
-			subject = "the tests of " + from + " import"
-		}
+		var list []string
 		for _, i := range f.Imports {
 			to, _ := strconv.Unquote(i.Path.Value)
-			to, free := relative(to)
-			if !free && !slices.ContainsFunc(may, func(p string) bool { return matches(p, to) }) {
-				found = append(found, fmt.Sprintf("%s %s: in %s: may import %s: %s", subject, to, name, orNothing(may),
-					l.why))
+			first, _, _ := strings.Cut(to, "/")
+			if to == module {
+				to = "."
+			} else if rest, ours := strings.CutPrefix(to, module+"/"); ours {
+				to = rest
+			} else if to != "C" && !strings.Contains(first, ".") {
+				continue
+			}
+			if to != "internal/figures" { // any package may write numbers
+				list = append(list, to)
 			}
 		}
+		visit(name, list)
 	})
-	return found
-}
-
-// relative returns an import path in the notation of the table, and whether any package may import it: the standard
-// library, and the package that writes numbers.
-func relative(to string) (name string, free bool) {
-	if to == module {
-		return ".", false
-	}
-	if rest, ours := strings.CutPrefix(to, module+"/"); ours {
-		return rest, rest == "internal/figures"
-	}
-	first, _, _ := strings.Cut(to, "/")
-	return to, to != "C" && !strings.Contains(first, ".")
 }
 
 func matches(pattern, name string) bool {

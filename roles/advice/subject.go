@@ -43,7 +43,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		meshes: map[string]mesh.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
 	for _, name := range s.placing.Components {
 		if l := cfg.Layout(name); l.Size() > 1 {
-			s.meshes[name] = l.Mesh()
+			s.meshes[name] = config.MeshOf(l)
 		}
 	}
 	auto, own := cfg.Auto()
@@ -294,7 +294,7 @@ func (s *Subject) hash() string {
 	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
 	for _, name := range s.placing.Models {
 		if slices.Contains(s.placing.Components, name) {
-			c.SetLayout(name, mesh.Mesh{})
+			config.SetLayout(&c, name, mesh.Mesh{})
 		}
 	}
 	s.follow(&c)

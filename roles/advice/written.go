@@ -43,8 +43,8 @@ func (s *Subject) placedBy(l *planner.Layout) *config.Config {
 		c.Rollout.PipelineStageNum = l.Stages
 	}
 	for _, name := range l.Components() {
-		if by := l.Meshes[name].Full(); by != c.Layout(name).Mesh() {
-			c.SetLayout(name, by)
+		if by := l.Meshes[name].Full(); by != config.MeshOf(c.Layout(name)) {
+			config.SetLayout(&c, name, by)
 		}
 	}
 	s.follow(&c)
@@ -59,7 +59,7 @@ func (s *Subject) follow(c *config.Config) {
 	actor := c.Layout("actor")
 	for _, name := range s.placing.Models {
 		if name != "rollout" && !slices.Contains(s.placing.Components, name) && !c.Given(name+".model") {
-			c.SetLayout(name, actor.Mesh())
+			config.SetLayout(c, name, config.MeshOf(actor))
 		}
 	}
 }
@@ -106,7 +106,7 @@ func (s *Subject) layoutKeys(c *config.Config, component string) []string {
 		now = c.Layout("actor") // the default
 	}
 	switch {
-	case next.Mesh() == now.Mesh():
+	case config.MeshOf(next) == config.MeshOf(now):
 		return nil
 	case component == "rollout":
 		return []string{fmt.Sprintf("tensor_parallel_size: %d", next.TensorModelParallelSize)}

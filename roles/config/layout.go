@@ -31,8 +31,8 @@ type LayoutConfig struct {
 // wholeModel is the layout of a model on one rank.
 var wholeModel = LayoutConfig{TensorModelParallelSize: 1, PipelineModelParallelSize: 1}
 
-// Mesh returns the mesh of a replica.
-func (l LayoutConfig) Mesh() mesh.Mesh {
+// MeshOf returns the mesh of a replica with the layout l.
+func MeshOf(l LayoutConfig) mesh.Mesh {
 	return mesh.Mesh{Stages: l.PipelineModelParallelSize, Tensor: l.TensorModelParallelSize}
 }
 
@@ -42,7 +42,7 @@ func (l LayoutConfig) Size() int {
 }
 
 func (l LayoutConfig) equal(o LayoutConfig) bool {
-	return l.Mesh() == o.Mesh() && slices.Equal(l.PipelineLayers, o.PipelineLayers)
+	return MeshOf(l) == MeshOf(o) && slices.Equal(l.PipelineLayers, o.PipelineLayers)
 }
 
 // check validates each value by itself. It passes the result of each rule to report.
@@ -110,7 +110,7 @@ func LayoutKeys(component string) (tensor, stages string) {
 
 // SetLayout sets the mesh of a component's language model. If the number of stages changes, layers will be assigned
 // to stages by their cost. SetLayout changes only c, and not a configuration from which c was copied.
-func (c *Config) SetLayout(component string, by mesh.Mesh) {
+func SetLayout(c *Config, component string, by mesh.Mesh) {
 	by = by.Full()
 	l := LayoutConfig{TensorModelParallelSize: by.Tensor, PipelineModelParallelSize: by.Stages}
 	if now := c.Layout(component); now.PipelineModelParallelSize == by.Stages {

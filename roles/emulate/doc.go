@@ -13,5 +13,5 @@
 // Setting.Keys can place several members on a rank. These members take turns on the core of the rank. Setting.Drift
 // changes costs while the job runs. Setting.Scheduler moves members to other ranks.
 //
-// Curves runs a Study of weak and strong scaling, and compares a Predictor with the measurements.
+// Curves runs a Study of weak and strong scaling, and compares predictions of package planner with the measurements.
 package emulate

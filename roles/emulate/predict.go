@@ -5,80 +5,66 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"github.com/rlinf/rlinf/collectives"
-	"github.com/rlinf/rlinf/collectives/bench/stats"
-	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// A Predictor predicts the seconds of an iteration of a Setting. Fit is called once before Predict, with the results of
-// small runs. ClosedForm is a Predictor.
-type Predictor interface {
-	Fit(small []Result)
-	Predict(s Setting) float64
-}
-
-// A ClosedForm predicts by formulas:
-//
-//	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
-//
-// Rounds and bytes are the costs of gradient sums between nodes. Fit determines α and β: α is the time of a round, and
-// β is the time that does not depend on the setting, both in seconds.
-type ClosedForm struct {
-	Sums string // the algorithm of the sums, as in collectives.CostOf
-	// Rollout returns the seconds of the rollout of the slowest rank. If it is nil, SlowestRollout is used.
-	// VirtualRollout is an alternative.
-	Rollout     func(s *Setting) float64
-	Alpha, Beta float64
-}
-
-var _ Predictor = (*ClosedForm)(nil)
-
-// Fit implements Predictor. Settings on one node have no rounds between nodes, so they determine only β.
-func (f *ClosedForm) Fit(small []Result) {
-	var points []stats.Point
-	for _, r := range small {
-		rounds, seconds := f.costs(&r.Setting)
-		points = append(points, stats.Point{Rounds: rounds, Bytes: 1, Time: r.Summary.Median - seconds})
+// planned returns the seconds of an iteration without real work, as package planner predicts them. The planner
+// simulates the steps and inferences of every rank in virtual time. With skew the result is the mean of several
+// simulations. Equal settings give equal results.
+func (s *Setting) planned() float64 {
+	m, p, l := s.toPlanner()
+	runs := 1
+	if s.Skew > 0 {
+		runs = min(16, max(1, 4096/s.Ranks))
 	}
-	line := stats.Fit(points)
-	f.Alpha, f.Beta = line.Alpha, line.Beta
+	sum := 0.0
+	for i := range runs {
+		sum += planner.Predict(m, p, l,
+			planner.Options{Noise: s.Skew > 0, Seed: s.Seed + uint64(i), Whole: true}).Seconds
+	}
+	return sum / float64(runs)
 }
 
-// Predict implements Predictor.
-func (f *ClosedForm) Predict(s Setting) float64 {
-	rounds, seconds := f.costs(&s)
-	return seconds + rounds*f.Alpha + f.Beta
-}
-
-// costs returns the rounds of an iteration, and the part of its seconds that does not depend on the fit.
-func (f *ClosedForm) costs(s *Setting) (rounds, seconds float64) {
+// toPlanner converts the setting to the types of package planner.
+func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Layout) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
-	cost := collectives.CostOf(f.Sums, collectives.Shape{Kind: spmd.AllReduce, Members: s.Ranks, Nodes: nodes,
-		Bytes: 4 * s.Params / s.Shrink})
-	rollout := SlowestRollout
-	if f.Rollout != nil {
-		rollout = f.Rollout
-	}
-	seconds = rollout(s) + s.updates().Seconds()
-	if nodes == 1 {
-		return 0, seconds
-	}
-	sums := float64(s.Minibatches)
+	m := &planner.Machine{Cores: s.PerNode, Nodes: nodes, Copy: 10e9,
+		Network: planner.Link{Latency: s.Between.Latency.Seconds()}}
 	if s.Between.BytesPerSecond > 0 {
-		seconds += sums * cost.Bytes * float64(s.Shrink) / s.Between.BytesPerSecond
+		m.Network.PerByte = 1 / s.Between.BytesPerSecond
 	}
-	return sums * cost.Rounds, seconds
+	step := s.Step.Of(s.rows()).Seconds()
+	p := &planner.Profile{
+		Work: planner.Work{Actors: s.Ranks, Envs: s.Envs, Group: 1, Steps: s.Steps, Epochs: 1,
+			Samples: s.Envs * s.Steps, OptimiserSteps: s.Minibatches, GradientBytes: 4 * int64(s.Params),
+			ModelBytes: 4 * int64(s.Params), WeightsEvery: 1},
+		Costs: []planner.Cost{
+			// The factor's median is below its mean.
+			{Op: planner.OpStep, Rows: s.rows(), Seconds: step * math.Exp(-s.Skew*s.Skew/2), Spread: s.spread()},
+			{Op: planner.OpInfer, Rows: s.rows(), Seconds: s.Infer.Of(s.rows()).Seconds()},
+			{Op: planner.OpUpdate, Rows: s.rows() * s.Steps, Seconds: s.updates().Seconds()},
+		},
+	}
+	l := planner.Layout{Nodes: make([]int, s.Ranks), Stages: 1}
+	for r := range l.Nodes {
+		l.Nodes[r] = r / s.PerNode
+		l.Actor = append(l.Actor, r)
+	}
+	l.Rollout, l.Env = l.Actor, l.Actor
+	return m, p, l
 }
 
-// SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
-// so its time is almost normally distributed. The expected maximum of n normal numbers is about the quantile at (n -
-// 3/8)/(n + 1/4) (Blom 1958).
-func SlowestRollout(s *Setting) float64 {
-	seconds := s.rollout().Seconds()
-	if s.Skew == 0 || s.Ranks == 1 {
-		return seconds
+// spread returns quantiles of a step's random factor, divided by the factor's median. It returns nil without skew. The
+// quantiles 0 and 1 may be infinite, so spread replaces them by the quantiles in the middle of the outer intervals.
+func (s *Setting) spread() []float64 {
+	if s.Skew == 0 {
+		return nil
 	}
-	n := float64(s.Ranks)
-	deviation := s.Step.Of(s.rows()).Seconds() * math.Sqrt(float64(s.Steps)*math.Expm1(s.Skew*s.Skew))
-	return seconds + deviation*distuv.UnitNormal.Quantile((n-0.375)/(n+0.25))
+	const parts = 256
+	q := make([]float64, parts+1)
+	for i := range q {
+		at := min(max(float64(i), 0.5), parts-0.5) / parts
+		q[i] = math.Exp(s.Skew * distuv.UnitNormal.Quantile(at))
+	}
+	return q
 }

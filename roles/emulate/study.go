@@ -24,8 +24,7 @@ type Study struct {
 	// StrongEnvs are the environments of all ranks in strong scaling. 0 means no strong scaling.
 	StrongEnvs int
 	Skews      []float64
-	FitRanks   int // the Predictor is fitted on runs with at most this many ranks
-	Predictor  Predictor
+	FitRanks   int // predictions are fitted on runs with at most this many ranks
 }
 
 // The kinds of scaling.
@@ -102,7 +101,7 @@ func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error)
 			}
 		}
 	}
-	s.predict(points)
+	predict(points)
 	return points, nil
 }
 
@@ -121,25 +120,24 @@ func (p *Point) relate(base *Point) {
 	p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh = share*ratio, share*low, share*high
 }
 
-// predict sets the predictions.
-func (s *Study) predict(points []Point) {
-	if s.Predictor == nil {
-		return
-	}
-	var small []Result
-	for _, p := range points {
-		if p.Fitted {
-			small = append(small, p.result)
+// predict sets the predictions: the seconds that package planner predicts, and those of real work. The ranks share the
+// cores of this machine, so real work grows with their number. It follows from what the fitted points take longer than
+// planned.
+func predict(points []Point) {
+	var real []stats.Point
+	for i := range points {
+		p := &points[i]
+		if p.Predicted = p.result.Setting.planned(); p.Fitted {
+			real = append(real, stats.Point{Rounds: 1, Bytes: float64(p.Ranks), Time: p.Seconds - p.Predicted})
 		}
 	}
-	s.Predictor.Fit(small)
-	first := 0
+	line, first := stats.Fit(real), 0
 	for i := range points {
 		p := &points[i]
 		if p.Kind != points[first].Kind || p.Skew != points[first].Skew {
 			first = i
 		}
-		p.Predicted = s.Predictor.Predict(p.result.Setting)
+		p.Predicted += line.At(1, float64(p.Ranks))
 		p.PredictedEfficiency = p.share(&points[first]) * points[first].Predicted / p.Predicted
 	}
 }
@@ -148,7 +146,7 @@ func (s *Study) predict(points []Point) {
 func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
 
 // Errors returns the median and the maximum of the absolute relative errors. It uses only predictions for undisturbed
-// runs on which the Predictor was not fitted.
+// runs that were not fitted.
 func Errors(points []Point) (median, most float64) {
 	var x []float64
 	for _, p := range points {

@@ -78,7 +78,6 @@ func run(args []string, out io.Writer) error {
 	updateRow := f.Duration("update-row", 50*time.Microsecond, "and for each time step of a rank")
 	stretch := f.Float64("stretch", 0, "factor on all waits and links; 0: chosen")
 	fit := f.Int("fit", 32, "fit the prediction on runs with at most this many ranks")
-	sums := f.String("sums", "hierarchical", "algorithm of sums that the prediction assumes")
 	seed := f.Uint64("seed", 1, "seed of the skew")
 	folder := f.String("out", "", "folder for scaling.csv, scaling.json and scaling.svg; default: none")
 	f.Var(&overrides, "set", "KEY=VALUE of the configuration; may be given several times")
@@ -90,8 +89,7 @@ func run(args []string, out io.Writer) error {
 		}
 		return fmt.Errorf("%w: %w", err, errUsage)
 	}
-	s := emulate.Study{WeakEnvs: *weak, StrongEnvs: *strong, FitRanks: *fit,
-		Predictor: &emulate.ClosedForm{Sums: *sums, Rollout: emulate.VirtualRollout}}
+	s := emulate.Study{WeakEnvs: *weak, StrongEnvs: *strong, FitRanks: *fit}
 	s.Setting = emulate.Setting{
 		Machine: emulate.Machine{PerNode: *perNode, Between: local.Link{Latency: *latency, BytesPerSecond: *rate}},
 		Job: emulate.Job{Steps: *steps, Minibatches: *minibatches, Params: *params, Shrink: *shrink,

@@ -94,7 +94,7 @@ func (d *Draft) arrange() (ok bool) {
 				figures.Count(p, "stage")))
 			ok = false
 		default:
-			d.meshes[of] = l.Mesh()
+			d.meshes[of] = config.MeshOf(l)
 		}
 	}
 	return ok
