@@ -188,7 +188,8 @@ func (p *process) outputTail() string {
 	}
 	text := "; its last output:\n    " + strings.Join(lines, "\n    ")
 	if strings.Contains(text, "No module named 'rlb'") {
-		text += "\nPython does not find rlinf's client: pip install clients/python of rlinf's folder, or put it into PYTHONPATH"
+		text += "\nPython does not find rlinf's client: pip install clients/python of rlinf's folder, or put it into " +
+			"PYTHONPATH"
 	}
 	if strings.Contains(text, "No module named 'numpy'") {
 		text += "\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command " +
