@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -80,7 +79,7 @@ func (a *Adam) step(i int, scale float32, group string) {
 		case g.Name == "vision" && a.cfg.VisionLR > 0:
 			rate = a.sched.At(i, float64(a.cfg.VisionLR), float64(a.cfg.MinLR))
 		}
-		kernel.AdamStep(a.params.Data[lo:hi], a.params.Grad[lo:hi], m[lo-a.lo:hi-a.lo], v[lo-a.lo:hi-a.lo],
+		a.params.Ops().AdamStep(a.params.Data[lo:hi], a.params.Grad[lo:hi], m[lo-a.lo:hi-a.lo], v[lo-a.lo:hi-a.lo],
 			float32(rate), a.cfg.AdamBeta1, a.cfg.AdamBeta2, a.cfg.AdamEps, a.cfg.WeightDecay, c1, c2, scale)
 	}
 }

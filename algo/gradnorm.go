@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // normBlock is the number of elements of a block. The norm adds up the blocks in a fixed order, so it does not depend
@@ -38,7 +37,7 @@ func (n *gradNorm) sum(b int) {
 	n.sums[b], n.known[b] = 0, true
 	for _, g := range n.params.Groups {
 		if lo, hi := max(g.Lo, b*normBlock), min(g.Hi, (b+1)*normBlock); g.Trainable && lo < hi {
-			n.sums[b] += kernel.SumSq(n.params.Grad[lo:hi])
+			n.sums[b] += n.params.Ops().SumSq(n.params.Grad[lo:hi])
 		}
 	}
 }

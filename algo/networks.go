@@ -94,4 +94,4 @@ func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int
 }
 
 // follow moves the target network towards the critics.
-func (c *critics) follow(tau float32) { follow(c.target.Params().Data, c.net.Params().Data, tau) }
+func (c *critics) follow(tau float32) { follow(c.target.Params(), c.net.Params(), tau) }

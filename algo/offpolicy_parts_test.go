@@ -7,14 +7,15 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 func TestFollow(t *testing.T) {
-	target := []float32{0, 8}
-	follow(target, []float32{4, 0}, 0.25)
-	if !slices.Equal(target, []float32{1, 6}) {
-		t.Errorf("target %v, want [1 6]", target)
+	target := &nn.Params[float32]{Data: []float32{0, 8}}
+	follow(target, &nn.Params[float32]{Data: []float32{4, 0}}, 0.25)
+	if !slices.Equal(target.Data, []float32{1, 6}) {
+		t.Errorf("target %v, want [1 6]", target.Data)
 	}
 }
 

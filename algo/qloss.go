@@ -1,6 +1,6 @@
 package algo
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
+import "github.com/rlinf/rlinf/policy/nn"
 
 // The losses of algorithms with Q critics. A critic's estimates are [H,N], for H heads and N samples. Like the losses
 // of the PPO family, each loss returns sums, and writes the gradient of scale·Σ loss with respect to each output of a
@@ -125,7 +125,7 @@ func SoftActorLoss(dQ, dLogProb, q, logProb []float32, kind string, alpha, scale
 
 // follow moves target towards source: target ← target + τ (source - target) (Lillicrap et al. 2016,
 // arXiv:1509.02971).
-func follow(target, source []float32, tau float32) {
-	kernel.Scale(target, 1-tau)
-	kernel.Axpy(target, tau, source)
+func follow(target, source *nn.Params[float32], tau float32) {
+	target.Ops().Scale(target.Data, 1-tau)
+	target.Ops().Axpy(target.Data, tau, source.Data)
 }

@@ -126,7 +126,7 @@ func (a *TD3) update() error {
 		if err := a.descend(a.actor.train, a.addActor); err != nil {
 			return err
 		}
-		follow(a.target.Params().Data, a.actor.policy.Params().Data, a.off.Tau)
+		follow(a.target.Params(), a.actor.policy.Params(), a.off.Tau)
 	}
 	if a.due(a.off.CriticActorRatio) {
 		a.critics.follow(a.off.Tau)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -70,18 +71,12 @@ func idle(tb testing.TB, hub *external.Hub, command env.Command) func() {
 	cfg.External.Command = command
 	cfg.External.MaxRestarts = 0
 	vec, err := hub.New(cfg, idleEnvs)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	test.OK(tb, err)
 	out, seeds := vec.Spec().NewStep(idleEnvs, 1), make([]uint64, idleEnvs)
-	if err := vec.Reset(nil, seeds, out); err != nil {
-		tb.Fatal(err)
-	}
+	test.OK(tb, vec.Reset(nil, seeds, out))
 	var action tensor.Dict
 	action.Set("action", tensor.New(tensor.F32, idleEnvs, 1, 4))
 	return func() {
-		if err := vec.Step(action, seeds, out); err != nil {
-			tb.Fatal(err)
-		}
+		test.OK(tb, vec.Step(action, seeds, out))
 	}
 }

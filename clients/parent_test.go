@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Types and flags of frames, docs/bridge.md.
@@ -131,21 +133,15 @@ func (b *block) u8(name string, i int) byte { return b.data[b.at[name]+i] }
 func greet(t *testing.T, command ...string) *parent {
 	t.Helper()
 	childIn, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	in, childOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	p := &parent{t: t, in: in, out: out, errors: &bytes.Buffer{}}
 	p.cmd = exec.Command(command[0], command[1:]...)
 	p.cmd.ExtraFiles = []*os.File{childIn, childOut}
 	p.cmd.Env = append(os.Environ(), "RLB_ADDR=fd:3,4", "RLB_TOKEN=a \"secret\"")
 	p.cmd.Stderr = p.errors
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.cmd.Start())
 	childIn.Close()
 	childOut.Close()
 	in.SetReadDeadline(time.Now().Add(time.Minute))

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 
 	"github.com/rlinf/rlinf/collectives/collectivestest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -41,9 +42,7 @@ func TestConformance(t *testing.T) {
 							}
 							return err
 						})
-					if err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, err)
 				})
 			}
 		}
@@ -128,9 +127,7 @@ func TestBytesBetweenNodes(t *testing.T) {
 				sent.Add(g.Traffic().Bytes)
 				return err
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if crossed.Load() != most {
 			t.Errorf("%s: %d bytes crossed between nodes, want %d", algorithm, crossed.Load(), most)
 		}
@@ -153,8 +150,6 @@ func TestLongVectorsTravelInPieces(t *testing.T) {
 					collectives.Options{MaxMessage: 1 << 10})
 				return err
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 	}
 }

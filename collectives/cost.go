@@ -141,19 +141,15 @@ func treeCost(s Shape) Cost {
 	return s.cost(log, "log2 n", log, "log2 n")
 }
 
-// leastCost returns a lower bound for every algorithm: the rounds that reach all members, and the bytes that
-// a member must send or receive.
+// leastCost returns a lower bound for barriers, broadcasts and allreduces: the rounds that reach all members, and the
+// bytes that a member must send or receive.
 func leastCost(s Shape) Cost {
 	log := ceilLog(s.Members)
 	switch s.Kind {
 	case spmd.Barrier:
 		return s.cost(log, "log2 n", 0, "0")
-	case spmd.SendReceive:
-		return s.cost(1, "1", 1, "1")
-	case spmd.Broadcast, spmd.Reduce:
-		return s.cost(log, "log2 n", 1, "1")
 	case spmd.AllReduce:
 		return s.cost(log, "log2 n", 2*s.part(), "2(n-1)/n")
 	}
-	return s.cost(log, "log2 n", s.part(), "(n-1)/n")
+	return s.cost(log, "log2 n", 1, "1")
 }

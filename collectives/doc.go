@@ -26,7 +26,7 @@
 //	doubling, tree  logarithmic latency, for short vectors
 //	ordered         two rounds and few bytes, for up to five members
 //	direct          one message from a block's owner to its destination
-//	mpi             the MPI library's own collectives
+//	mpi             the MPI library's own barrier, broadcast and allreduce
 //
 // Unless Options.Fast is set, every algorithm that the table chooses reduces by one binary tree over members:
 //

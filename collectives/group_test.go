@@ -14,6 +14,7 @@ import (
 	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -86,9 +87,7 @@ func everywhere(t *testing.T, f func(ctx context.Context, m member) error) {
 	for _, ranks := range groups {
 		for how, wrap := range ways {
 			t.Run(fmt.Sprint(ranks, " by ", how), func(t *testing.T) {
-				if err := run(t, ranks, wrap, f); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, run(t, ranks, wrap, f))
 			})
 		}
 	}
@@ -243,9 +242,7 @@ func TestBarrier(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 		})
 	}
 }
@@ -265,9 +262,7 @@ func TestManyOperationsStayApart(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // oneOf makes one call, chosen by r, that leaves a known result.
@@ -463,9 +458,7 @@ func allocsPerRun(t *testing.T, ranks []int, setup func(ctx context.Context, m m
 		allocs = testing.AllocsPerRun(runs, func() { err = errors.Join(err, op()) })
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return allocs
 }
 

@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newLibrary returns the algorithm "mpi": the collectives of the MPI library, on a separate communicator.
-// It uses non-blocking calls, so that waiting uses no CPU and ends with the job. The library determines the
-// cost and the order of additions.
+// newLibrary returns the algorithm "mpi": the MPI library's own barrier, broadcast and allreduce, on a separate
+// communicator. It uses non-blocking calls, so that waiting uses no CPU and ends with the job. The library determines
+// the cost and the order of additions.
 func newLibrary() *algorithm {
 	return &algorithm{
-		name: "mpi", kinds: of(kinds()...), run: runLibrary,
+		name: "mpi", kinds: of(spmd.Barrier, spmd.Broadcast, spmd.AllReduce), run: runLibrary,
 		fits: func(g *Group, _ *spmd.Collective) bool { return g.host.HasNative() && g.distinct },
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -125,9 +126,7 @@ func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 type countingSends struct {
@@ -170,9 +169,7 @@ func TestSumBesideAGradient(t *testing.T) {
 			ready(0, 2500)
 		})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // Every member gets the blocks of all members, which may be empty.
@@ -197,9 +194,7 @@ func TestReducerGathers(t *testing.T) {
 		}
 		return b.check()
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // The sum of a gradient of one bucket allocates nothing. With several buckets, each but the last starts a goroutine.

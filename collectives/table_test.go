@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestReadTable: the numbers of a table may be written as floats, as other programs write them.
@@ -16,15 +17,11 @@ func TestReadTable(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "table.json")
 		text := `{"schema": 1.0, "rules": [{"kind": "allreduce", "members": ` + members + `, "bytes": ` + bytes +
 			`, "algorithm": "ring"}]}`
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		return collectives.ReadTable(file)
 	}
 	want, err := read("8", "4096")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got, err := read("8.0", "4.096e3"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestConfigYAML(t *testing.T) {
@@ -26,9 +27,7 @@ group_size: 8
 reward_coef: 0.1
 step_delay: 2ms
 `
-	if err := yaml.Unmarshal([]byte(text), &cfg); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal([]byte(text), &cfg))
 	want := env.DefaultConfig()
 	want.EnvType, want.InitParams.ID = "maniskill", "PickCube-v1"
 	want.TotalNumEnvs, want.MaxStepsPerRolloutEpoch = 64, 128
@@ -107,9 +106,7 @@ func TestRegistry(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		made++
 		if v.Spec().Name != name || v.Len() != 3 || v.Spec().MaxSteps == 0 {
 			t.Errorf("%s: %s of %d, limit %d", name, v.Spec().Name, v.Len(), v.Spec().MaxSteps)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestEpisodes(t *testing.T) {
@@ -77,13 +78,9 @@ func TestEpisodesInfo(t *testing.T) {
 		copy(out.Terminated.U8(), []byte{byte(k % 2), byte(k / 2)}) // episodes of 2 and of 3 steps
 		if k == 2 {
 			state, err := e.Save()
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			again := env.NewEpisodes(spec, 0, 2, true)
-			if err := again.Load(state); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, again.Load(state))
 			again.Observe(out)
 			if got, want := again.Take()[0].Info, []float64{7, 70}; !slices.Equal(got, want) {
 				t.Errorf("resumed: %v, want %v", got, want)
@@ -114,20 +111,14 @@ func TestEpisodesTasks(t *testing.T) {
 	copy(out.Info.F32(), []float32{1, 0, 0, 0, 2, 1, 0, 2, 0})
 	e.Observe(out)
 	state, err := e.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	again := env.NewEpisodes(spec, 0, 3, true)
-	if err := again.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, again.Load(state))
 	copy(out.Info.F32(), []float32{0, 0, 0, 0, 2, 0, 1, 2, 0})
 	copy(out.Terminated.U8(), []byte{1, 1, 1})
 	again.Observe(out)
 	episodes, err := env.FromRows(env.AppendRows(nil, again.Take()), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	sum := env.Summarize(episodes)
 	if want := []env.OfTask{{1, 1}, {}, {2, 0.5}}; !slices.Equal(sum.ByTask, want) || sum.ToldObject != 1.0/3 {
 		t.Errorf("%+v, told %v, want %+v and 1/3", sum.ByTask, sum.ToldObject, want)
@@ -149,9 +140,7 @@ func TestEpisodesIdle(t *testing.T) {
 	if got := e.Take(); !same(got, want) {
 		t.Errorf("finished %+v, want %+v", got, want)
 	}
-	if err := v.Reset(nil, []uint64{1, 2}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, []uint64{1, 2}, out))
 	e.Started(nil)
 	step(t, v, out, actions(1, 100, 100))
 	e.Observe(out)
@@ -247,13 +236,9 @@ func TestEpisodesSave(t *testing.T) {
 	step(t, v, out, actions(1, 60, 0.1), 1, 2)
 	e.Observe(out)
 	state, err := e.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	again := env.NewEpisodes(v.Spec(), 0, 2, true)
-	if err := again.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, again.Load(state))
 	for range 4 {
 		step(t, v, out, actions(1, 1, 0.2), 1, 2)
 		e.Observe(out)
@@ -297,9 +282,7 @@ func TestEpisodesAllocations(t *testing.T) {
 	e, s := env.NewEpisodes(v.Spec(), 0, 4, true), env.NewSeeder(env.DefaultConfig(), env.Train, 0, 4)
 	act := actions(1, 100, 1, 100, 1)
 	if n := testing.AllocsPerRun(50, func() {
-		if err := v.Step(act, s.Next(), out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, v.Step(act, s.Next(), out))
 		e.Observe(out)
 		s.Observe(out)
 		e.Take()

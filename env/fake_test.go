@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -83,17 +84,13 @@ func actions(k int, rows ...float32) tensor.Dict {
 func begin(t *testing.T, v env.Vec, k int, seeds ...uint64) *env.Step {
 	t.Helper()
 	out := v.Spec().NewStep(v.Len(), k)
-	if err := v.Reset(nil, seeds, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, seeds, out))
 	return out
 }
 
 func step(t *testing.T, v env.Vec, out *env.Step, action tensor.Dict, seeds ...uint64) {
 	t.Helper()
-	if err := v.Step(action, seeds, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Step(action, seeds, out))
 }
 
 func wantF32(t *testing.T, what string, got tensor.Tensor, want ...float32) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestSeederPlacement(t *testing.T) {
@@ -69,9 +70,7 @@ func TestSeederGroups(t *testing.T) {
 	if first[0] != first[1] || first[0] != first[2] || first[0] == first[3] || first[3] != first[5] {
 		t.Fatalf("seeds of two groups of three: %v", first)
 	}
-	if err := v.Reset(nil, s.Next(), out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, s.Next(), out))
 	s.Started(nil)
 	second := slices.Clone(s.Next())
 	step(t, v, out, actions(1, 1, 100, 1, 1, 1, 100), s.Next()...)
@@ -92,9 +91,7 @@ func TestSeederGroups(t *testing.T) {
 	}
 
 	state, err := s.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	again := env.NewSeeder(cfg, env.Train, 3, 6)
 	if err := again.Load(state); err != nil || !slices.Equal(again.Next(), s.Next()) {
 		t.Errorf("loaded: %v %v, want %v", again.Next(), err, s.Next())

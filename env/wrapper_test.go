@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -103,23 +104,17 @@ func TestRelativeReward(t *testing.T) {
 	wantF32(t, "first", out.Reward, 2, 6, 200, 0)
 	wantF32(t, "the task's", out.Info, 0, 1, 0, 4, 1, 100, 0, 0)
 	state, err := env.Save(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	step(t, v, out, actions(2, 3, 100, 5, 6))
 	wantF32(t, "second", out.Reward, -2, 194, 10, 2)
 	step(t, v, out, actions(2, 7, 7, 8, 8))
 	wantF32(t, "the first idles", out.Reward, 0, 0, 4, 0)
-	if err := v.Reset([]bool{false, true}, []uint64{50, 60}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset([]bool{false, true}, []uint64{50, 60}, out))
 	step(t, v, out, actions(2, 7, 7, 8, 8))
 	wantF32(t, "reset of one", out.Reward, 0, 0, 16, 0)
 
 	again := env.NewRewardScale(newCounter(env.DefaultConfig(), 2), 2, 0, true)
-	if err := env.Load(again, state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(again, state))
 	step(t, again, out, actions(2, 3, 100, 5, 6))
 	wantF32(t, "after Load", out.Reward, -2, 194, 10, 2)
 	if err := env.Load(again, tensor.Dict{}); err == nil || !strings.Contains(err.Error(), "last_reward") {
@@ -143,9 +138,7 @@ func TestFrameStack(t *testing.T) {
 	step(t, v, out, actions(1, 100, 1))
 	step(t, v, out, actions(1, 1, 1))
 	wantF32(t, "done and not done", obs, 10.01, 10.02, 10.03, 40, 40.01, 40.02)
-	if err := v.Reset([]bool{true, false}, []uint64{50, 60}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset([]bool{true, false}, []uint64{50, 60}, out))
 	wantF32(t, "reset of one", obs, 50, 50, 50, 40, 40.01, 40.02)
 	step(t, v, out, actions(1, 1, 1))
 	wantF32(t, "on it goes", obs, 50, 50, 50.01, 40.01, 40.02, 40.03)
@@ -157,14 +150,10 @@ func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
 	whole, err := all.Registry().New(cfg, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	cfg.StateElements = []int{2, 0}
 	part, err := all.Registry().New(cfg, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if f, g := part.Spec().Obs[0], whole.Spec().Obs[0]; f.Dim() != 2 || f.High[0] != g.High[2] || f.Low[1] != g.Low[0] {
 		t.Errorf("Spec: %+v", f)
 	}
@@ -177,16 +166,12 @@ func TestPartial(t *testing.T) {
 			t.Errorf("%s of %d: %v of %v", what, n, g, w)
 		}
 	}
-	if err := errors.Join(whole.Reset(nil, seeds, a), part.Reset(nil, seeds, b)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, errors.Join(whole.Reset(nil, seeds, a), part.Reset(nil, seeds, b)))
 	var action tensor.Dict
 	action.Set("action", tensor.FromI32([]int32{0, 1, 0}, 3, 1, 1))
 	ends := 0
 	for range 30 {
-		if err := errors.Join(whole.Step(action, seeds, a), part.Step(action, seeds, b)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, errors.Join(whole.Step(action, seeds, a), part.Step(action, seeds, b)))
 		for n := range 3 {
 			same("observation", n, b.Obs, a.Obs)
 			if _, ended := a.Took(n); ended {
@@ -235,9 +220,7 @@ func TestLoadErrors(t *testing.T) {
 	v := env.NewFrameStack(newCounter(env.DefaultConfig(), 2), 2)
 	begin(t, v, 1, 1, 2)
 	good, err := env.Save(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, without := range []string{"episode.elapsed", "episode.over", "episode.info", "frames.state", "frames_over"} {
 		var d tensor.Dict
 		for i := range good.Len() {

@@ -6,22 +6,20 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/policy/nn/kernel/blas"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions with one MLP, and estimates values with another MLP or with a second head on the same
-// MLP. Each MLP can read the features of images and words. In NewRNN, actor and critic are only heads on a recurrent
-// core. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that is
-// constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed
-// bounds them for the environment (Config.ActionBound).
+// An ActorCritic chooses actions with one network, and estimates values with another network or with a second head on
+// the same network. Both can read the features of images and words. In NewRNN, actor and critic are only heads on a
+// recurrent layer. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that
+// is constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded;
+// Act.Feed bounds them for the environment (Config.ActionBound).
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // tanh squashes actions into this box; if nil, Act.Feed clips them
-	core   *core[float32] // recurrent layers; nil if there are none
+	box    *unitBox // tanh squashes actions into this box; if nil, Act.Feed clips them
 	net    *network[float32]
 }
 
@@ -93,12 +91,7 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 		box = &b
 	}
 	p := &ActorCritic{obs: obs, action: spec.Action, chunks: cfg.NumActionChunks, box: box}
-	seen := obs.shape()
-	if cfg.ModelType == rnnPolicy {
-		p.core = newCore(cfg, params, obs.width)
-		seen.numbers, cfg.HiddenSizes = p.core.layer.Out, nil
-	}
-	if p.net, err = newNetwork(cfg, shape, params, seen); err != nil {
+	if p.net, err = newNetwork(cfg, shape, params, obs.shape()); err != nil {
 		return nil, err
 	}
 	for _, f := range spec.Obs {
@@ -110,13 +103,9 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 		return nil, err
 	}
 	obs.init()
-	if cfg.Blank {
-		return p, nil
+	if !cfg.Blank {
+		p.net.init(seed)
 	}
-	if p.core != nil {
-		p.core.init(seed)
-	}
-	p.net.init(seed)
 	return p, nil
 }
 
@@ -125,7 +114,7 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
-		params.Use(nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias})
+		params.Use(nn.NewCPU(&nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias}))
 	}
 	return params
 }
@@ -141,7 +130,6 @@ type work struct {
 	owner   *ActorCritic
 	maxRows int
 	obs     *obsWork
-	core    *coreWork[float32]
 	net     *networkWork[float32]
 
 	hidden                  tensor.Tensor // [maxRows,M]; the zero Tensor without a hidden state
@@ -154,9 +142,6 @@ type work struct {
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *ActorCritic) NewWork(maxRows int) Work {
 	w := &work{owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.newWork(maxRows)}
-	if p.core != nil {
-		w.core = p.core.newWork(maxRows)
-	}
 	if m := p.HiddenLen(); m > 0 {
 		w.hidden = tensor.New(tensor.F32, maxRows, m)
 	}
@@ -192,7 +177,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	p.net.forward(w.net, &x, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
-		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
+		p.net.params.Ops().Activate(nn.Tanh, act.Bounded.F32(), act.Action.F32())
 		p.box.fromUnit(act.Bounded.F32(), act.Bounded.F32())
 	}
 	if err := act.CheckFinite(); err != nil {
@@ -247,26 +232,16 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 		return fmt.Errorf("policy: backward: %w", err)
 	}
 	w.evaluated = 0
-	if p.core != nil {
-		w.net.dx = p.core.layer.OutGrad(w.core.layer)
-	}
 	p.net.backward(w.net, g.LogProb.F32(), g.Entropy.F32(), g.Value.F32(), ready)
-	if p.core != nil {
-		p.core.backward(w.core, ready)
-	}
 	return nil
 }
 
-// HiddenLen implements Recurrent. It returns 0 if the policy has neither a recurrent core nor features
-// with recurrent cells.
+// HiddenLen implements Recurrent. It returns 0 if the policy has no recurrent cells.
 func (p *ActorCritic) HiddenLen() int {
-	switch {
-	case p.core != nil:
-		return p.core.layer.State
-	case p.net.encoder != nil:
-		return p.net.encoder.State()
+	if p.net.front == nil {
+		return 0
 	}
-	return 0
+	return p.net.front.State
 }
 
 // StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this policy does not normalise observations.
@@ -308,10 +283,6 @@ func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, batch[float32], in
 		return w, x, n, err
 	}
 	w.sequences = hidden.Dim(0)
-	if p.core != nil {
-		x.Numbers = p.core.forward(w.core, w.hidden.F32(), numbers, hidden.F32(), begins, n, w.sequences)
-		return w, x, n, nil
-	}
 	x.Sequences, x.State, x.Next, x.Begins = w.sequences, hidden.F32(), w.hidden.F32(), begins
 	return w, x, n, nil
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // categorical is the distribution of D independent choices. The head's outputs are the logits of all options of all
@@ -13,12 +12,13 @@ import (
 // mask does not allow have probability 0 and get no gradient; the other options are renormalised (Huang and Ontañón
 // 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
+	p       *nn.Params[T]
 	options []int // number of options of each dimension
 	width   int   // sum of options
 }
 
-func newCategorical[T nn.Float](options []int) *categorical[T] {
-	c := &categorical[T]{options: options}
+func newCategorical[T nn.Float](p *nn.Params[T], options []int) *categorical[T] {
+	c := &categorical[T]{p: p, options: options}
 	for _, k := range options {
 		c.width += k
 	}
@@ -129,7 +129,7 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 			o += k
 		}
 	}
-	kernel.Exp(prob, logp)
+	w.p.Ops().Exp(prob, logp)
 	o = 0
 	for range in.n {
 		for _, k := range w.options {

@@ -72,10 +72,13 @@ func encoderGradients(t *testing.T, cfg Config) {
 	act := actionShape{dims: 2, summed: 2}
 	n := testNetwork(t, cfg, act, obs)
 	w := n.newWork(rows + 1)
-	x, a := testBatch(act, rows, obs.numbers)
+	x, a := testBatch(act, rows, 2)
 	s := philox.New(1, philox.Init, 3000, 0)
-	for _, i := range obs.images {
-		b := make([]uint8, rows*i.frames*i.Len())
+	for _, source := range obs.sources {
+		if source.Frames == 0 {
+			continue
+		}
+		b := make([]uint8, rows*source.Frames*source.Image.Len())
 		for k := range b {
 			b[k] = uint8(s.IntN(256))
 		}
@@ -121,21 +124,16 @@ func encoderGradients(t *testing.T, cfg Config) {
 
 // seenAndRead is an observation of two images, numbers and words.
 func seenAndRead(cfg Config) obsShape {
-	front, top := nn.Image{H: 5, W: 4, C: 1}, nn.Image{H: 4, W: 4, C: 3}
-	obs := obsShape{
-		numbers: 2, images: []imageShape{{"front", 2, front}, {"top", 1, top}},
-		words: nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}},
+	images := []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}}
+	choices := nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}}
+	if cfg.Encoder != ownEncoder {
+		encoder, sources := newEncoder(cfg.Encoder, 2, images, choices)
+		return obsShape{encoder: &encoder, sources: sources}
 	}
-	if cfg.Encoder == ownEncoder {
-		layers := ownLayers()
-		obs.own, obs.sources = &layers, []nn.Source{
-			{Name: "state", Width: 2},
-			{Name: "front", Image: front, Frames: 2, Range: [2]float64{0, 1}},
-			{Name: "top", Image: top, Frames: 1, Range: [2]float64{0, 1}},
-			{Name: "text", Choices: obs.words},
-		}
-	}
-	return obs
+	layers := ownLayers()
+	return obsShape{encoder: &layers, sources: []nn.Source{
+		{Name: "state", Width: 2}, images[0].source(), images[1].source(), {Name: "text", Choices: choices},
+	}}
 }
 
 // TestSeesEverything: a change of a pixel in any image and frame, of a word or of a number changes the action.

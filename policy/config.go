@@ -225,6 +225,12 @@ func (c *Config) activation() (nn.Activation, bool) {
 	return 0, false
 }
 
+// hidden describes the hidden layers.
+func (c *Config) hidden() []nn.Layer {
+	f, _ := c.activation()
+	return nn.Hidden(c.HiddenSizes, f, false)
+}
+
 // Summed returns the number of dimensions that each log-prob sums over, out of the C·A dimensions of a chunk. It
 // returns false for an unknown LogProbType.
 func (c *Config) Summed(actionDim int) (int, bool) {

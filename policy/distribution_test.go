@@ -25,6 +25,13 @@ func expect(t *testing.T, what string, got, want []float64) {
 	}
 }
 
+// choices returns the distribution of choices with the given numbers of options.
+func choices[T nn.Float](options []int) *categorical[T] {
+	p := new(nn.Params[T])
+	p.Group("actor")
+	return newCategorical(p, options)
+}
+
 // TestCategoricalByHand: logits are the logs of 1:2:5 (shifted far off, which changes nothing) and of 1:3.
 func TestCategoricalByHand(t *testing.T) {
 	ln := math.Log
@@ -33,7 +40,7 @@ func TestCategoricalByHand(t *testing.T) {
 		ln(1) - 900, ln(2) - 900, ln(5) - 900, ln(1), ln(3),
 	}
 	a := actions[float64]{choice: []int32{2, 0, 0, 1}}
-	logProb, entropy := evaluated(newCategorical[float64]([]int{3, 2}), 2, a, inputs[float64]{n: 2, out: out})
+	logProb, entropy := evaluated(choices[float64]([]int{3, 2}), 2, a, inputs[float64]{n: 2, out: out})
 	expect(t, "log-probs", logProb, []float64{ln(5. / 8), ln(1. / 4), ln(1. / 8), ln(3. / 4)})
 	h3 := -(1./8*ln(1./8) + 2./8*ln(2./8) + 5./8*ln(5./8))
 	h2 := -(1./4*ln(1./4) + 3./4*ln(3./4))
@@ -47,7 +54,7 @@ func TestMaskByHand(t *testing.T) {
 	out := []float64{ln(1), 900, ln(3), ln(7), ln(9) /**/, 2, 2, 2, -900, 900}
 	mask := []uint8{1, 0, 1, 0, 1}
 	in := inputs[float64]{n: 1, out: out, mask: mask}
-	d := newCategorical[float64]([]int{3, 2, 3, 2})
+	d := choices[float64]([]int{3, 2, 3, 2})
 	a := actions[float64]{choice: []int32{2, 1, 0, 1}}
 	logProb, entropy := evaluated(d, 4, a, in)
 	expect(t, "log-probs", logProb, []float64{ln(3. / 4), 0, ln(1. / 2), 0})
@@ -77,7 +84,7 @@ func TestMaskedFrequencies(t *testing.T) {
 	in, noise := manyRows([]float64{math.Log(1), 5, math.Log(3), 5}, nil)
 	in.mask = slices.Repeat([]uint8{1, 0, 1, 0}, draws)
 	var count [4]float64
-	for _, c := range chosen(newCategorical[float64]([]int{4}), 1, false, in, noise).choice {
+	for _, c := range chosen(choices[float64]([]int{4}), 1, false, in, noise).choice {
 		count[c]++
 	}
 	if count[1] != 0 || count[3] != 0 || !near(count[0]/draws, 1./4, 5*math.Sqrt(3./16/draws)) {
@@ -88,7 +95,7 @@ func TestMaskedFrequencies(t *testing.T) {
 // TestCategoricalExtremes: an option whose probability rounds to 0 is never drawn and has a finite log-prob
 // and gradient.
 func TestCategoricalExtremes(t *testing.T) {
-	d := newCategorical[float32]([]int{3})
+	d := choices[float32]([]int{3})
 	w := d.NewWork(1)
 	in := inputs[float32]{n: 1, out: []float32{-2000, 0, -2000}}
 	a := actions[float32]{choice: []int32{0}}
@@ -196,7 +203,7 @@ func TestCategoricalFrequencies(t *testing.T) {
 		out = append(out, math.Log(p))
 	}
 	in, noise := manyRows(out, nil)
-	a := chosen(newCategorical[float64]([]int{3, 2}), 2, false, in, noise)
+	a := chosen(choices[float64]([]int{3, 2}), 2, false, in, noise)
 	var count [5]float64
 	both := 0.
 	for i := 0; i < len(a.choice); i += 2 {

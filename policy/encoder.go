@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // Values of Config.Encoder.
@@ -21,13 +20,24 @@ const wordFeatures = 32
 
 // obsShape describes an observation for a network.
 type obsShape struct {
-	numbers int // count of numbers in a row
-	images  []imageShape
-	words   nn.Choices // bounds of all words, side by side
-
-	own     *nn.Layer // the user's own layers, which compute features from sources; nil without such layers
+	numbers int       // count of numbers in a row
+	encoder *nn.Layer // computes features from the sources; if nil, the next layers read the numbers
 	sources []nn.Source
 }
+
+// input returns the layers that turn observations into rows for the hidden layers, and the sources of these layers.
+func (s obsShape) input() ([]nn.Layer, []nn.Source) {
+	if s.encoder != nil {
+		return []nn.Layer{s.encoder.Named("encoder")}, s.sources
+	}
+	return []nn.Layer{nn.Input(allNumbers)}, []nn.Source{{Name: allNumbers, Width: s.numbers}}
+}
+
+// Names of the sources that join all numbers and all words.
+const (
+	allNumbers = "all numbers"
+	allWords   = "all words"
+)
 
 // An imageShape describes an observation of U8 images. A row has several frames, stacked along the channels.
 type imageShape struct {
@@ -36,8 +46,10 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether the user's layers or an encoder compute features of the observations.
-func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
+// source returns the images as a source. Bytes become numbers from 0 to 1.
+func (s imageShape) source() nn.Source {
+	return nn.Source{Name: s.name, Image: s.Image, Frames: s.frames, Range: [2]float64{0, 1}}
+}
 
 // imageOf returns the shape of the images in f. It returns an error if they are too small for the named encoder.
 func imageOf(f env.Field, encoder string) (imageShape, error) {
@@ -85,136 +97,30 @@ type batch[T nn.Float] struct {
 	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil allows every option
 }
 
-// An encoder turns observations into rows of features. A row holds, side by side, the features of the words, the
-// features of each image, and the numbers. The network of an image also reads the words. Actor and critic share the
-// encoder.
-type encoder[T nn.Float] struct {
-	words     *nn.Embedding[T] // nil without words
-	images    []*nn.ConvNet[T]
-	wordWidth int // features of words
-	numbers   int
-	out       int // width of a row
-}
-
-// features is the part of a network that turns observations into features, before the trunks.
-type features[T nn.Float] interface {
-	Width() int // width of a row of features
-	State() int // size of the recurrent state of a row; 0 without recurrent cells
-	Init(seed uint64)
-	NewWork(maxRows int) featuresWork[T]
-}
-
-// featuresWork is the state of one user of features.
-type featuresWork[T nn.Float] interface {
-	// Forward returns the features of x, [Rows, width]. x must not change before Backward.
-	Forward(x batch[T]) []T
-	// OutGrad returns dy, the slice from which Backward reads the gradient with respect to the features. It also
-	// returns dy2, memory of the same size for a second term of this gradient.
-	OutGrad(rows int) (dy, dy2 []T)
-	// Backward adds the gradients of the last Forward, whose input was x. It reads the gradient with respect to the
-	// features from dy, the first result of OutGrad. Backward calls ready for ranges from the end of the flat gradient
-	// to its beginning.
-	Backward(x batch[T], ready func(lo, hi int))
-}
-
-// newFeatures declares the layers that compute features of obs. obs must have images, words or the user's layers.
-func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
-	if obs.own == nil {
-		return newEncoder(cfg, params, obs), nil
+// newEncoder describes an encoder of the given kind. A row of features holds, side by side, the features of the words,
+// the features of each image, and the numbers. The network of an image also reads the words.
+func newEncoder(kind string, numbers int, images []imageShape, choices nn.Choices) (nn.Layer, []nn.Source) {
+	var parts []nn.Layer
+	var sources []nn.Source
+	words := ""
+	if len(choices.Low) > 0 {
+		words = allWords
+		parts = append(parts, nn.Embed(words, wordFeatures).Named("words"))
+		sources = append(sources, nn.Source{Name: words, Choices: choices})
 	}
-	net, err := nn.NewNet(params, "encoder", *obs.own, obs.sources)
-	if err != nil {
-		return nil, err
-	}
-	return ownFeatures[T]{net}, nil
-}
-
-func newEncoder[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) *encoder[T] {
-	e := &encoder[T]{numbers: obs.numbers}
-	if len(obs.words.Low) > 0 {
-		e.wordWidth = wordFeatures
-		e.words = nn.NewEmbedding(params, "encoder.words", obs.words, e.wordWidth)
-	}
-	e.out = e.wordWidth + e.numbers
-	build := nn.NewNatureCNN[T]
-	switch cfg.Encoder {
+	network := nn.NatureCNN
+	switch kind {
 	case ImpalaCNN:
-		build = nn.NewImpalaCNN[T]
+		network = nn.ImpalaCNN
 	case Keypoints:
-		build = nn.NewKeypointCNN[T]
+		network = nn.KeypointCNN
 	}
-	for _, s := range obs.images {
-		net := build(params, "encoder."+s.name, s.Image, s.frames, obs.words)
-		e.images = append(e.images, net)
-		e.out += net.Out
+	for _, s := range images {
+		parts, sources = append(parts, network(s.name, words).Named(s.name)), append(sources, s.source())
 	}
-	return e
-}
-
-func (e *encoder[T]) Width() int { return e.out }
-func (e *encoder[T]) State() int { return 0 }
-
-func (e *encoder[T]) Init(seed uint64) {
-	if e.words != nil {
-		e.words.Init(seed)
+	if numbers > 0 {
+		parts = append(parts, nn.Input(allNumbers))
+		sources = append(sources, nn.Source{Name: allNumbers, Width: numbers})
 	}
-	for _, net := range e.images {
-		net.Init(seed)
-	}
-}
-
-// encoderWork is the state of one user of an encoder.
-type encoderWork[T nn.Float] struct {
-	of     *encoder[T]
-	words  []T // [n, wordWidth]: features of words, or their gradient
-	images []*nn.ConvNetWork[T]
-
-	y, dy, dy2 []T // [n, out]: features, their gradient, and memory for a second term of the gradient
-}
-
-func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {
-	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
-	w := &encoderWork[T]{of: e, words: row(e.wordWidth), y: row(e.out), dy: row(e.out), dy2: row(e.out)}
-	for _, net := range e.images {
-		w.images = append(w.images, net.NewWork(maxRows))
-	}
-	return w
-}
-
-func (w *encoderWork[T]) Forward(x batch[T]) []T {
-	e, rows := w.of, x.Rows
-	if e.words != nil {
-		e.words.Forward(w.words, x.Choices, rows)
-		kernel.CopyColumns(w.y, e.out, w.words, e.wordWidth, e.wordWidth, rows)
-	}
-	at := e.wordWidth
-	for i, net := range e.images {
-		y := net.Forward(w.images[i], x.Images[i], x.Choices, rows)
-		kernel.CopyColumns(w.y[at:], e.out, y, net.Out, net.Out, rows)
-		at += net.Out
-	}
-	kernel.CopyColumns(w.y[at:], e.out, x.Numbers, e.numbers, e.numbers, rows)
-	return w.y[:rows*e.out]
-}
-
-func (w *encoderWork[T]) OutGrad(rows int) (dy, dy2 []T) {
-	return w.dy[:rows*w.of.out], w.dy2[:rows*w.of.out]
-}
-
-func (w *encoderWork[T]) Backward(x batch[T], ready func(lo, hi int)) {
-	e, rows := w.of, x.Rows
-	at := e.out - e.numbers
-	for i := len(e.images) - 1; i >= 0; i-- {
-		net := e.images[i]
-		at -= net.Out
-		kernel.CopyColumns(net.OutGrad(w.images[i], rows), net.Out, w.dy[at:], e.out, net.Out, rows)
-		net.Backward(w.images[i], rows, ready)
-	}
-	if e.words != nil {
-		kernel.CopyColumns(w.words, e.wordWidth, w.dy, e.out, e.wordWidth, rows)
-		e.words.Backward(w.words, x.Choices, rows)
-		if ready != nil {
-			ready(e.words.Range())
-		}
-	}
+	return nn.Concat(parts...), sources
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
 )
@@ -10,7 +9,7 @@ import (
 // An ensemble is H networks of the same shape. Each network makes its own estimate for every row.
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
-	heads  []*nn.MLP[T]
+	heads  []*nn.Net[T]
 	width  int // number of elements of a row
 }
 
@@ -20,33 +19,29 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], width int) *ensem
 	e := &ensemble[T]{params: params, width: width}
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
-		name := fmt.Sprintf("critic.%d", h)
-		e.heads = append(e.heads, newTrunk(cfg, params, name, width).AddHead(params, name, 1, 1))
+		e.heads = append(e.heads, nn.NewStack(params, fmt.Sprintf("critic.%d", h), width,
+			append(cfg.valueTrunk(), head(1, 1))...))
 	}
 	return e
 }
 
-// newTrunk declares the hidden layers of an actor or a critic for Config.AddQHead. If Config.QHeadType is crossq, the
-// layers normalise their inputs.
-func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, width int) *nn.MLP[T] {
-	f, _ := cfg.activation()
-	if cfg.QHeadType == QHeadCrossQ {
-		return nn.NewNormedMLP(params, name, width, cfg.HiddenSizes, f)
-	}
-	return nn.NewMLP(params, name, width, cfg.HiddenSizes, f)
+// valueTrunk describes the hidden layers of an actor or a critic for Config.AddQHead. If Config.QHeadType is crossq,
+// the layers normalise their inputs.
+func (c *Config) valueTrunk() []nn.Layer {
+	f, _ := c.activation()
+	return nn.Hidden(c.HiddenSizes, f, c.QHeadType == QHeadCrossQ)
 }
 
 func (e *ensemble[T]) init(seed uint64) {
 	for _, head := range e.heads {
-		head.Init(seed, math.Sqrt2)
+		head.Init(seed)
 	}
 }
 
 // ensembleWork is the state of one user of an ensemble.
 type ensembleWork[T nn.Float] struct {
-	x     []T // the rows of the last forward
-	n     int
-	heads []*nn.MLPWork[T]
+	n     int // rows of the last forward
+	heads []*nn.NetWork[T]
 	q     []T // [H,n]
 	dx    []T // [n,width]
 }
@@ -62,13 +57,9 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 // forward returns the values, [H,n], of the rows x. x must not change before backward. If batch is true, normalising
 // layers use the statistics of x.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
-	w.x, w.n = x, n
+	w.n = n
 	for h, head := range e.heads {
-		forward := head.Forward
-		if batch {
-			forward = head.ForwardBatch
-		}
-		copy(w.q[h*n:(h+1)*n], forward(w.heads[h], x, n))
+		copy(w.q[h*n:(h+1)*n], head.Forward(w.heads[h], nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch}))
 	}
 	return w.q[:len(e.heads)*n]
 }
@@ -77,8 +68,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 // calls ready for ranges from the end of the flat gradient to its beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
-		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
-		e.heads[h].Backward(w.heads[h], nil, w.x, w.n, ready)
+		copy(e.heads[h].OutGrad(w.heads[h]), dq[h*w.n:(h+1)*w.n])
+		e.heads[h].Backward(w.heads[h], nil, ready)
 	}
 }
 
@@ -87,8 +78,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.width-first)]
 	for h, head := range e.heads {
-		copy(head.OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
-		head.InputGrad(w.heads[h], dx, w.n, first)
+		copy(head.OutGrad(w.heads[h]), dq[h*w.n:(h+1)*w.n])
+		head.InputGrad(w.heads[h], dx, first)
 		for i, d := range dx {
 			dst[i] += d
 		}

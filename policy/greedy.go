@@ -18,9 +18,7 @@ type Greedy struct {
 	spec   env.Spec
 	obs    *observations
 	params *nn.Params[float32]
-
-	encoder features[float32] // nil if observations are vectors, which net reads directly
-	net     *nn.MLP[float32]  // its outputs are the values of A actions
+	net    *nn.Net[float32] // its outputs are the values of A actions
 }
 
 var _ Policy = (*Greedy)(nil)
@@ -37,29 +35,22 @@ func newGreedy(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc 
 	if p.obs, err = newObservations(spec, cfg, encoder, p.params); err != nil {
 		return nil, err
 	}
-	f, _ := cfg.activation()
 	p.params.Group("critic")
-	width := p.obs.width
-	if obs := p.obs.shape(); obs.encoded() {
-		if p.encoder, err = newFeatures(cfg, p.params, obs); err != nil {
-			return nil, err
-		}
-		width = p.encoder.Width()
-		if p.encoder.State() > 0 {
-			return nil, errors.New("add_q_head: true: expected an encoder without recurrent cells")
-		}
+	layers, sources := p.obs.shape().input()
+	values := append(cfg.hidden(), head(shape.options[0], 1))
+	layers = append(layers, nn.Sequence(values...).Named("critic"))
+	if p.net, err = nn.NewNet(p.params, "", nn.Sequence(layers...), sources); err != nil {
+		return nil, fmt.Errorf("network encoder: %w", err)
 	}
-	p.net = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f).AddHead(p.params, "critic", shape.options[0], 1)
+	if p.net.State > 0 {
+		return nil, errors.New("add_q_head: true: expected an encoder without recurrent cells")
+	}
 	if err := p.params.Alloc(alloc); err != nil {
 		return nil, err
 	}
-	if cfg.Blank {
-		return p, nil
+	if !cfg.Blank {
+		p.net.Init(seed)
 	}
-	if p.encoder != nil {
-		p.encoder.Init(seed)
-	}
-	p.net.Init(seed, math.Sqrt2)
 	return p, nil
 }
 
@@ -84,28 +75,21 @@ type greedyWork struct {
 	owner   *Greedy
 	maxRows int
 	obs     *obsWork
-	encoder featuresWork[float32]
-	net     *nn.MLPWork[float32]
-	x       batch[float32] // the observations of the last Values
-	e       []float32      // the features of x
-	n       int            // the number of rows of x
-	q       tensor.Tensor  // [maxRows,A]
-	action  tensor.Tensor  // [maxRows,1,1]
-	logProb tensor.Tensor  // [maxRows,1]
-	allowed []int32        // actions of one row
+	net     *nn.NetWork[float32]
+	n       int           // rows of the last Values
+	q       tensor.Tensor // [maxRows,A]
+	action  tensor.Tensor // [maxRows,1,1]
+	logProb tensor.Tensor // [maxRows,1]
+	allowed []int32       // actions of one row
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *Greedy) NewWork(maxRows int) Work {
-	w := &greedyWork{
+	return &greedyWork{
 		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: p.net.NewWork(maxRows),
 		q: tensor.New(tensor.F32, maxRows, p.net.Out), action: tensor.New(tensor.I32, maxRows, 1, 1),
 		logProb: tensor.New(tensor.F32, maxRows, 1), allowed: make([]int32, 0, p.net.Out),
 	}
-	if p.encoder != nil {
-		w.encoder = p.encoder.NewWork(maxRows)
-	}
-	return w
 }
 
 // Values returns the value of each action, F32 [N,A]. The value of a forbidden action is -Inf. The result is valid
@@ -130,12 +114,9 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 		w.n = 0
 		return nil, tensor.Tensor{}, err
 	}
-	w.x, w.n, w.e = w.obs.batch(rows, n), n, rows
-	if p.encoder != nil {
-		w.e = w.encoder.Forward(w.x)
-	}
 	q := w.q.Slice(0, n)
-	copy(q.F32(), p.net.Forward(w.net, w.e, n))
+	copy(q.F32(), p.net.Forward(w.net, w.obs.batch(rows, n).Batch))
+	w.n = n
 	return w, q, nil
 }
 
@@ -147,15 +128,8 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: expected F32[%d %d]",
 			dValues, w.n, p.net.Out)
 	}
-	var de []float32 // gradient with respect to the features of the encoder
-	if p.encoder != nil {
-		de, _ = w.encoder.OutGrad(w.n)
-	}
-	copy(p.net.OutGrad(w.net, w.n), dValues.F32())
-	p.net.Backward(w.net, de, w.e, w.n, ready)
-	if p.encoder != nil {
-		w.encoder.Backward(w.x, ready)
-	}
+	copy(p.net.OutGrad(w.net), dValues.F32())
+	p.net.Backward(w.net, nil, ready)
 	w.n = 0
 	return nil
 }

@@ -1,28 +1,26 @@
 package policy
 
 import (
-	"math"
+	"fmt"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A network is the computation of an ActorCritic, on plain slices instead of named tensors. The type is generic so that
 // tests can check gradients in float64.
 //
-//	x → encoder → shared → actor trunk → actor head → distribution
-//	                     → critic → value
+//	x → front → actor trunk → actor head → distribution
+//	          → critic → value
 //
-// With Config.ShareTrunk all hidden layers are in the shared MLP. Otherwise actor trunk and critic have hidden layers
-// of their own, and the shared MLP is empty: its output is its input.
+// The front has the encoder, with Config.ShareTrunk all hidden layers, and the recurrent layer. Otherwise actor trunk
+// and critic have hidden layers of their own.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder        features[T] // nil if x has only numbers, which the next layer reads
-	shared         *nn.MLP[T]
-	actorTrunk     *nn.MLP[T]
+	front          *nn.Net[T] // nil if the next layers read x
+	actorTrunk     *nn.Net[T] // nil if the head reads the output of the front
 	actorHead      *nn.Linear[T]
-	critic         *nn.MLP[T] // nil if there is none
+	critic         *nn.Net[T] // nil if there is none
 	dist           distribution[T]
 	distLo, distHi int // range of the distribution's own parameters in the flat gradient
 
@@ -33,35 +31,27 @@ type network[T nn.Float] struct {
 // newNetwork declares the parameters in params, in the order of the forward pass. obs is the shape of observations.
 // Params.Alloc allocates the parameters.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
-	f, _ := cfg.activation()
-	var shared, own []int
-	if cfg.ShareTrunk {
-		shared = cfg.HiddenSizes
-	} else {
-		own = cfg.HiddenSizes
-	}
 	n := &network[T]{params: params, dims: act.dims, summed: act.summed}
-	if len(shared) > 0 || obs.encoded() {
-		params.Group("shared")
+	hidden := cfg.hidden()
+	width, err := n.addFront(cfg, obs)
+	if err != nil {
+		return nil, err
 	}
-	width := obs.numbers
-	if obs.encoded() {
-		var err error
-		if n.encoder, err = newFeatures(cfg, params, obs); err != nil {
-			return nil, err
-		}
-		width = n.encoder.Width()
+	if cfg.ShareTrunk {
+		hidden = nil
 	}
-	n.shared = nn.NewMLP(params, "shared", width, shared, f)
 	params.Group("actor")
-	n.actorTrunk = nn.NewMLP(params, "actor", n.shared.Out, own, f)
+	features := width
+	if len(hidden) > 0 {
+		n.actorTrunk = nn.NewStack(params, "actor", width, hidden...)
+		features = n.actorTrunk.Out
+	}
 	first := len(params.Fields)
 	switch {
 	case act.options != nil:
-		n.dist = newCategorical[T](act.options)
+		n.dist = newCategorical(params, act.options)
 	case cfg.UseSDE:
-		n.dist = newSDE(params, "actor", n.actorTrunk.Out, act.dims, cfg.InitLogStd, cfg.SDESampleFreq,
-			cfg.SDELearnFeatures)
+		n.dist = newSDE(params, "actor", features, act.dims, cfg.InitLogStd, cfg.SDESampleFreq, cfg.SDELearnFeatures)
 	case !cfg.IndependentStd:
 		n.dist = newHeteroscedastic[T](act.dims, cfg.InitLogStd, cfg.LearnStd)
 	default:
@@ -70,35 +60,59 @@ func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], o
 	if last := len(params.Fields) - 1; last >= first {
 		n.distLo, n.distHi = params.Range(first, last)
 	}
-	n.actorHead = nn.NewLinear(params, "actor.head", n.actorTrunk.Out, n.dist.Outputs())
+	n.actorHead = nn.NewLinear(params, "actor.head", features, n.dist.Outputs())
 	if cfg.AddValueHead {
 		params.Group("critic")
-		n.critic = nn.NewMLP(params, "critic", n.shared.Out, own, f).AddHead(params, "critic", cfg.Values(), 1)
+		n.critic = nn.NewStack(params, "critic", width, append(hidden, head(cfg.Values(), 1))...)
 	}
 	return n, nil
 }
+
+// addFront declares the layers that actor and critic share, in the group "shared". It returns the width of their
+// output.
+func (n *network[T]) addFront(cfg Config, obs obsShape) (int, error) {
+	var shared []nn.Layer
+	if cfg.ShareTrunk {
+		shared = cfg.hidden()
+	}
+	if cfg.ModelType == rnnPolicy {
+		shared = append(shared, cfg.recurrent().Named("rnn"))
+	}
+	if len(shared) == 0 && obs.encoder == nil {
+		return obs.numbers, nil
+	}
+	n.params.Group("shared")
+	parts, sources := obs.input()
+	if len(shared) > 0 {
+		parts = append(parts, nn.Sequence(shared...).Named("shared"))
+	}
+	var err error
+	if n.front, err = nn.NewNet(n.params, "", nn.Sequence(parts...), sources); err != nil {
+		return 0, fmt.Errorf("network encoder: %w", err)
+	}
+	return n.front.Out, nil
+}
+
+// head describes an output layer.
+func head(width int, gain float64) nn.Layer { return nn.Dense(width).Named("head").Gain(gain) }
 
 // init draws the initial parameters: orthogonal weights, and biases of 0. The gain is √2 in the trunks and 1 in the
 // critic's head. It is 0.01 in the actor's head, so that the initial policy hardly depends on the observation
 // (Andrychowicz et al. 2021, arXiv:2006.05990; "37 implementation details of PPO", Huang et al. 2022, detail 2).
 func (n *network[T]) init(seed uint64) {
-	if n.encoder != nil {
-		n.encoder.Init(seed)
+	for _, net := range []*nn.Net[T]{n.front, n.actorTrunk, n.critic} {
+		if net != nil {
+			net.Init(seed)
+		}
 	}
-	n.shared.Init(seed, math.Sqrt2)
-	n.actorTrunk.Init(seed, math.Sqrt2)
 	n.actorHead.Init(seed, 0.01)
 	n.dist.Init()
-	if n.critic != nil {
-		n.critic.Init(seed, math.Sqrt2)
-	}
 }
 
 // networkWork is the state of one user of a network.
 type networkWork[T nn.Float] struct {
-	encoder                    featuresWork[T]
-	shared, actorTrunk, critic *nn.MLPWork[T]
-	dist                       distributionWork[T]
+	front, actorTrunk, critic *nn.NetWork[T]
+	dist                      distributionWork[T]
 
 	out, dOut                []T // of the actor's head
 	value                    []T // [n,V]
@@ -107,32 +121,33 @@ type networkWork[T nn.Float] struct {
 	dDimLogProb, dDimEntropy []T // [n,D]
 	zeros                    []T // [n,D]
 	scratch                  []T // for the weights of the actor's head
+	dActor                   []T // the actor's term of the gradient of h
 
 	// inputs and results of the last evaluate, for backward
 	x      batch[T]
-	e, h   []T // the outputs of the encoder and the shared MLP
+	h      []T // the output of the front
 	in     inputs[T]
 	action actions[T]
-
-	dx []T // memory for the gradient with respect to x, in a network without trunks; nil if not needed
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	perRow := func(width int) []T { return nn.Vector[T](maxRows * width) }
 	w := &networkWork[T]{
-		shared: n.shared.NewWork(maxRows), actorTrunk: n.actorTrunk.NewWork(maxRows), dist: n.dist.NewWork(maxRows),
-		out: perRow(n.dist.Outputs()), dOut: perRow(n.dist.Outputs()),
+		dist: n.dist.NewWork(maxRows), out: perRow(n.dist.Outputs()), dOut: perRow(n.dist.Outputs()),
 		logProb: perRow(n.dims / n.summed), entropy: perRow(n.dims / n.summed),
 		zeros:   perRow(n.dims),
 		scratch: nn.Vector[T](n.actorHead.In * max(1, n.actorHead.Out)),
-	}
-	if n.encoder != nil {
-		w.encoder = n.encoder.NewWork(maxRows)
 	}
 	w.dimLogProb, w.dimEntropy = w.logProb, w.entropy
 	if n.summed > 1 {
 		w.dimLogProb, w.dimEntropy = perRow(n.dims), perRow(n.dims)
 		w.dDimLogProb, w.dDimEntropy = perRow(n.dims), perRow(n.dims)
+	}
+	if n.front != nil {
+		w.front, w.dActor = n.front.NewWork(maxRows), perRow(n.front.Out)
+	}
+	if n.actorTrunk != nil {
+		w.actorTrunk = n.actorTrunk.NewWork(maxRows)
 	}
 	if n.critic != nil {
 		w.critic, w.value = n.critic.NewWork(maxRows), perRow(n.critic.Out)
@@ -158,31 +173,35 @@ func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], action actions[T])
 
 // values sets w.value, if there is a critic.
 func (n *network[T]) values(w *networkWork[T], x *batch[T]) {
-	n.runShared(w, x)
+	n.runFront(w, x)
 	n.runCritic(w)
 }
 
 // run computes the outputs of the actor's head, and the values.
 func (n *network[T]) run(w *networkWork[T], x *batch[T]) {
-	n.runShared(w, x)
-	features := n.actorTrunk.Forward(w.actorTrunk, w.h, x.Rows)
+	n.runFront(w, x)
+	features := w.h
+	if n.actorTrunk != nil {
+		features = n.actorTrunk.Forward(w.actorTrunk, w.rows())
+	}
 	n.actorHead.Forward(w.out, features, x.Rows)
 	w.in = inputs[T]{n: x.Rows, out: w.out, features: features, mask: x.mask}
 	n.runCritic(w)
 }
 
-// runShared computes the inputs of actor and critic.
-func (n *network[T]) runShared(w *networkWork[T], x *batch[T]) {
-	w.x, w.e = *x, x.Numbers
-	if n.encoder != nil {
-		w.e = w.encoder.Forward(*x)
+// runFront computes the inputs of actor and critic.
+func (n *network[T]) runFront(w *networkWork[T], x *batch[T]) {
+	if w.x, w.h = *x, x.Numbers; n.front != nil {
+		w.h = n.front.Forward(w.front, x.Batch)
 	}
-	w.h = n.shared.Forward(w.shared, w.e, x.Rows)
 }
+
+// rows returns the inputs of actor and critic.
+func (w *networkWork[T]) rows() nn.Batch[T] { return nn.Batch[T]{Rows: w.x.Rows, Numbers: w.h} }
 
 func (n *network[T]) runCritic(w *networkWork[T]) {
 	if n.critic != nil {
-		copy(w.value, n.critic.Forward(w.critic, w.h, w.x.Rows))
+		copy(w.value, n.critic.Forward(w.critic, w.rows()))
 	}
 }
 
@@ -191,28 +210,24 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 // beginning, without gaps.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
-	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // de is the gradient with respect to w.e; dActor is the actor's term of de
-	if n.encoder != nil {
-		de, dActor = w.encoder.OutGrad(rows)
-	}
-	if dh == nil {
-		dh = de
+	var dh, dActor []T // the gradient of the output of the front, and the actor's term of it
+	if n.front != nil {
+		dh = n.front.OutGrad(w.front)
+		dActor = dh
 	}
 	if n.critic != nil {
-		dOut := n.critic.OutGrad(w.critic, rows)
+		dOut := n.critic.OutGrad(w.critic)
 		clear(dOut)
 		copy(dOut, dValue)
-		n.critic.Backward(w.critic, dh, w.h, rows, ready)
-	} else {
-		dActor = dh
+		n.critic.Backward(w.critic, dh, ready)
+		dActor = w.dActor[:len(dh)]
 	}
 
 	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows),
 		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
-	dFeatures, added := n.actorTrunk.OutGrad(w.actorTrunk, rows), false
-	if n.actorTrunk.Empty() {
-		dFeatures, added = dh, n.critic != nil // the critic's term is in dh
+	dFeatures, added := dh, n.critic != nil // if the critic's term is in dh, the head goes on with this sum
+	if n.actorTrunk != nil {
+		dFeatures, added = n.actorTrunk.OutGrad(w.actorTrunk), false
 	}
 	n.actorHead.Backward(dFeatures, w.in.features, w.dOut, rows, added, w.scratch)
 	if dFeatures != nil {
@@ -224,15 +239,15 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 			ready(n.distLo, n.distHi)
 		}
 	}
-	n.actorTrunk.Backward(w.actorTrunk, dActor, w.e, rows, ready)
-	n.shared.Backward(w.shared, de, w.e, rows, ready)
-	if n.encoder == nil {
-		return
+	if n.actorTrunk != nil {
+		n.actorTrunk.Backward(w.actorTrunk, dActor, ready)
+		if dh != nil && n.critic != nil {
+			n.params.Ops().Axpy(dh, 1, dActor)
+		}
 	}
-	if !n.actorTrunk.Empty() && n.critic != nil {
-		kernel.Axpy(de, 1, dActor)
+	if n.front != nil {
+		n.front.Backward(w.front, nil, ready)
 	}
-	w.encoder.Backward(w.x, ready)
 }
 
 // sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. If L = D, sumDims does

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -27,11 +26,13 @@ type observations struct {
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // the elements of all words
 	oneHot  []int       // the column of option 0 of each choice; nil if an encoder reads the choices
+	encoder string      // Config.Encoder
 	own     *nn.Layer   // the user's own layers for features; nil without such layers
 	width   int         // of a row
 	clip    float32
 
-	params *nn.Params[float32] // holds the statistics; nil without normalisation
+	params     *nn.Params[float32]
+	normalizes bool // whether the buffers of params have statistics
 }
 
 // A numeric is an observation of numbers.
@@ -46,10 +47,12 @@ const maxOptions = 1 << 16
 // newObservations returns a converter for the observations of spec. It adds buffers for statistics to params. If
 // encoder is not nil, its layers compute the features.
 func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Params[float32]) (*observations, error) {
-	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: encoder}
+	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: encoder,
+		params: params}
 	if encoder != nil {
 		cfg.Encoder = ownEncoder
 	}
+	o.encoder = cfg.Encoder
 	for _, f := range spec.Obs {
 		switch {
 		case f.Name == env.ActionMask:
@@ -108,8 +111,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
 		return nil, fmt.Errorf("obs_dim: %d: expected %d", cfg.ObsDim, o.width)
 	}
-	if cfg.NormalizeObservations && o.numbers > 0 {
-		o.params = params
+	if o.normalizes = cfg.NormalizeObservations && o.numbers > 0; o.normalizes {
 		params.AddBuffer(obsMean, o.numbers)
 		params.AddBuffer(obsVar, o.numbers)
 		params.AddBuffer(obsCount, 1)
@@ -151,10 +153,14 @@ func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]
 
 // shape describes the observations for a network.
 func (o *observations) shape() obsShape {
-	if o.oneHot != nil {
-		return obsShape{numbers: o.width}
+	switch {
+	case o.own != nil:
+		return obsShape{encoder: o.own, sources: o.sources()}
+	case o.oneHot == nil && len(o.images) > 0:
+		encoder, sources := newEncoder(o.encoder, o.numbers, o.images, o.choices)
+		return obsShape{encoder: &encoder, sources: sources}
 	}
-	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
+	return obsShape{numbers: o.width}
 }
 
 // sources returns the inputs that the user's own layers can refer to by name: normalised numbers, images and choices.
@@ -164,7 +170,7 @@ func (o *observations) sources() []nn.Source {
 		sources = append(sources, nn.Source{Name: o.vectors[i].Name, Width: o.vectors[i].Dim()})
 	}
 	for _, s := range o.images {
-		sources = append(sources, nn.Source{Name: s.name, Image: s.Image, Frames: s.frames, Range: [2]float64{0, 1}})
+		sources = append(sources, s.source())
 	}
 	at := 0
 	for _, f := range o.words {
@@ -193,13 +199,13 @@ func (w *obsWork) batch(x []float32, n int) batch[float32] {
 
 func (o *observations) newWork(maxRows int) *obsWork {
 	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([]int32, maxRows*len(o.choices.Low))}
-	if !o.alone() || o.params != nil {
+	if !o.alone() || o.normalizes {
 		w.rows = nn.Vector[float32](maxRows * o.numbers)
 	}
 	if o.oneHot != nil {
 		w.wide = nn.Vector[float32](maxRows * o.width)
 	}
-	if o.params != nil {
+	if o.normalizes {
 		w.mean, w.inv = make([]float32, o.numbers), make([]float32, o.numbers)
 	}
 	return w
@@ -250,11 +256,11 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 		off := 0
 		for i := range o.vectors {
 			v := &o.vectors[i]
-			v.read(x[off:], o.numbers, obs.Must(v.Name), n)
+			v.read(o.params.Ops(), x[off:], o.numbers, obs.Must(v.Name), n)
 			off += v.Dim()
 		}
 	}
-	if o.params == nil {
+	if !o.normalizes {
 		return x
 	}
 	mean, variance, _ := o.stats()
@@ -262,15 +268,15 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 		w.mean[i], w.inv[i] = float32(mean[i]), float32(1/math.Sqrt(variance[i]+obsVariance))
 	}
 	rows := w.rows[:n*o.numbers]
-	kernel.Normalize(rows, x, w.mean, w.inv, n, o.numbers, o.clip)
+	o.params.Ops().Normalize(rows, x, w.mean, w.inv, n, o.numbers, o.clip)
 	return rows
 }
 
 // read copies the numbers of t to the first columns of n rows of dst. The rows of dst begin stride elements apart.
-func (v *numeric) read(dst []float32, stride int, t tensor.Tensor, n int) {
+func (v *numeric) read(o nn.Ops[float32], dst []float32, stride int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {
-		kernel.CopyColumns(dst, stride, t.F32(), width, width, n)
+		o.CopyColumns(dst, stride, t.F32(), width, width, n)
 		return
 	}
 	for i, b := range t.U8() {

@@ -42,30 +42,3 @@ func Sources(spec env.Spec) ([]nn.Source, error) {
 
 // ownEncoder is Config.Encoder of a policy with the user's own features.
 const ownEncoder = "own"
-
-// ownFeatures computes features by the user's own layers.
-type ownFeatures[T nn.Float] struct{ net *nn.Net[T] }
-
-func (f ownFeatures[T]) Width() int       { return f.net.Out }
-func (f ownFeatures[T]) State() int       { return f.net.State }
-func (f ownFeatures[T]) Init(seed uint64) { f.net.Init(seed) }
-
-func (f ownFeatures[T]) NewWork(maxRows int) featuresWork[T] {
-	return &ownFeaturesWork[T]{f.net, f.net.NewWork(maxRows), nn.Vector[T](maxRows * f.net.Out)}
-}
-
-type ownFeaturesWork[T nn.Float] struct {
-	net  *nn.Net[T]
-	work *nn.NetWork[T]
-	dy2  []T
-}
-
-func (w *ownFeaturesWork[T]) Forward(x batch[T]) []T { return w.net.Forward(w.work, x.Batch) }
-
-func (w *ownFeaturesWork[T]) OutGrad(rows int) (dy, dy2 []T) {
-	return w.net.OutGrad(w.work), w.dy2[:rows*w.net.Out]
-}
-
-func (w *ownFeaturesWork[T]) Backward(_ batch[T], ready func(lo, hi int)) {
-	w.net.Backward(w.work, ready)
-}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -53,60 +52,12 @@ func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return build(cfg, spec, nil, seed, alloc)
 }
 
-// A core is the part of a recurrent ActorCritic before its heads:
-//
-//	x → trunk → GRU or LSTM → heads
-type core[T nn.Float] struct {
-	trunk *nn.MLP[T]
-	layer *nn.Recurrent[T]
-}
-
-// newCore declares the parameters in the group "shared". The rows of the input have width elements.
-func newCore[T nn.Float](cfg Config, params *nn.Params[T], width int) *core[T] {
-	f, _ := cfg.activation()
-	params.Group("shared")
-	c := &core[T]{trunk: nn.NewMLP(params, "shared", width, cfg.HiddenSizes, f)}
-	if cfg.RNNType == "lstm" {
-		c.layer = nn.NewLSTM(params, "shared.rnn", c.trunk.Out, cfg.RNNHiddenSize)
-	} else {
-		c.layer = nn.NewGRU(params, "shared.rnn", c.trunk.Out, cfg.RNNHiddenSize)
+// recurrent describes the recurrent layer of rnn_policy.
+func (c *Config) recurrent() nn.Layer {
+	if c.RNNType == "lstm" {
+		return nn.LSTM(c.RNNHiddenSize)
 	}
-	return c
-}
-
-// init draws the initial parameters. All weights are orthogonal.
-func (c *core[T]) init(seed uint64) {
-	c.trunk.Init(seed, math.Sqrt2)
-	c.layer.Init(seed)
-}
-
-// coreWork is the state of one user of a core.
-type coreWork[T nn.Float] struct {
-	trunk *nn.MLPWork[T]
-	layer *nn.RecurrentWork[T]
-	x     []T // rows of the last forward
-	rows  int
-}
-
-func (c *core[T]) newWork(maxRows int) *coreWork[T] {
-	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
-}
-
-// forward returns the inputs of the heads for the rows of x. The rows are steps of n sequences. forward writes the
-// hidden state after the last step to nextHidden; see nn.Recurrent.
-func (c *core[T]) forward(w *coreWork[T], nextHidden, x, hidden []T, begins []byte, rows, n int) []T {
-	w.x, w.rows = x, rows
-	return c.layer.Forward(w.layer, nextHidden, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
-}
-
-// backward adds the gradients of the last forward. The caller has written the gradient with respect to the outputs to
-// OutGrad of the recurrent layer.
-func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
-	c.layer.Backward(w.layer, c.trunk.OutGrad(w.trunk, w.rows))
-	if ready != nil {
-		ready(c.layer.Range())
-	}
-	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
+	return nn.GRU(c.RNNHiddenSize)
 }
 
 // hiddenState returns HiddenState and Begins from obs. m is the size of a hidden state, and rows is the number of rows

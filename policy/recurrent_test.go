@@ -55,45 +55,30 @@ func recurrentGradients(t *testing.T, cfg Config) {
 	const rows = steps * sequences
 	begins := []byte{0, 0, 0, 1, 0, 0}
 	act := actionShape{dims: 2, summed: 2}
-	params := new(nn.Params[float64])
-	core := newCore(cfg, params, width)
-	cfg.HiddenSizes = nil
-	heads, err := newNetwork(cfg, act, params, obsShape{numbers: core.layer.Out})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := params.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
-	core.init(5)
-	heads.init(5)
-	for i := range params.Fields {
-		randomize(params.Of(i), uint64(i))
+	n := testNetwork(t, cfg, act, obsShape{numbers: width})
+	for i := range n.params.Fields {
+		randomize(n.params.Of(i), uint64(i))
 	}
 	x, a := testBatch(act, rows, width)
-	state := sequences * core.layer.State
-	hidden, next, weight, dEntropy := random(state, 30), make([]float64, state), random(rows, 31), random(rows, 32)
-	w, hw := core.newWork(rows), heads.newWork(rows)
+	state := sequences * n.front.State
+	x.Sequences, x.State, x.Next, x.Begins = sequences, random(state, 30), make([]float64, state), begins
+	weight, dEntropy, w := random(rows, 31), random(rows, 32), n.newWork(rows)
 	loss := func() (sum float64) {
-		y := x
-		y.Numbers = core.forward(w, next, x.Numbers, hidden, begins, rows, sequences)
-		heads.evaluate(hw, &y, a)
+		n.evaluate(w, &x, a)
 		for i := range rows {
-			sum += weight[i]*hw.logProb[i] + dEntropy[i]*hw.entropy[i]
+			sum += weight[i]*w.logProb[i] + dEntropy[i]*w.entropy[i]
 		}
-		for i := range hw.value {
-			sum += 0.5 * weight[i] * hw.value[i] * hw.value[i]
+		for i := range w.value {
+			sum += 0.5 * weight[i] * w.value[i] * w.value[i]
 		}
 		return sum
 	}
-	checkGradients(t, params, loss, func(ready func(lo, hi int)) {
+	checkGradients(t, n.params, loss, func(ready func(lo, hi int)) {
 		var dValue []float64
-		for i := range hw.value {
-			dValue = append(dValue, weight[i]*hw.value[i])
+		for i := range w.value {
+			dValue = append(dValue, weight[i]*w.value[i])
 		}
-		hw.dx = core.layer.OutGrad(w.layer)
-		heads.backward(hw, weight, dEntropy, dValue, ready)
-		core.backward(w, ready)
+		n.backward(w, weight, dEntropy, dValue, ready)
 	})
 }
 

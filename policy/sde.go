@@ -5,7 +5,6 @@ import (
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // sde is generalised state-dependent exploration (Raffin, Kober and Stulp 2021, arXiv:2005.05719). An action is the
@@ -108,7 +107,7 @@ func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inp
 		dOut[i] = dl * u / sqrt(v)
 		dv[i] = (dl*(u*u-1) + dEntropy[i]) / (2 * v)
 	}
-	kernel.GemmTA(w.dStd2, w.square[:in.n*w.feats], dv, w.feats, w.dims, in.n, false)
+	w.p.Ops().Gradient(w.dStd2, w.square[:in.n*w.feats], dv, w.feats, w.dims, in.n, false)
 	grad := w.p.GradOf(w.logStd)
 	for i, d := range w.dStd2 {
 		grad[i] += 2 * d * w.std2[i]
@@ -121,8 +120,8 @@ func (w *sdeWork[T]) BackwardFeatures(dFeatures []T, in inputs[T]) {
 		return
 	}
 	dv, dSquare := w.variance[:in.n*w.dims], w.dSquare[:in.n*w.feats]
-	kernel.Transpose(w.scratch, w.std2, w.feats, w.dims)
-	kernel.Gemm(dSquare, dv, w.scratch, in.n, w.feats, w.dims, false)
+	w.p.Ops().Transpose(w.scratch, w.std2, w.feats, w.dims, 1)
+	w.p.Ops().Product(dSquare, dv, w.scratch, nil, in.n, w.feats, w.dims, false)
 	for i, f := range in.features[:in.n*w.feats] {
 		dFeatures[i] += 2 * f * dSquare[i]
 	}
@@ -130,7 +129,7 @@ func (w *sdeWork[T]) BackwardFeatures(dFeatures []T, in inputs[T]) {
 
 // variances sets std, std2, square and variance.
 func (w *sdeWork[T]) variances(in inputs[T]) {
-	kernel.Exp(w.std, w.p.Of(w.logStd))
+	w.p.Ops().Exp(w.std, w.p.Of(w.logStd))
 	for i, s := range w.std {
 		w.std2[i] = s * s
 	}
@@ -139,7 +138,7 @@ func (w *sdeWork[T]) variances(in inputs[T]) {
 		square[i] = f * f
 	}
 	fill(variance, sdeVariance)
-	kernel.Gemm(variance, square, w.std2, in.n, w.dims, w.feats, true)
+	w.p.Ops().Product(variance, square, w.std2, nil, in.n, w.dims, w.feats, true)
 }
 
 func (w *sdeWork[T]) logProbs(logProb, entropy []T, a actions[T], in inputs[T]) {

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1,
@@ -21,7 +20,7 @@ import (
 // with the standard deviation Config.ExplorationNoise to the action a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
-	net     *nn.MLP[T] // its outputs are the means, then the z
+	net     *nn.Net[T] // its outputs are the means, then the z
 	dims    int        // D
 	initial float64
 	noise   T // ExplorationNoise; if 0, actions are drawn from the normal distribution
@@ -43,25 +42,25 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width i
 		outputs = dims
 	}
 	return &squashed[T]{
-		params: params, net: newTrunk(cfg, params, "actor", width).AddHead(params, "actor", outputs, 0.01), dims: dims,
-		initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
+		params: params, net: nn.NewStack(params, "actor", width, append(cfg.valueTrunk(), head(outputs, 0.01))...),
+		dims: dims, initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
 	}
 }
 
 // init draws the initial parameters. For all observations, means are near 0, and deviations are near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
-	s.net.Init(seed, math.Sqrt2)
+	s.net.Init(seed)
 	if s.noise > 0 {
 		return
 	}
 	initial := min(max(s.initial, minLogStd+0.01), maxLogStd-0.01)
-	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
+	bias := s.params.Of(len(s.params.Fields) - 1) // of the head
+	fill(bias[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
 // squashedWork is the state of one user of a squashed, after forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
-	net               *nn.MLPWork[T]
-	x                 []T
+	net               *nn.NetWork[T]
 	n                 int
 	out               []T // [n,2D]
 	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε
@@ -103,7 +102,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 		}
 		w.logProb[row] = sum
 	}
-	kernel.Tanh(a, u)
+	s.params.Ops().Activate(nn.Tanh, a, u)
 	s.addCorrection(w)
 }
 
@@ -129,35 +128,30 @@ const maxUnit = 1 - 1e-6
 
 // outputs computes the outputs of the network.
 func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
-	w.x, w.n = x, n
-	forward := s.net.Forward
-	if batch {
-		forward = s.net.ForwardBatch
-	}
-	w.out = forward(w.net, x, n)
+	w.n = n
+	w.out = s.net.Forward(w.net, nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch})
 }
 
 // moments sets w.u to μ, w.zt to tanh z and w.std to σ, from the outputs of the network. It returns log σ in w.scratch.
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
-	for row := range n {
-		copy(u[row*d:(row+1)*d], w.out[2*row*d:])
-		copy(zt[row*d:(row+1)*d], w.out[(2*row+1)*d:(2*row+2)*d])
-	}
-	kernel.Tanh(zt, zt)
+	o := s.params.Ops()
+	o.CopyColumns(u, d, w.out, 2*d, d, n)
+	o.CopyColumns(zt, d, w.out[d:], 2*d, d, n)
+	o.Activate(nn.Tanh, zt, zt)
 	logStd = w.scratch[:n*d]
 	for i, t := range zt {
 		logStd[i] = minLogStd + halfRange*(t+1)
 	}
-	kernel.Exp(w.std[:n*d], logStd)
+	o.Exp(w.std[:n*d], logStd)
 	return logStd
 }
 
 // forwardNoisy is forward for an actor with ExplorationNoise.
 func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise Noise) {
 	d := s.dims
-	kernel.Tanh(w.a[:n*d], w.out[:n*d])
+	s.params.Ops().Activate(nn.Tanh, w.a[:n*d], w.out[:n*d])
 	clear(w.logProb[:n])
 	if mode != Sample {
 		return
@@ -180,11 +174,11 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	for i, u := range w.u[:n] {
 		e[i] = -2 * max(u, -u)
 	}
-	kernel.Exp(e, e)
+	s.params.Ops().Exp(e, e)
 	for i := range e {
 		e[i]++
 	}
-	kernel.Log(e, e)
+	s.params.Ops().Log(e, e)
 	for i, u := range w.u[:n] {
 		w.logProb[i/s.dims] -= 2 * (math.Ln2 - max(u, -u) - e[i])
 	}
@@ -197,12 +191,12 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
-	d, dOut := s.dims, s.net.OutGrad(w.net, w.n)
+	d, dOut := s.dims, s.net.OutGrad(w.net)
 	if s.noise > 0 {
 		for i, g := range dAction[:w.n*d] {
 			dOut[i] = g * (1 - w.a[i]*w.a[i])
 		}
-		s.net.Backward(w.net, nil, w.x, w.n, ready)
+		s.net.Backward(w.net, nil, ready)
 		return
 	}
 	for row := range w.n {
@@ -221,7 +215,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 			out[d+k] = (du*w.se[i] - dl) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.net.Backward(w.net, nil, w.x, w.n, ready)
+	s.net.Backward(w.net, nil, ready)
 }
 
 // backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
@@ -229,7 +223,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {
-	d, dOut := s.dims, s.net.OutGrad(w.net, w.n)
+	d, dOut := s.dims, s.net.OutGrad(w.net)
 	for row := range w.n {
 		out := dOut[2*row*d : 2*(row+1)*d]
 		for k := range d {
@@ -239,5 +233,5 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			out[d+k] = dLogProb[row] * (e*e - 1) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.net.Backward(w.net, nil, w.x, w.n, ready)
+	s.net.Backward(w.net, nil, ready)
 }

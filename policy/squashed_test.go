@@ -78,7 +78,7 @@ func TestSquashedLogProb(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.init(1)
-	copy(s.net.Head().Bias(), []float64{0.3, -9})
+	copy(params.Of(1), []float64{0.3, -9}) // the bias of the head
 	w := s.newWork(rows)
 	noise := testNoise(rows)
 	s.forward(w, make([]float64, rows), rows, Sample, noise, false)

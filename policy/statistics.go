@@ -17,7 +17,7 @@ const (
 
 // init sets mean 0 and variance 1.
 func (o *observations) init() {
-	if o.params != nil {
+	if o.normalizes {
 		_, variance, _ := o.stats()
 		for i := range variance {
 			variance[i] = 1
@@ -31,7 +31,7 @@ func (o *observations) stats() (mean, variance, count []float64) {
 }
 
 func (o *observations) statsLen() int {
-	if o.params == nil {
+	if !o.normalizes {
 		return 0
 	}
 	return 1 + 2*o.numbers
@@ -41,7 +41,7 @@ func (o *observations) statsLen() int {
 // mean. Subtracting m keeps precision for values that are far from 0 and vary little.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
-	if err != nil || o.params == nil {
+	if err != nil || !o.normalizes {
 		return err
 	}
 	mean, _, _ := o.stats()
@@ -77,7 +77,7 @@ func addTo(s1, s2, mean []float64, k int, x float32) {
 //	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count
 func (o *observations) merge(sums []float64) {
 	n := sums[0]
-	if o.params == nil || n == 0 {
+	if !o.normalizes || n == 0 {
 		return
 	}
 	mean, variance, count := o.stats()

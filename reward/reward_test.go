@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -63,9 +64,7 @@ func TestRules(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rule, err := Builtin().New(setup(c.change))
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			got := make([]float32, 3)
 			if err := rule(got, three()); err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("%v (%v), want %v", got, err, c.want)
@@ -81,9 +80,7 @@ func TestPotentialWithBootstrapAlways(t *testing.T) {
 	})
 	s.BootstrapAlways = true
 	rule, err := Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	got, want := make([]float32, 3), []float32{5 - 0.5*2, 2 - 0.5*1, float32(math.Sqrt2 - 0.5*math.Sqrt(10))}
 	if err := rule(got, three()); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v (%v), want %v", got, err, want)
@@ -94,20 +91,14 @@ func TestPotentialWithBootstrapAlways(t *testing.T) {
 func TestModel(t *testing.T) {
 	s := setup(func(c *Config) { c.UseRewardModel, c.RewardWeight = true, 2 })
 	net, err := policy.NewMLP(s.Config.Model.Config, spec, 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	s.Network = net
 	rule, err := Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	b := three()
 	b.Next = b.Obs // none of which is 0
 	got := make([]float32, 3)
-	if err := rule(got, b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, rule(got, b))
 	for i := range got {
 		v, err := net.Value(net.NewWork(1), b.Next.Slice(i, i+1))
 		if err != nil || got[i] != 2*v.F32()[0] || got[i] == 0 {

@@ -35,6 +35,9 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
+// Native reports whether a Native runs operations of this kind: barriers, broadcasts and allreduces.
+func (k Kind) Native() bool { return k == Barrier || k == Broadcast || k == AllReduce }
+
 // An Op is the operation of a reduction, applied element by element.
 type Op uint8
 
@@ -165,8 +168,8 @@ func checkCounts(what string, counts []int, n, size, member int, whole bool) err
 	return nil
 }
 
-// A Native is a member's end of a communicator that runs the MPI library's own collectives. Like a Comm it
-// belongs to one goroutine at a time. Every member makes the same calls in the same order.
+// A Native is a member's end of a communicator that runs the MPI library's own barrier, broadcast and allreduce. Like a
+// Comm it belongs to one goroutine at a time. Every member makes the same calls in the same order.
 type Native interface {
 	Rank() int
 	Size() int

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -20,9 +21,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected parts of testdat
 func TestPlacementScript(t *testing.T) {
 	const file = "testdata/placement.txt"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var out []string
 	blocks := 0
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
@@ -42,9 +41,7 @@ func TestPlacementScript(t *testing.T) {
 		t.Errorf("%s holds %d blocks only", file, blocks)
 	}
 	if *rewrite {
-		if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
 }
 
@@ -113,9 +110,7 @@ func numbers(t *testing.T, s string) (ns []int) {
 	t.Helper()
 	for f := range strings.FieldsSeq(s) {
 		n, err := strconv.Atoi(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		ns = append(ns, n)
 	}
 	return ns
@@ -146,9 +141,7 @@ func TestPlacementErrorsAreTyped(t *testing.T) {
 func TestPlacementTable(t *testing.T) {
 	p, err := spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
 		{Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got, want := p.String(), "0 node 0: actor[0]\n1 node 1: actor[1] env[0] env[1]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

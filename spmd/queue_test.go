@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestCreditScript runs testdata/credits.txt, which has blocks of events of a key, a line of dashes, and the credits
@@ -15,9 +17,7 @@ import (
 func TestCreditScript(t *testing.T) {
 	const file = "testdata/credits.txt"
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	rewrite := flag.Lookup("rewrite").Value.String() == "true"
 	var out []string
 	blocks := 0
@@ -38,9 +38,7 @@ func TestCreditScript(t *testing.T) {
 		t.Errorf("%s holds %d blocks only", file, blocks)
 	}
 	if rewrite {
-		if err := os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
 }
 
@@ -49,9 +47,7 @@ func creditScript(t *testing.T, in string) string {
 	var out strings.Builder
 	arg := func(words []string, i int) int {
 		n, err := strconv.Atoi(words[i])
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return n
 	}
 	for line := range strings.Lines(in) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -20,10 +21,8 @@ import (
 // run runs main on n goroutine ranks, which must succeed.
 func run(t *testing.T, n int, main func(ctx context.Context, w *spmd.World) error) {
 	t.Helper()
-	if err := spmd.Run(context.Background(), local.New(n), spmd.Options{Log: t.Output(), Debug: true},
-		main); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, spmd.Run(context.Background(), local.New(n), spmd.Options{Log: t.Output(), Debug: true},
+		main))
 }
 
 // fail runs main on n goroutine ranks and returns the failure and the log.
@@ -51,9 +50,7 @@ func TestDebugListsGroups(t *testing.T) {
 				}
 				return err
 			})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		slices.Sort(got) // no rank is in both groups
 		want := []string{""}
@@ -204,9 +201,7 @@ func TestParentContext(t *testing.T) {
 		_, err = spmd.Call(g, own, "save", func(context.Context, *worker) (int, error) { return 1, nil }).Wait(own)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 func TestCallsRunInOrder(t *testing.T) {
@@ -393,9 +388,7 @@ func TestVirtualNodes(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if f, _ := fail(t, 2, spmd.Options{VirtualNodes: 3}, func(context.Context, *spmd.World) error {
 		return nil
 	}); f.Err.Error() != "virtual nodes: 3 for 2 ranks, expected 0..2" {
@@ -419,9 +412,7 @@ func TestStalledCallIsReported(t *testing.T) {
 			}).Wait(ctx)
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if !strings.Contains(log.text, "env.interact runs for more than 1ms") {
 		t.Errorf("logged %q", log.text)
 	}

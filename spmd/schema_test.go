@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -18,13 +19,9 @@ func TestSchemaRoundTrip(t *testing.T) {
 	} {
 		want := tensor.NewLayout(fields...)
 		b, err := appendSchema(nil, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, err := parseSchema(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got.Size() != want.Size() || !slices.EqualFunc(got.Fields(), want.Fields(), func(a, b tensor.Field) bool {
 			return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
 		}) {
@@ -77,9 +74,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		sl, err := newSlab(tensor.Heap, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		n := copy(sl.mem, msg)
 		var known []knownLayout
 		d := decoder{known: &known}

@@ -7,22 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // The reader reads the same tensors as ReadSafetensors, and returns an error for files that are cut off.
 func TestSafetensorsReader(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want, meta, err := ReadSafetensors(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if !maps.Equal(r.Metadata, meta) || len(r.Fields) != want.Len() {
 		t.Errorf("%d tensors, metadata %v; want %d, %v", len(r.Fields), r.Metadata, want.Len(), meta)
 	}
@@ -30,9 +26,7 @@ func TestSafetensorsReader(t *testing.T) {
 		name, tensor := want.Entry(i)
 		got := make([]byte, f.Bytes())
 		for half, at := range []int{0, len(got) / 2} {
-			if err := r.ReadTensor(i, got[at:len(got)/2+half*(len(got)-len(got)/2)], at); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, r.ReadTensor(i, got[at:len(got)/2+half*(len(got)-len(got)/2)], at))
 		}
 		if f.Name != name || f.DType != tensor.DType() || !slices.Equal(f.Shape, tensor.Shape()) ||
 			!bytes.Equal(got, tensor.Bytes()) {

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // file joins a header and elements in the format, by hand.
@@ -26,16 +28,12 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 		{sample(), map[string]string{"format": "rlinf", "step": "12", "": "empty \x00 key"}},
 	} {
 		var b bytes.Buffer
-		if err := WriteSafetensors(&b, c.d, c.meta); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, WriteSafetensors(&b, c.d, c.meta))
 		if n := 8 + binary.LittleEndian.Uint64(b.Bytes()); n%Align != 0 {
 			t.Errorf("elements start at %d", n)
 		}
 		got, meta, err := ReadSafetensors(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		same(t, got, c.d)
 		if !maps.Equal(meta, c.meta) {
 			t.Errorf("metadata %v, want %v", meta, c.meta)
@@ -50,13 +48,9 @@ func TestSafetensorsRoundTrip(t *testing.T) {
 // testdata/golden.safetensors was written by the stand-alone script beside it, from the description of the format.
 func TestSafetensorsGolden(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.safetensors")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	d, meta, err := ReadSafetensors(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	listed := "{model.0.weight: F32[2 3], model.0.scale: BF16[2], stats.mean: F64[], steps: I64[1], codes: I32[2], " +
 		"mask: U8[3], empty: F32[0 2]}"
 	if got := d.String(); got != listed {
@@ -84,9 +78,7 @@ func TestSafetensorsBytes(t *testing.T) {
 	d.Set("a", FromU8([]byte{7}, 1))
 	d.Set("b.c", FromI32([]int32{1, -2}, 2, 1))
 	var b bytes.Buffer
-	if err := WriteSafetensors(&b, d, map[string]string{"k": "v"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, WriteSafetensors(&b, d, map[string]string{"k": "v"}))
 	header := `{"__metadata__":{"k":"v"},"a":{"dtype":"U8","shape":[1],"data_offsets":[8,9]},` +
 		`"b.c":{"dtype":"I32","shape":[2,1],"data_offsets":[0,8]}}`
 	header += strings.Repeat(" ", 184-len(header)) // 8 + 184 = 3·64
@@ -175,9 +167,7 @@ func TestSafetensorsRefusesOffsets(t *testing.T) {
 // A file that is cut off anywhere is refused.
 func TestSafetensorsCutOff(t *testing.T) {
 	var whole bytes.Buffer
-	if err := WriteSafetensors(&whole, sample(), nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, WriteSafetensors(&whole, sample(), nil))
 	for n := range whole.Len() {
 		if _, _, err := ReadSafetensors(whole.Bytes()[:n]); err == nil {
 			t.Fatalf("%d of %d bytes were read", n, whole.Len())
@@ -188,9 +178,7 @@ func TestSafetensorsCutOff(t *testing.T) {
 // A full disk, at any byte.
 func TestSafetensorsReportsWriteErrors(t *testing.T) {
 	var whole bytes.Buffer
-	if err := WriteSafetensors(&whole, sample(), nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, WriteSafetensors(&whole, sample(), nil))
 	for n := range whole.Len() {
 		if err := WriteSafetensors(&limited{n}, sample(), nil); !errors.Is(err, errFull) {
 			t.Fatalf("with room for %d of %d bytes: %v", n, whole.Len(), err)
@@ -231,13 +219,9 @@ func FuzzReadSafetensors(f *testing.F) {
 			return
 		}
 		var again bytes.Buffer
-		if err := WriteSafetensors(&again, d, meta); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, WriteSafetensors(&again, d, meta))
 		got, _, err := ReadSafetensors(again.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		same(t, got, d)
 	})
 }

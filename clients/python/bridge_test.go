@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -154,9 +155,7 @@ func bridged(b *testing.B, python, kind string) func() {
 			seeds[n]++
 		}
 		i = (i + 1) % len(actions)
-		if err := vec.Step(actions[i], seeds, out); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, vec.Step(actions[i], seeds, out))
 	}
 }
 
@@ -167,14 +166,10 @@ func begin(tb testing.TB, log io.Writer, cfg env.Config, n int) (vec env.Vec, se
 	hub := external.NewHub(log, 0)
 	tb.Cleanup(func() { hub.Close() })
 	vec, err := hub.New(cfg, n)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	test.OK(tb, err)
 	tb.Cleanup(func() { vec.Close() })
 	seeds, out = make([]uint64, n), vec.Spec().NewStep(n, 1)
-	if err := vec.Reset(nil, seeds, out); err != nil {
-		tb.Fatal(err)
-	}
+	test.OK(tb, vec.Reset(nil, seeds, out))
 	return vec, seeds, out
 }
 
@@ -192,16 +187,10 @@ func unbridged(b *testing.B, python, kind string) func(steps int) time.Duration 
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(cmd.Environ(), "PYTHONPATH=.")
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
+	test.OK(b, cmd.Start())
 	b.Cleanup(func() { in.Close(); cmd.Wait() })
 	lines := bufio.NewReader(out)
 	return func(steps int) time.Duration {

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -54,14 +55,12 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 			}
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return rep
 }
 
 func plan(n ...int) Plan {
-	return Plan{Kinds: []spmd.Kind{spmd.AllReduce}, Ranks: n, Types: []tensor.DType{tensor.F32},
+	return Plan{Bench: "collectives", Kinds: []spmd.Kind{spmd.AllReduce}, Ranks: n, Types: []tensor.DType{tensor.F32},
 		Algorithms: []string{"auto"}, Sizes: []int{8, 4096},
 		Memory: []string{"arena"}, InPlace: true, Check: true}
 }
@@ -88,7 +87,7 @@ func TestSweep(t *testing.T) {
 		rule := quick()
 		rule.MinSamples, rule.MaxSamples = 1, 2
 		rep := onRanks(t, n, Options{Rule: rule}, func(ctx context.Context, r *Run) error {
-			return r.Collectives(ctx, p)
+			return r.Measure(ctx, p)
 		})
 		seen := map[string]bool{}
 		for _, row := range rep.Rows {
@@ -123,7 +122,7 @@ func TestOffCache(t *testing.T) {
 	rule := quick()
 	rule.MinSamples, rule.MaxSamples = 1, 2
 	rep := onRanks(t, 2, Options{Rule: rule, Cache: 3 << 20}, func(ctx context.Context, r *Run) error {
-		return r.Collectives(ctx, p)
+		return r.Measure(ctx, p)
 	})
 	for _, row := range rep.Rows {
 		if row.Wrong != 0 || row.Checked < 2 {
@@ -160,7 +159,7 @@ func TestSizes(t *testing.T) {
 func TestGroups(t *testing.T) {
 	p := plan(2, 3, 4)
 	p.Sizes, p.Algorithms, p.Shuffle = []int{8, 512, 8192}, []string{"ring", "doubling"}, true
-	rep := onRanks(t, 4, Options{}, func(ctx context.Context, r *Run) error { return r.Collectives(ctx, p) })
+	rep := onRanks(t, 4, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 	if len(rep.Rows) != 18 || len(rep.Fits) != 2 {
 		t.Fatalf("%d rows, %d fits, want 18 and 2", len(rep.Rows), len(rep.Fits))
 	}
@@ -304,16 +303,14 @@ func TestInterrupt(t *testing.T) {
 	var asked atomic.Int64
 	stop := func() bool { return asked.Add(1) > 20 }
 	var out bytes.Buffer
-	table, err := report.NewWriter("table", "collectives", &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	table, err := report.NewWriter("table", &out)
+	test.OK(t, err)
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
 	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
 	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []*report.Writer{table}},
 		func(ctx context.Context, r *Run) error {
-			if err := r.Collectives(ctx, p); err != nil {
+			if err := r.Measure(ctx, p); err != nil {
 				return err
 			}
 			if !r.Stopped() {

@@ -48,7 +48,7 @@ func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, n
 			if err != nil {
 				return err
 			}
-			if err := r.Collectives(ctx, p); err != nil {
+			if err := r.Measure(ctx, p); err != nil {
 				return err
 			}
 			rep, err := r.End(true)

@@ -11,26 +11,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A ChannelPlan says what Channel measures. It is the same on every rank.
-type ChannelPlan struct {
-	Ranks   [2]int // rank of the producer, rank of the consumer
-	Sizes   []int  // bytes of an item's tensor
-	Depth   int    // capacity of a queue in items
-	Window  int    // number of items in a stream
-	Consume time.Duration
-	Check   bool
-}
-
-// Operations that Channel measures.
+// Operations of the benchmark channel.
 const (
 	RoundTrip    = "round_trip"    // one item to the consumer and one item back
 	Stream       = "stream"        // a window of items one way, then an answer
 	BackPressure = "back_pressure" // a stream to a consumer that computes on each item
 )
 
-// Channel measures two channels between workers on two ranks, one in each direction. Items are passed on unchanged, so
-// the time does not include filling and reading them. Channel is collective over the world.
-func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
+// channels measures two channels between workers on two ranks, one in each direction. Items are passed on unchanged, so
+// the time does not include filling and reading them. channels is collective over the world.
+func (r *Run) channels(ctx context.Context, p *Plan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
 		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct",
@@ -38,7 +28,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	if err != nil {
 		return err
 	}
-	t, err := r.newTeam(p.Ranks[:], "bench channel")
+	t, err := r.newTeam(p.Pair[:], "bench channel")
 	if err != nil {
 		return err
 	}
@@ -65,7 +55,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 }
 
 // items measures one operation on the two channels.
-func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
+func (r *Run) items(ctx context.Context, t *team, p *Plan, b *twoWay, op string) error {
 	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number of items that rates count
 	if op == RoundTrip {
 		there, moved = 1, 2
@@ -110,13 +100,13 @@ type twoWay struct {
 }
 
 // newTwoWay launches the two workers and makes their channels. All names contain i. It is collective over the world.
-func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
+func (r *Run) newTwoWay(p *Plan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
 	var sides [2]spmd.GroupSpec
 	var worker *spmd.Member // the worker on this rank; nil if there is none
 	for side, name := range []string{"producer", "consumer"} {
-		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Ranks[side : side+1]}
+		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Pair[side : side+1]}
 		g, err := spmd.Launch(r.w, sides[side], func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
 		if err != nil {
 			return nil, err

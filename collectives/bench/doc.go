@@ -4,7 +4,7 @@
 // A Run is one benchmark on one rank. All ranks make the same calls in the same order:
 //
 //	run, err := bench.Begin(ctx, world, opts)        // surveys the machine
-//	err = run.Collectives(ctx, plan)                 // rank 0 writes the header, then each row
+//	err = run.Measure(ctx, plan)                     // rank 0 writes the header, then each row
 //	rep, err := run.End(err == nil)                  // rank 0 writes fits and notes, and gets the report
 //
 // An arm is one thing to measure: a call that every rank of a team makes. A schedule samples the arms in blocks, and

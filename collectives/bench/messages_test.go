@@ -14,8 +14,9 @@ import (
 // TestP2P measures between two ranks that are not the first, and between all.
 func TestP2P(t *testing.T) {
 	for _, n := range []int{2, 5} {
-		p := MessagePlan{Ranks: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7, Check: true}
-		rep := onRanks(t, n, Options{}, func(ctx context.Context, r *Run) error { return r.P2P(ctx, p) })
+		p := Plan{Bench: "p2p", Pair: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7,
+			Check: true}
+		rep := onRanks(t, n, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 		count := map[string]int{}
 		for _, row := range rep.Rows {
 			count[row.Op]++
@@ -85,9 +86,9 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	p := ChannelPlan{Ranks: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5, Consume: 20 * time.Microsecond,
-		Check: true}
-	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Channel(ctx, p) })
+	p := Plan{Bench: "channel", Pair: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5,
+		Consume: 20 * time.Microsecond, Check: true}
+	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 	if len(rep.Rows) != 6 {
 		t.Fatalf("%d rows, want three operations of two sizes", len(rep.Rows))
 	}
@@ -105,9 +106,9 @@ func TestChannel(t *testing.T) {
 // TestWeights: readers get every version in all ways to distribute weights, also if the source is a reader.
 func TestWeights(t *testing.T) {
 	for _, readers := range [][]int{{0, 2}, {0, 1, 2}} {
-		p := WeightsPlan{Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
+		p := Plan{Bench: "weights", Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
 			Wire: tensor.F32, Bucket: 1 << 10, Changed: 0.5, Check: true}
-		rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Weights(ctx, p) })
+		rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 		if len(rep.Rows) != 6 {
 			t.Fatalf("readers %v: %d rows, want three of two sizes", readers, len(rep.Rows))
 		}
@@ -121,8 +122,9 @@ func TestWeights(t *testing.T) {
 
 func TestOverlap(t *testing.T) {
 	p := plan(2)
-	p.Kinds, p.Algorithms, p.Sizes = []spmd.Kind{spmd.AllReduce, spmd.AllToAll}, []string{"auto", "ring"}, []int{4096}
-	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error { return r.Overlap(ctx, p) })
+	p.Bench, p.Algorithms, p.Sizes = "overlap", []string{"auto", "ring"}, []int{4096}
+	p.Kinds = []spmd.Kind{spmd.AllReduce, spmd.AllToAll}
+	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 	if len(rep.Rows)+len(rep.Notes) < 4 {
 		t.Fatalf("%d rows, notes %q", len(rep.Rows), rep.Notes)
 	}

@@ -11,16 +11,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking
+// overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking
 // collectives. pure is the time of the operation alone. compute is the time of a computation of the same length.
 // overall is the time to start the operation, compute, and wait for the operation:
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
 // The three times are measured in turns. In shared memory communication needs the cores, too, so the report also has
-// the gain: (pure+compute)/overall. The plan must be in place, and have only the group of all ranks. Overlap is
-// collective over the world.
-func (r *Run) Overlap(ctx context.Context, plan Plan) error {
+// the gain: (pure+compute)/overall. overlap is collective over the world.
+func (r *Run) overlap(ctx context.Context, p *Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
 		"computation, wait (overall, whose samples these are)",
@@ -30,8 +29,8 @@ func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 		return err
 	}
 	speed := calibrate()
-	s := &sweep{run: r, plan: &plan}
-	return s.each(func(p point) error { return s.overlap(ctx, p, speed) })
+	s := &sweep{run: r, plan: p}
+	return s.each(func(pt point) error { return s.overlap(ctx, pt, speed) })
 }
 
 // overlap measures one point.

@@ -11,18 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A MessagePlan says what P2P measures. It is the same on every rank.
-type MessagePlan struct {
-	Ranks [2]int // the two ranks for latency and bandwidth
-	Ops   []string
-	Sizes []int // bytes
-	// Window is the number of messages in flight for bandwidths and the message rate. There are fewer if together they
-	// would take more than 64 MiB, or too much of the host's free memory.
-	Window int
-	Check  bool
-}
-
-// Operations that P2P can measure.
+// Operations of the benchmark p2p.
 const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages in one direction, then an empty answer
@@ -31,11 +20,11 @@ const (
 	SignalWakeUp = "signal"       // half of a round trip of signals in shared memory, without any data
 )
 
-// PairOps returns the operations that P2P can measure.
+// PairOps returns the operations of the benchmark p2p.
 func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, MessageRate, SignalWakeUp} }
 
-// P2P measures messages between ranks. It is collective over the world.
-func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
+// messages measures messages between ranks. It is collective over the world.
+func (r *Run) messages(ctx context.Context, p *Plan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
 		"of %d; latencies are half of a round trip", p.Window),
 		[]string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"})
@@ -55,7 +44,7 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	}
 	nodes := r.w.Nodes()
 	for _, op := range p.Ops {
-		ranks, sizes := p.Ranks[:], p.Sizes
+		ranks, sizes := p.Pair[:], p.Sizes
 		switch op {
 		case MessageRate:
 			ranks = r.w.Ranks()[:r.w.Size()/2*2]
@@ -85,9 +74,9 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	return nil
 }
 
-// window returns the number of messages in flight. Each message arrives in a buffer of its own. Together the buffers
-// take at most limit bytes, unless one message is larger.
-func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
+// window returns the number of messages of p2p in flight. Each message arrives in a buffer of its own. Together the
+// buffers take at most limit bytes, unless one message is larger.
+func (p *Plan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
 // rates adds the bandwidth and the message rate to a row.
 func rates(row *report.Row, window, pairs int) {

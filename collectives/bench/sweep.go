@@ -14,36 +14,6 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan says what Collectives and Overlap measure: every kind × group size × type × algorithm × size. It is the same
-// on every rank.
-type Plan struct {
-	Kinds      []spmd.Kind
-	Ranks      []int // group sizes: the first n ranks of the world
-	Types      []tensor.DType
-	Op         spmd.Op
-	Algorithms []string // names from collectives.Algorithms
-	Table      *collectives.Table
-	// Sizes are in bytes. They are rounded up to whole elements. If an operation has a block for each member, they are
-	// rounded up to whole blocks.
-	Sizes []int
-
-	Memory     []string // "arena", "go"; measured in turns
-	InPlace    bool     // the result overwrites the input
-	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
-	Root       int      // root of the operations that have a root
-	Rotate     bool     // the root of call i is i modulo the group size
-	OffCache   bool     // calls rotate among buffers of twice the size of the last-level cache
-	Check      bool     // results are compared with the correct results
-	Real       bool     // the inputs are numbers whose sums must be rounded
-	// Baseline adds three measurements: the library's blocking call in a loop in C, the same call from Go, and the
-	// library's non-blocking call with the wait of spmd/mpi. They take turns with the algorithms, and each sample
-	// follows the library's barrier.
-	Baseline bool
-	// Shuffle measures in a random order from Seed, so that drift of the machine does not look like an effect of size.
-	Shuffle bool
-	Seed    uint64
-}
-
 // Names of the rows that Baseline adds.
 const (
 	InC      = "c"            // the library's blocking call in a loop in C
@@ -102,10 +72,14 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	return report.Distinct(list)
 }
 
-// Collectives measures all of plan. It is collective over the world.
-func (r *Run) Collectives(ctx context.Context, plan Plan) error {
+// collectives measures every kind × group size × type × algorithm × size. It is collective over the world.
+func (r *Run) collectives(ctx context.Context, p *Plan) error {
 	barrier, figures := "dissemination barrier", []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
-	if plan.Baseline {
+	if p.Baseline {
+		if !r.w.HasNative() {
+			return fmt.Errorf("baseline: the transport %q has no library underneath: expected mpirun or srun, and a "+
+				"build with -tags mpi", r.rep.Machine.Transport)
+		}
 		barrier, figures = "the library's barrier", append(figures, "ratio_x", "extra_us")
 	}
 	rule := r.opts.Rule
@@ -113,20 +87,20 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 		"median is within ±%g %%, %d to %d samples, %v", barrier, 100*rule.RelativeCI, rule.MinSamples,
 		rule.MaxSamples, rule.MaxTime)
 	r.rep.Brief = []string{"op", "algo", "n", "size", "busbw_gbs", "ratio_x"}
-	if len(plan.Types) > 1 {
+	if len(p.Types) > 1 {
 		r.rep.Brief = append(r.rep.Brief, "type")
 	}
-	if len(plan.Memory) > 1 || plan.InPlace && plan.OutOfPlace {
+	if len(p.Memory) > 1 || p.InPlace && p.OutOfPlace {
 		r.rep.Brief = append(r.rep.Brief, "mem")
 	}
 	if err := r.Columns(method, []string{"op", "algo", "n", "size", "count", "type", "redop", "root", "mem"},
 		figures); err != nil {
 		return err
 	}
-	s := &sweep{run: r, plan: &plan}
-	err := s.each(func(p point) error { return s.point(ctx, p) })
+	s := &sweep{run: r, plan: p}
+	err := s.each(func(pt point) error { return s.point(ctx, pt) })
 	if err == nil {
-		r.fit(&plan)
+		r.fit(p)
 	}
 	return err
 }

@@ -13,29 +13,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A WeightsPlan says what Weights measures. It is the same on every rank.
-type WeightsPlan struct {
-	Source  int          // the rank that has the state
-	Readers []int        // the ranks that read the state; the source may be one of them
-	Sizes   []int        // bytes of float32
-	Slots   []int        // numbers of slots (see collectives.WeightsSpec); each gets a row
-	Wire    tensor.DType // F32 or BF16
-	Bucket  int          // bytes sent at once
-	Patch   bool         // send only the changes
-	Changed float64      // the fraction of the elements that changes from version to version
-	Check   bool
-}
-
-// Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
+// weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
 // sums the whole state. Like the forward pass of a small batch, it is limited by memory bandwidth. For
-// comparison, Weights measures two more things, alternating with the first:
+// comparison, weights measures two more things, alternating with the first:
 //
 //   - the same computation and barriers, with a version of only two numbers. The difference is the time that the
 //     weights take.
 //   - one copy of the state by the source, without barriers.
 //
-// Weights is collective over the world.
-func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
+// weights is collective over the world.
+func (r *Run) weights(ctx context.Context, p *Plan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
 		"state by the source",
@@ -43,27 +30,27 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	if err != nil {
 		return err
 	}
-	ranks := append([]int{s.Source}, slices.DeleteFunc(slices.Clone(s.Readers), func(rank int) bool {
-		return rank == s.Source
+	ranks := append([]int{p.Source}, slices.DeleteFunc(slices.Clone(p.Readers), func(rank int) bool {
+		return rank == p.Source
 	})...)
 	t, err := r.newTeam(ranks, "bench weights")
 	if err != nil {
 		return err
 	}
 	var memory [2][]byte // the source's state and its copy; all sizes use them
-	if r.w.Rank() == s.Source {
-		layout := s.spec("", slices.Max(s.Sizes)/4, 0).Layout
+	if r.w.Rank() == p.Source {
+		layout := p.spec("", slices.Max(p.Sizes)/4, 0).Layout
 		if memory[0], err = r.w.Alloc(layout.Size()); err != nil {
 			return err
 		}
 		memory[1] = make([]byte, layout.Size())
 	}
-	for _, size := range s.Sizes {
-		for _, slots := range s.Slots {
+	for _, size := range p.Sizes {
+		for _, slots := range p.Slots {
 			if r.stopped {
 				return nil
 			}
-			if err := r.weights(ctx, t, s, size/4*4, slots, memory); err != nil {
+			if err := r.version(ctx, t, p, size/4*4, slots, memory); err != nil {
 				return fmt.Errorf("weights of %s, %d slots: %w", report.Bytes(int64(size)), slots, err)
 			}
 		}
@@ -71,17 +58,17 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	return nil
 }
 
-// weights measures one size with one number of slots. memory holds the source's state and its copy.
-func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots int, memory [2][]byte) error {
-	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
-		changes: max(1, int(s.Changed*float64(size/4))), published: make(chan error, 1)}
+// version measures one size with one number of slots. memory holds the source's state and its copy.
+func (r *Run) version(ctx context.Context, t *team, p *Plan, size, slots int, memory [2][]byte) error {
+	b := &publisher{t: t, source: r.w.Rank() == p.Source, rounded: p.Wire == tensor.BF16,
+		changes: max(1, int(p.Changed*float64(size/4))), published: make(chan error, 1)}
 	err := r.measure(ctx, t, true, func() ([]*arm, func(), error) {
-		if err := b.open(ctx, r.w, s, size, slots, memory); err != nil {
+		if err := b.open(ctx, r.w, p, size, slots, memory); err != nil {
 			return nil, nil, err
 		}
-		total := &arm{row: report.Row{Op: "weights", Algorithm: form(s, slots), Ranks: t.Size(), Size: int64(size)},
+		total := &arm{row: report.Row{Op: "weights", Algorithm: form(p, slots), Ranks: t.Size(), Size: int64(size)},
 			loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
-		if s.Check {
+		if p.Check {
 			total.check = b.check
 		}
 		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) { return b.bring(ctx, b.tiny) })}
@@ -108,10 +95,10 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 
 // open makes the two carriers, and distributes a first version of the weights. This allocates the memory for later
 // versions.
-func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size, slots int,
+func (b *publisher) open(ctx context.Context, w *spmd.World, p *Plan, size, slots int,
 	memory [2][]byte) (err error) {
-	spec, tiny := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
-		s.spec(fmt.Sprintf("bench %d %d, tiny", size, slots), 2, slots)
+	spec, tiny := p.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
+		p.spec(fmt.Sprintf("bench %d %d, tiny", size, slots), 2, slots)
 	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		n := spec.Layout.Size()
@@ -133,28 +120,28 @@ func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size
 }
 
 // spec returns the spec of weights with n elements.
-func (s *WeightsPlan) spec(label string, n, slots int) collectives.WeightsSpec {
+func (p *Plan) spec(label string, n, slots int) collectives.WeightsSpec {
 	spec := collectives.WeightsSpec{
 		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
-		Sources: []int{s.Source}, Readers: s.Readers, Slots: slots, Wire: s.Wire, Bucket: s.Bucket,
+		Sources: []int{p.Source}, Readers: p.Readers, Slots: slots, Wire: p.Wire, Bucket: p.Bucket,
 		Group: collectives.Options{Fast: true},
 	}
-	if s.Patch {
-		spec.Patch = &collectives.PatchSpec{Bucket: s.Bucket}
+	if p.Patch {
+		spec.Patch = &collectives.PatchSpec{Bucket: p.Bucket}
 	}
 	return spec
 }
 
 // form returns a name for the transfer of the weights, such as "slots=1+bf16".
-func form(s WeightsPlan, slots int) string {
+func form(p *Plan, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {
 		name = "in-place"
 	}
-	if s.Wire == tensor.BF16 {
+	if p.Wire == tensor.BF16 {
 		name += "+bf16"
 	}
-	if s.Patch {
+	if p.Patch {
 		name += "+patch"
 	}
 	return name

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -13,15 +14,11 @@ func BenchmarkStep(b *testing.B) {
 		NewAcrobot} {
 		const n = 64
 		vec, err := make(env.DefaultConfig(), n)
-		if err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, err)
 		b.Run(vec.Spec().Name, func(b *testing.B) {
 			out := vec.Spec().NewStep(n, 1)
 			seeds := env.NewSeeder(env.DefaultConfig(), env.Train, 0, n)
-			if err := vec.Reset(nil, seeds.Next(), out); err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, vec.Reset(nil, seeds.Next(), out))
 			var acts [16]tensor.Dict // actions that differ by environment and by time
 			for i := range acts {
 				a := tensor.New(vec.Spec().Action.DType, n, 1, 1)
@@ -37,9 +34,7 @@ func BenchmarkStep(b *testing.B) {
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
-				if err := vec.Step(acts[i%len(acts)], seeds.Next(), out); err != nil {
-					b.Fatal(err)
-				}
+				test.OK(b, vec.Step(acts[i%len(acts)], seeds.Next(), out))
 				i++
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/step")

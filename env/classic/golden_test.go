@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -43,9 +44,7 @@ func testGolden[S state, A int32 | float32](t *testing.T, make env.Constructor, 
 func specOf(t *testing.T, make env.Constructor) env.Spec {
 	t.Helper()
 	v, err := make(env.DefaultConfig(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return v.Spec()
 }
 
@@ -82,22 +81,14 @@ const stabilised, comparable = 400, 150
 // testEpisode replays the actions through the Vec: float32 observations are equal in every step.
 func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 	vec, err := make(env.DefaultConfig(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	spec := vec.Spec()
 	out := spec.NewStep(1, 1)
-	if err := vec.Reset(nil, []uint64{0}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, vec.Reset(nil, []uint64{0}, out))
 	state, err := env.Save(vec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	copy(state.Must("state").F64(), ep.Initial)
-	if err := env.Load(vec, state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(vec, state))
 	steps := len(ep.Actions)
 	if spec.Name == "CartPole-v1" && steps > stabilised {
 		steps = comparable
@@ -111,9 +102,7 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 		} else {
 			act.Must("action").F32()[0] = float32(a)
 		}
-		if err := vec.Step(act, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, vec.Step(act, nil, out))
 		for j, got := range out.Obs.Must("state").F32() {
 			if want := float32(ep.Obs[k][j]); got != want {
 				t.Fatalf("episode %d step %d: obs[%d] = %v, want %v", i, k, j, got, want)

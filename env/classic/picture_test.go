@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -45,17 +46,11 @@ func TestPictures(t *testing.T) {
 
 func TestRender(t *testing.T) {
 	v, err := NewCartPole(env.DefaultConfig(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := v.Reset(nil, []uint64{1, 2}, v.Spec().NewStep(2, 1)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, v.Reset(nil, []uint64{1, 2}, v.Spec().NewStep(2, 1)))
 	view := env.View{Width: 30, Height: 20}
 	rgb := view.NewPictures(2)
-	if err := env.Render(v, view, []bool{false, true}, rgb); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Render(v, view, []bool{false, true}, rgb))
 	if rgb.U8()[0] != 0 || rgb.U8()[rgb.Len()-1] != byte(paper[2]) {
 		t.Error("the mask chose another environment")
 	}

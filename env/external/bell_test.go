@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 	"golang.org/x/sys/unix"
 )
@@ -17,17 +18,13 @@ func belled(t *testing.T) (parent, child *stream) {
 	t.Helper()
 	pipe := func() (r, w *os.File) {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return r, w
 	}
 	requests, toChild := pipe()
 	answers, toParent := pipe()
 	parent, err := newPipes(answers, toChild)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if child, err = newPipes(requests, toParent); err != nil {
 		t.Fatal(err)
 	}
@@ -77,16 +74,11 @@ func TestBellOfWhoLooks(t *testing.T) {
 	parent, child := belled(t)
 	by := time.Now().Add(time.Minute)
 	child.bells.look()
-	if err := sendBy(by, parent, reset, 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, sendBy(by, parent, reset, 1, nil))
 	if n, err := unix.Read(child.in, make([]byte, 1)); err != unix.EAGAIN {
 		t.Fatalf("the child looks, and the stream has %d bytes, %v", n, err)
 	}
-	err := errors.Join(child.next(by, reset, 1), sendBy(by, child, result, 1, nil), parent.next(by, result, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, errors.Join(child.next(by, reset, 1), sendBy(by, child, result, 1, nil), parent.next(by, result, 1)))
 }
 
 // TestBells: every frame arrives once and in order, whether the sides poll or block. That includes frames with a
@@ -121,17 +113,13 @@ func TestBells(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for seq := uint64(1); seq <= frames; seq++ {
 		k, payload := kindOf(seq)
-		if err := sendBy(by, parent, k, seq, payload); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, sendBy(by, parent, k, seq, payload))
 		if err := parent.next(by, result, seq); err != nil {
 			t.Fatalf("answer %d: %v", seq, err)
 		}
 		dawdle(r)
 	}
-	if err := <-failed; err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, <-failed)
 }
 
 // TestBellsAreNotTrusted: a frame in a bell is checked like a frame in the stream. If the same frame arrives again and

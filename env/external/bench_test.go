@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -23,20 +24,14 @@ func BenchmarkStep(b *testing.B) {
 			hub := newHub(b.Output())
 			defer hub.Close()
 			vec, err := hub.New(cfg, 16)
-			if err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, err)
 			defer vec.Close()
 			out, seeds := vec.Spec().NewStep(16, 1), make([]uint64, 16)
-			if err := vec.Reset(nil, seeds, out); err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, vec.Reset(nil, seeds, out))
 			var action tensor.Dict
 			action.Set("action", tensor.New(tensor.I32, 16, 1, 1))
 			for b.Loop() {
-				if err := vec.Step(action, seeds, out); err != nil {
-					b.Fatal(err)
-				}
+				test.OK(b, vec.Step(action, seeds, out))
 			}
 		})
 	}

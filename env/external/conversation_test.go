@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestMaskChecked: a mask consists of zeros and ones, and allows an option of each choice while the episode runs.
 func TestMaskChecked(t *testing.T) {
 	g, err := readGreeting([]byte(`{"v":1,"name":"masked","obs":[{"name":"action_mask","kind":"box","dtype":"u8",` +
 		`"shape":[5]}],"action":{"kind":"multi_discrete","nvec":[2,3]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	blocked := []byte{1, 0, 0, 0, 0}
 	for _, tt := range []struct {
 		asked       kind
@@ -59,9 +59,7 @@ func TestMaskChecked(t *testing.T) {
 func TestLayout(t *testing.T) {
 	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box",` +
 		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	b := newBlocks(g.spec, 3)
 	var got []int
 	for i := range b.request.Fields() {
@@ -81,9 +79,7 @@ func TestLayout(t *testing.T) {
 func TestUnexpected(t *testing.T) {
 	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],` +
 		`"action":{"kind":"discrete","n":2}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, tt := range []struct {
 		asked        kind
 		auto, shared bool

@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/env/envtest"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/programs"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -55,9 +56,7 @@ func transports() []transport {
 	unix := func(t *testing.T) (string, string) { return "unix:" + filepath.Join(t.TempDir(), "s"), "" }
 	tcp := func(t *testing.T) (string, string) {
 		token := filepath.Join(t.TempDir(), "token")
-		if err := os.WriteFile(token, []byte("a secret\n"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(token, []byte("a secret\n"), 0o600))
 		return fmt.Sprintf("tcp:127.0.0.1:%d", freePort(t)), token
 	}
 	return []transport{
@@ -81,9 +80,7 @@ func (tr transport) config(t *testing.T) (cfg env.Config, come func(n int)) {
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), "RLB_ADDR="+cfg.External.Listen, "RLB_TOKEN_FILE="+cfg.External.TokenFile)
 			c.Stdout, c.Stderr = os.Stderr, os.Stderr // with files, no goroutine copies the output
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, c.Start())
 			t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		}
 	}

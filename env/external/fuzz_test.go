@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -24,26 +25,20 @@ const most = 1 << 15
 // said returns a stream whose other side has sent these bytes and then closed it. Frames to the other side go to out.
 func said(t testing.TB, text []byte, out *os.File) *stream {
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if _, err := w.Write(text[:min(len(text), most)]); err != nil {
 		t.Fatal(err)
 	}
 	w.Close()
 	s, err := newPipes(r, out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return s
 }
 
 // nowhere returns a file for output that no test reads.
 func nowhere(t testing.TB) *os.File {
 	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return f
 }
 

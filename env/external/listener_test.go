@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // greetingWith returns a greeting with this token and this language.
@@ -34,19 +36,13 @@ func takenThreads() int {
 func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
 	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	address = free.Addr().String()
 	free.Close()
 	l, err = NewHub(log, 0).listen("tcp:"+address, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return l, address
 }
 
@@ -54,9 +50,7 @@ func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address 
 func connect(t *testing.T, address string, sends []byte) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if sends != nil {
 		conn.Write(sends)
 	}
@@ -149,9 +143,7 @@ func TestOtherUser(t *testing.T) {
 	defer syscall.Umask(old)
 	log := make(lines, 1)
 	l, err := NewHub(log, 0).listen("unix:s", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	connect := func() (err error) {
 		done := make(chan struct{})
 		go func() {
@@ -180,12 +172,8 @@ func TestOtherUser(t *testing.T) {
 	if err := connect(); err != unix.EACCES {
 		t.Fatalf("another user connects: %v, want %v", err, unix.EACCES)
 	}
-	if err := os.Chmod("s", 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := connect(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chmod("s", 0o666))
+	test.OK(t, connect())
 	if err := l.close(); err != nil {
 		t.Error(err)
 	}
@@ -199,9 +187,7 @@ func TestOtherUser(t *testing.T) {
 // anotherUser returns the number of a user other than root in this user namespace, preferably nobody; 0: there is none.
 func anotherUser(t *testing.T) uintptr {
 	users, err := os.ReadFile("/proc/self/uid_map")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for line := range strings.Lines(string(users)) {
 		var first, outside, count uintptr
 		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
@@ -231,9 +217,7 @@ func bound(t *testing.T, path string, kind int) int {
 		t.Cleanup(func() { unix.Close(fd) })
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: path})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return fd
 }
 
@@ -276,9 +260,7 @@ func TestMakeRoom(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
-			if err := c.put(path); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, c.put(path))
 			l, err := NewHub(io.Discard, 0).listen("unix:"+path, "")
 			if err == nil {
 				err = l.close()
@@ -352,17 +334,11 @@ func TestSecret(t *testing.T) {
 func TestLooseSecret(t *testing.T) {
 	dir := t.TempDir()
 	file, fifo := filepath.Join(dir, "token"), filepath.Join(dir, "fifo")
-	if err := os.WriteFile(file, []byte("open sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte("open sesame\n"), 0o600))
+	test.OK(t, unix.Mkfifo(fifo, 0o600))
 	for mode, want := range map[os.FileMode]string{0o600: "", 0o400: "", 0o640: "chmod 600", 0o604: "chmod 600",
 		0o620: "chmod 600"} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chmod(file, mode))
 		t.Setenv("RLB_TOKEN_FILE", file)
 		line, err := secret(file)
 		token, childs := Token()

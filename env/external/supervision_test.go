@@ -18,6 +18,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -119,21 +120,15 @@ func (c *crew) close() {
 // k, [k].
 func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 	v, err := newCartPole(0, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	out := v.Spec().NewStep(1, 1)
-	if err := v.Reset(nil, []uint64{seed}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, []uint64{seed}, out))
 	shown := [][]byte{bytes.Clone(out.Obs.Must("state").Bytes())}
 	var action tensor.Dict
 	action.Set("action", tensor.New(tensor.I32, 1, 1, 1))
 	for k := from; k < from+steps; k++ {
 		action.Must("action").I32()[0] = int32((k + n) % 2)
-		if err := v.Step(action, []uint64{uint64(100*k + n)}, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, v.Step(action, []uint64{uint64(100*k + n)}, out))
 		shown = append(shown, bytes.Clone(out.Obs.Must("state").Bytes()))
 	}
 	return shown
@@ -192,9 +187,7 @@ func loseOne(t *testing.T, c *crew) int {
 	}
 	lost := -1
 	for k := range steps {
-		if err := c.step(k); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.step(k))
 		for n := range want {
 			at[n]++
 			if c.out.Status.U8()[n] == env.Aborted {
@@ -222,20 +215,14 @@ func loseOne(t *testing.T, c *crew) int {
 func TestFailsInReset(t *testing.T) {
 	c := newCrew(t, func(*env.External) {}, "reset@2", filepath.Join(t.TempDir(), "once"))
 	c.reset()
-	if err := c.step(0); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.step(0))
 	want := bytes.Clone(c.out.Obs.Must("state").Bytes())
 	copy(want[16*1:], alone(t, 1, 0, 7, 0)[0])
-	if err := c.vec.Reset([]bool{false, true, false, false}, []uint64{0, 7, 0, 0}, c.out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.vec.Reset([]bool{false, true, false, false}, []uint64{0, 7, 0, 0}, c.out))
 	if got := c.out.Obs.Must("state").Bytes(); !bytes.Equal(got, want) {
 		t.Errorf("observations %v, want %v", got, want)
 	}
-	if err := c.step(1); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.step(1))
 	if got, cut := c.out.Status.U8(), c.out.Truncated.U8(); !bytes.Equal(got, []byte{env.Aborted, 0, 0, 0}) ||
 		!bytes.Equal(cut, []byte{1, 0, 0, 0}) {
 		t.Errorf("status %v, truncated %v, want environment 0 to be aborted and no other", got, cut)
@@ -254,9 +241,7 @@ func TestAlike(t *testing.T) {
 	c := newCrewOn(t, newHub(log), func(e *env.External) { e.N = 4 }, "exit@1")
 	c.reset()
 	for k := range 3 {
-		if err := c.step(k); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.step(k))
 	}
 	shown, apart := log.record.String(), log.apart.String()
 	for text, want := range map[string][2]int{
@@ -331,9 +316,7 @@ func TestRestartsInARow(t *testing.T) {
 	c.reset()
 	ended, lost := 0, 0
 	for range 60 { // pushing in one direction ends an episode after some 10 steps
-		if err := c.vec.Step(c.action, c.seeds, c.out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.vec.Step(c.action, c.seeds, c.out))
 		ended += bytes.Count(c.out.Terminated.U8(), []byte{1})
 		lost += bytes.Count(c.out.Status.U8(), []byte{env.Aborted})
 	}
@@ -380,9 +363,7 @@ func TestLostAfterSave(t *testing.T) {
 	c.reset()
 	episodes := env.NewEpisodes(c.vec.Spec(), 0, 4, true)
 	observe := func(k int) {
-		if err := c.step(k); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.step(k))
 		episodes.Observe(c.out)
 	}
 	observe(0)
@@ -475,18 +456,14 @@ func TestRequestStopBeforeLoad(t *testing.T) {
 	c := newCrew(t, nil)
 	c.reset()
 	state, err := env.Save(c.vec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.External.Listen = env.ExternalID, "unix:"+filepath.Join(t.TempDir(), "s")
 	asked := env.External{Command: env.Command{os.Args[0]}, StartTimeout: time.Minute}
 	if cfg.External.Greeting, err = c.hub.Ask(env.Config{External: asked}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.vec.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.vec.Close())
 	if c.vec, err = c.hub.New(cfg, 4); err != nil {
 		t.Fatal(err)
 	}
@@ -533,17 +510,13 @@ func TestRequestStopWithoutAnswer(t *testing.T) {
 			crew := newCrew(t, func(e *env.External) { e.StepTimeout = c.timeout }, "hang@2", once)
 			crew.hub.Watch(func(err error) { t.Errorf("watchers were told %v", err) })
 			crew.reset()
-			if err := crew.step(0); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, crew.step(0))
 			took := stopSoon(crew.hub, c.atOnce)
 			if c.before {
 				crew.hub.RequestStop(c.atOnce)
 			}
 			for k := 1; k < 5; k++ {
-				if err := crew.step(k); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, crew.step(k))
 				if lost := crew.lost(); lost != 2 {
 					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
 				}
@@ -596,9 +569,7 @@ func shell(script string) func(*env.External) { return commanded(0, "sh", "-c", 
 func TestNoChildStarts(t *testing.T) {
 	t.Parallel()
 	notRun := filepath.Join(t.TempDir(), "sim")
-	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600))
 	half := "printf 'RLB1\\1" + strings.Repeat(`\0`, 19) + "\\12" + strings.Repeat(`\0`, 7) + `{"v"' >&4; sleep 100`
 	askForNone(t, map[string]noChild{
 		"no program": {commanded(0, "no-such-program"), "expected a program that can be found and run"},
@@ -635,9 +606,7 @@ func TestNoChildStays(t *testing.T) {
 func TestNoChildConnects(t *testing.T) {
 	dir := t.TempDir()
 	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer taken.Close()
 	withToken := func(name, text string, mode os.FileMode) func(*env.External) {
 		return func(e *env.External) {
@@ -732,18 +701,14 @@ func TestWrongToken(t *testing.T) {
 	cfg.EnvType = env.ExternalID
 	cfg.External.Listen, cfg.External.TokenFile = fmt.Sprintf("tcp:127.0.0.1:%d", freePort(t)),
 		filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(cfg.External.TokenFile, []byte("open sesame\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(cfg.External.TokenFile, []byte("open sesame\n"), 0o600))
 	log := &record{}
 	hub := newHub(log)
 	defer hub.Close()
 	come := func(token string) *exec.Cmd {
 		c := exec.Command(os.Args[0])
 		c.Env = append(os.Environ(), "RLB_ADDR="+cfg.External.Listen, "RLB_TOKEN="+token)
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, c.Start())
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() })
 		return c
 	}
@@ -766,13 +731,9 @@ func TestWrongToken(t *testing.T) {
 func held(t *testing.T) map[string]int {
 	count := map[string]int{}
 	descriptors, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	count["descriptors"] = len(descriptors)
 	count["mappings"] = strings.Count(string(maps), "rlinf-")
 	count["processes"] = len(offspring())
@@ -790,9 +751,7 @@ func TestNothingIsLeft(t *testing.T) {
 		c := newCrew(t, nil, args...)
 		c.reset()
 		for k := range 4 {
-			if err := c.step(k); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, c.step(k))
 		}
 		if now := held(t); now["processes"] != before["processes"]+2 || now["mappings"] != before["mappings"]+2 {
 			t.Errorf("%v: %v while children play, before them %v", args, now, before)
@@ -824,9 +783,7 @@ func TestNothingIsLeft(t *testing.T) {
 // names returns the names of shared memory that children started elsewhere can open.
 func names(t *testing.T) []string {
 	found, err := filepath.Glob("/dev/shm/rlinf-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return found
 }
 
@@ -850,12 +807,8 @@ func TestParentIsKilled(t *testing.T) {
 	parent := exec.Command(os.Args[0], "parent")
 	parent.Env = append(os.Environ(), "RLB_ADDR=none")
 	out, err := parent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := parent.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, parent.Start())
 	line := make([]byte, 256)
 	n, _ := out.Read(line)
 	children := strings.Fields(string(line[:n]))

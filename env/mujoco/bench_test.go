@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/mujoco/plain"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -65,9 +66,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 	s := open(b, d, n)
 	vec := env.NewEpisodic(s, cfg)
 	loop, err := plain.Open("models/"+d.file, n, d.skip, s.task.contacts)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	defer loop.Close()
 
 	width := len(s.task.actuator)
@@ -79,9 +78,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 		for i := range seeds {
 			seeds[i] = episode*n + uint64(i)
 		}
-		if err := vec.Reset(nil, seeds, out); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, vec.Reset(nil, seeds, out))
 		for i, p := range s.batch.physics {
 			qpos, qvel := slices.Clone(p.qpos), slices.Clone(p.qvel)
 			// The loop gets the state after the reset, because a reset changes the last bits of an ant's qpos.
@@ -92,9 +89,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 			runtime.Gosched()
 			start, used := time.Now(), processorTime(b)
 			for k := t * turn; k < (t+1)*turn; k++ {
-				if err := vec.Step(actions[k], seeds, out); err != nil {
-					b.Fatal(err)
-				}
+				test.OK(b, vec.Step(actions[k], seeds, out))
 			}
 			middle, usedInVec := time.Now(), processorTime(b)-used
 			state := loop.Run(turn, flat[t*turn*n*width:])
@@ -122,8 +117,6 @@ func benchmarkPhysics(b *testing.B, d definition) {
 // processorTime returns the processor time of all threads of this process.
 func processorTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

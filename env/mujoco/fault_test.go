@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -43,22 +44,16 @@ func TestFault(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s, fine := open(t, halfCheetah(V5), 3), open(t, halfCheetah(V5), 3)
 			for n := range 3 {
-				if err := errors.Join(s.Reset(n, uint64(n)), fine.Reset(n, uint64(n))); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, errors.Join(s.Reset(n, uint64(n)), fine.Reset(n, uint64(n))))
 			}
 			a := tensor.New(tensor.F32, 3, 6)
 			reward, terminated := make([]float32, 3), make([]byte, 3)
-			if err := errors.Join(s.Step(a, live, reward, terminated, nil),
-				fine.Step(a, live, reward, terminated, nil)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(s.Step(a, live, reward, terminated, nil),
+				fine.Step(a, live, reward, terminated, nil)))
 			c.spoil(&s.batch.physics[1])
 			wantFault(t, s.Step(a, live, reward, terminated, nil), c.want)
 			want := make([]float32, 3)
-			if err := fine.Step(a, live, want, terminated, nil); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, fine.Step(a, live, want, terminated, nil))
 			if reward[0] != want[0] || reward[2] != want[2] || want[0] == 0 {
 				t.Errorf("rewards %v, want those of environments 0 and 2 from %v", reward, want)
 			}
@@ -67,17 +62,11 @@ func TestFault(t *testing.T) {
 				t.Errorf("a step of the lost environment: %v", err)
 			}
 			idle := []env.Turn{env.Live, env.Idle, env.Live}
-			if err := errors.Join(s.Step(a, idle, reward, terminated, nil),
-				fine.Step(a, idle, want, terminated, nil)); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(s.Reset(1, 9), fine.Reset(1, 9)); err != nil {
-				t.Fatal(err)
-			}
-			if err := errors.Join(s.Step(a, live, reward, terminated, nil),
-				fine.Step(a, live, want, terminated, nil)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(s.Step(a, idle, reward, terminated, nil),
+				fine.Step(a, idle, want, terminated, nil)))
+			test.OK(t, errors.Join(s.Reset(1, 9), fine.Reset(1, 9)))
+			test.OK(t, errors.Join(s.Step(a, live, reward, terminated, nil),
+				fine.Step(a, live, want, terminated, nil)))
 			if !slices.Equal(reward, want) {
 				t.Errorf("after a reset: rewards %v, want %v", reward, want)
 			}
@@ -90,18 +79,12 @@ func TestFault(t *testing.T) {
 func TestFaultSaved(t *testing.T) {
 	s := open(t, hopper(V4), 2)
 	for n := range 2 {
-		if err := s.Reset(n, 1); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.Reset(n, 1))
 	}
 	state, err := s.Save()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	state.Must("qvel").F64()[0] = math.NaN()
-	if err := s.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.Load(state))
 	a, turn := tensor.New(tensor.F32, 2, 3), []env.Turn{env.Live, env.Live}
 	var f *Fault
 	if err := s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); !errors.As(err, &f) || f.Env != 0 {
@@ -111,9 +94,7 @@ func TestFaultSaved(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := open(t, hopper(V4), 2)
-	if err := again.Load(state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, again.Load(state))
 	if err := again.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); err == nil ||
 		!strings.Contains(err.Error(), "lost") {
 		t.Errorf("a step of a lost environment that was loaded: %v", err)
@@ -147,9 +128,7 @@ func TestFaultWords(t *testing.T) {
 			}
 			s, err := newSimulator(source{name: "Still", file: "still.xml", text: fmt.Appendf(nil, box4, c.size)},
 				still, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			defer s.Close()
 			a, turn := tensor.New(tensor.F32, 2, 1), []env.Turn{env.Live, env.Live}
 			for range 2 { // the second time, the environments have new data

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // sketch returns a model with these bodies, and physics of its size in which all numbers are 0.
@@ -122,9 +124,7 @@ func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32
 	end bool) {
 	t.Helper()
 	plan, err := d.plan(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	got, ended := plan.step(p, action, slices.Clone(note), nil)
 	if math.Abs(got-want) > 1e-12 || ended != end {
 		t.Errorf("%s: reward %v, terminated %v, want %v, %v", d.source().name, got, ended, want, end)
@@ -167,9 +167,7 @@ func TestObservations(t *testing.T) {
 			p.cfrcExt[i] = float64(i) / 4
 		}
 		plan, err := c.d.plan(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := make([]float64, plan.views[0].width)
 		plan.views[0].observe(p, got)
 		if !slices.Equal(got, c.want) {

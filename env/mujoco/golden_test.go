@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -55,9 +56,7 @@ func TestGolden(t *testing.T) {
 func open(t testing.TB, d definition, n int) *simulator {
 	t.Helper()
 	s, err := newSimulator(d.source(), d.plan, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -72,9 +71,7 @@ func (s *simulator) place(t testing.TB, n int, qpos, qvel []float64) {
 	s.batch.clear(n)
 	copy(s.batch.physics[n].qpos, qpos)
 	copy(s.batch.physics[n].qvel, qvel)
-	if err := s.batch.begin(n); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.batch.begin(n))
 }
 
 // act takes one step of the only environment. The returned reward is not rounded to float32.
@@ -93,10 +90,8 @@ func (s *simulator) act(t *testing.T, action []float64) (float64, bool) {
 		a.F32()[i] = float32(action[i])
 	}
 	terminated := make([]byte, 1)
-	if err := s.Step(a, []env.Turn{env.Live}, make([]float32, 1), terminated,
-		make([]float32, len(s.task.info))); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.Step(a, []env.Turn{env.Live}, make([]float32, 1), terminated,
+		make([]float32, len(s.task.info))))
 	return reward, terminated[0] != 0
 }
 

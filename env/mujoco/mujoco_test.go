@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // definitions lists every named environment.
@@ -64,9 +65,7 @@ func TestSaveExactly(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
 			s, again := open(t, d, 1), open(t, d, 1)
-			if err := errors.Join(s.Reset(0, 3), again.Reset(0, 4)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(s.Reset(0, 3), again.Reset(0, 4)))
 			action := make([]float64, len(s.task.actuator))
 			for k := range 40 {
 				for i := range action {
@@ -74,12 +73,8 @@ func TestSaveExactly(t *testing.T) {
 				}
 				if k%8 == 7 {
 					state, err := s.Save()
-					if err != nil {
-						t.Fatal(err)
-					}
-					if err := again.Load(state); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, err)
+					test.OK(t, again.Load(state))
 					s.task.views[0].observe(&s.batch.physics[0], s.obs)
 					again.compare(t, 0, k, s.obs)
 				}
@@ -118,9 +113,7 @@ func TestInitialStates(t *testing.T) {
 		low, high, sum, far, near := math.Inf(1), math.Inf(-1), 0.0, 0.0, math.Inf(1)
 		const draws = 400
 		for seed := range draws {
-			if err := s.Reset(0, uint64(seed)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.Reset(0, uint64(seed)))
 			x := append(slices.Clone(p.qpos), p.qvel...)
 			low, high, sum = min(low, x[c.at]), max(high, x[c.at]), sum+x[c.at]
 			if c.d.name == "Reacher" {
@@ -144,9 +137,7 @@ func TestInitialStates(t *testing.T) {
 // TestContactForces: the contact forces of an ant at rest add up to its weight.
 func TestContactForces(t *testing.T) {
 	s := open(t, ant(V5), 1)
-	if err := s.Reset(0, 1); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.Reset(0, 1))
 	for range 400 {
 		s.act(t, make([]float64, 8))
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -26,9 +27,7 @@ func own(t testing.TB, model, task string, n int) (env.Vec, error) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.ModelPath, cfg.Task, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch = "mujoco", model, &env.Task{},
 		n, 1
-	if err := yaml.Unmarshal([]byte(task), cfg.Task); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal([]byte(task), cfg.Task))
 	cfg.Check(func(ok bool, key string, value any, want string) {
 		if !ok {
 			t.Errorf("%s: %v, want %s", key, value, want)
@@ -71,13 +70,9 @@ func TestOwnEqual(t *testing.T) {
 		{hopper(V5), hopperYAML, 1}} {
 		t.Run(c.d.source().name, func(t *testing.T) {
 			written, err := own(t, "models/"+c.d.file, c.yaml, 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			compiled, err := c.d.constructor()(env.DefaultConfig(), 3)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			defer written.Close()
 			defer compiled.Close()
 			if a, b := written.Spec(), compiled.Spec(); a.MaxSteps != b.MaxSteps || a.Action.Dim() != b.Action.Dim() ||
@@ -95,9 +90,7 @@ func TestOwnEqual(t *testing.T) {
 					vec env.Vec
 					out *env.Step
 				}{{written, a}, {compiled, b}} {
-					if err := v.vec.Step(act, nil, v.out); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, v.vec.Step(act, nil, v.out))
 				}
 				for n := range 3 {
 					if a.Reward.F32()[n] != b.Reward.F32()[n] || a.Terminated.U8()[n] != b.Terminated.U8()[n] {
@@ -121,9 +114,7 @@ func TestOwnEqual(t *testing.T) {
 
 func start(t *testing.T, v env.Vec, seeds []uint64, out *env.Step) {
 	t.Helper()
-	if err := v.Reset(nil, seeds, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, seeds, out))
 }
 
 // copyState puts dst into the state of src.
@@ -133,9 +124,7 @@ func copyState(t *testing.T, dst, src env.Vec) {
 	if err == nil {
 		err = env.Load(dst, state)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // wave returns actions [n,1,width] within ±1 that depend on the environment and on the time k.
@@ -152,25 +141,17 @@ func wave(n, width, k int) (d tensor.Dict) {
 func configured(t *testing.T, config, model string, n int) env.Vec {
 	t.Helper()
 	text, err := os.ReadFile("../../configs/" + config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var file struct {
 		Env struct {
 			Train struct{ Task yaml.Node }
 		}
 	}
-	if err := yaml.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal(text, &file))
 	task, err := yaml.Marshal(&file.Env.Train.Task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	v, err := own(t, "../../configs/models/"+model, string(task), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return v
 }
 
@@ -205,9 +186,7 @@ func TestReachOwn(t *testing.T) {
 func takeState(t *testing.T, written env.Vec, tb table) {
 	t.Helper()
 	mine, err := env.Save(written)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	q := mine.Must("qpos").F64()
 	if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 ||
 		math.Abs(q[0]) > 0.05 || q[2] != 0.05 {
@@ -217,9 +196,7 @@ func takeState(t *testing.T, written env.Vec, tb table) {
 		copy(mine.Must(name).F64(), tb.read(name))
 	}
 	copy(mine.Must("memo").F64()[1:], tb.read("memo")[memoTarget:memoTarget+3])
-	if err := env.Load(written, mine); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(written, mine))
 }
 
 // compareReach plays an episode in both environments and compares every step. It returns the number of steps, and
@@ -229,15 +206,11 @@ func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert
 	for k := 0; ; k++ {
 		act := wave(1, 4, k).Must("action")
 		if expert {
-			if err := env.Act(tb.vec, act); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, env.Act(tb.vec, act))
 		}
 		var three tensor.Dict
 		three.Set("action", tensor.FromF32(act.F32()[:3], 1, 1, 3))
-		if err := written.Step(three, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, written.Step(three, nil, out))
 		reward, success, _, end := tb.step(act.F32()[0], act.F32()[1], act.F32()[2], -1)
 		truncated := tb.out.Truncated.U8()[0]
 		got := out.Reward.F32()[0]
@@ -263,20 +236,14 @@ func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert
 func takeAngles(t *testing.T, written, compiled env.Vec) {
 	t.Helper()
 	state, err := env.Save(compiled)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	mine, err := env.Save(written)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	q, v := mine.Must("qpos").F64(), mine.Must("qvel").F64()
 	for i := range q {
 		q[i], v[i] = state.Must("state").F64()[2*i], state.Must("state").F64()[2*i+1]
 	}
-	if err := env.Load(written, mine); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(written, mine))
 }
 
 // TestPendulumOwn: the pendulum of configs/pendulum_own.yaml equals Pendulum-v1 while it is slower than the greatest
@@ -286,9 +253,7 @@ func TestPendulumOwn(t *testing.T) {
 	written := configured(t, "pendulum_own.yaml", "pendulum.xml", n)
 	defer written.Close()
 	compiled, err := classic.NewPendulum(env.DefaultConfig(), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	a, b, seeds := written.Spec().NewStep(n, 1), compiled.Spec().NewStep(n, 1), []uint64{1, 2, 3, 4, 5, 6, 7, 8}
 	start(t, written, seeds, a)
 	start(t, compiled, seeds, b)
@@ -307,9 +272,7 @@ func TestPendulumOwn(t *testing.T) {
 			}
 			var act tensor.Dict
 			act.Set("action", torque)
-			if err := v.vec.Step(act, nil, v.out); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, v.vec.Step(act, nil, v.out))
 		}
 		for i := range n {
 			w := b.Obs.Must("state").F32()[3*i : 3*i+3]
@@ -395,9 +358,7 @@ reset_noise: [{joint: shoulder, low: 0.3, high: 1.2}, {joint: elbow, std: 0.1}]`
 // TestOwnFresh: observations belong to the state after the step, not to the last state that the simulation evaluated.
 func TestOwnFresh(t *testing.T) {
 	v, err := own(t, write(t, arm), armYAML, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer v.Close()
 	if spec := v.Spec(); spec.Info[0] != "success" || spec.Action.High[0] != 1 || spec.Action.High[1] != 2 ||
 		spec.Obs[0].Dim() != 12 {
@@ -412,13 +373,9 @@ func TestOwnFresh(t *testing.T) {
 		if k >= 5 { // the tip is at the goal
 			act.Set("action", tensor.FromF32([]float32{1, 0.5}, 1, 1, 2))
 		}
-		if err := v.Step(act, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, v.Step(act, nil, out))
 		state, err := env.Save(v)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		q, o := state.Must("qpos").F64(), out.Obs.Must("state").F32()
 		x, y := 0.1*math.Cos(q[0])+0.1*math.Cos(q[0]+q[1]), 0.1*math.Sin(q[0])+0.1*math.Sin(q[0]+q[1])
 		for i, want := range []float64{q[0], q[1], 0, 0, x - 0.0948, y - 0.1477, 0.1 * math.Cos(q[0]),
@@ -448,9 +405,7 @@ func TestOwnFresh(t *testing.T) {
 func write(t testing.TB, model string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "model.xml")
-	if err := os.WriteFile(path, []byte(model), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(model), 0o644))
 	return path
 }
 
@@ -512,9 +467,7 @@ func TestOwnModelErrors(t *testing.T) {
 		t.Errorf("without a file: %v", err)
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe.xml")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, syscall.Mkfifo(pipe, 0o600))
 	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder",
 		os.DevNull: "not a regular file"} {
 		want := fmt.Sprintf("mujoco: model_path: %s is %s: expected an MJCF file", path, what)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/mujoco/plain"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -45,13 +46,9 @@ const still = "{frame_skip: 1, max_steps: 10, observations: [{joint: '*'}], rewa
 func stage(t testing.TB, text string, n int) (env.Vec, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scene.xml")
-	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(text), 0o644))
 	v, err := own(t, file, still, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { v.Close() })
 	return v, file
 }
@@ -60,9 +57,7 @@ func stage(t testing.TB, text string, n int) (env.Vec, string) {
 func pictures(t testing.TB, v env.Vec, view env.View, mask []bool) tensor.Tensor {
 	t.Helper()
 	rgb := view.NewPictures(v.Len())
-	if err := env.Render(v, view, mask, rgb); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Render(v, view, mask, rgb))
 	return rgb
 }
 
@@ -72,9 +67,7 @@ func TestCasterSees(t *testing.T) {
 	view := env.View{Width: 203, Height: 150, Camera: "one"}
 	rgb := pictures(t, v, view, nil).U8()
 	want, err := plain.See(file, view.Width, view.Height)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	seen, wrong := map[int32]int{}, 0
 	for i, geom := range want {
 		seen[geom]++
@@ -180,9 +173,7 @@ func TestCasterShades(t *testing.T) {
 func TestRender(t *testing.T) {
 	v, _ := stage(t, shapes, 3)
 	step := v.Spec().NewStep(3, 1)
-	if err := v.Reset(nil, []uint64{1, 2, 1}, step); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset(nil, []uint64{1, 2, 1}, step))
 	view := env.View{Width: 70, Height: 50, Camera: "one", Renderer: "caster"}
 	rgb := pictures(t, v, view, nil)
 	one, two, again := rgb.Slice(0, 1).U8(), rgb.Slice(1, 2).U8(), rgb.Slice(2, 3).U8()
@@ -190,9 +181,7 @@ func TestRender(t *testing.T) {
 		t.Error("equal states give different pictures, or different states equal ones")
 	}
 	masked := view.NewPictures(3)
-	if err := env.Render(v, view, []bool{false, true, false}, masked); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Render(v, view, []bool{false, true, false}, masked))
 	if !bytes.Equal(masked.Slice(1, 2).U8(), two) || bytes.ContainsFunc(masked.Slice(0, 1).U8(), func(r rune) bool {
 		return r != 0
 	}) {
@@ -210,9 +199,7 @@ func TestRenderChangesNothing(t *testing.T) {
 	for _, d := range definitions() {
 		t.Run(d.source().name, func(t *testing.T) {
 			drawn, plain := open(t, d, 1), open(t, d, 1)
-			if err := errors.Join(drawn.Reset(0, 3), plain.Reset(0, 3)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(drawn.Reset(0, 3), plain.Reset(0, 3)))
 			view := env.View{Width: 32, Height: 32, Shadows: true}
 			rgb, action := view.NewPictures(1), make([]float64, len(drawn.task.actuator))
 			for k := range 20 {
@@ -223,20 +210,14 @@ func TestRenderChangesNothing(t *testing.T) {
 				if want, _ := plain.act(t, action); got != want {
 					t.Fatalf("step %d: reward %v, want %v", k, got, want)
 				}
-				if err := drawn.Render(view, nil, rgb); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, drawn.Render(view, nil, rgb))
 				plain.task.views[0].observe(&plain.batch.physics[0], plain.obs)
 				drawn.compare(t, 0, k, plain.obs)
 			}
 			state, err := plain.Save()
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			restored, again := open(t, d, 1), view.NewPictures(1)
-			if err := errors.Join(restored.Load(state), restored.Render(view, nil, again)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(restored.Load(state), restored.Render(view, nil, again)))
 			if !bytes.Equal(rgb.U8(), again.U8()) {
 				t.Error("a restored environment looks different")
 			}
@@ -248,9 +229,7 @@ func TestRenderChangesNothing(t *testing.T) {
 func TestColours(t *testing.T) {
 	s := open(t, pusher(V5), 2)
 	p, err := newPainter(s.batch, env.View{Width: 40, Height: 40})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer p.close()
 	geoms := int(s.batch.model.ngeom)
 	colour := make([]float32, 2*geoms*4)
@@ -258,9 +237,7 @@ func TestColours(t *testing.T) {
 		copy(colour[4*g:], []float32{0, 1, 0, 1}) // environment 0 is all green, environment 1 is invisible
 	}
 	rgb := make([]byte, 2*p.frame)
-	if err := p.draw(nil, colour, rgb); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.draw(nil, colour, rgb))
 	green := 0
 	for i := 0; i < p.frame; i += 3 {
 		if rgb[i] == 0 && rgb[i+1] > 0 && rgb[i+2] == 0 {
@@ -313,9 +290,7 @@ func BenchmarkRender(b *testing.B) {
 				rgb := view.NewPictures(1)
 				begun := processorTime(b)
 				for b.Loop() {
-					if err := s.Render(view, nil, rgb); err != nil {
-						b.Fatal(err)
-					}
+					test.OK(b, s.Render(view, nil, rgb))
 				}
 				b.ReportMetric(float64(b.N)/(processorTime(b)-begun).Seconds(), "pictures/cpu-s")
 			})
@@ -326,22 +301,16 @@ func BenchmarkRender(b *testing.B) {
 // BenchmarkRenderSuite measures the same for the suite's observed pictures.
 func BenchmarkRenderSuite(b *testing.B) {
 	v, err := TabletopSuite(env.DefaultConfig(), 1)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	defer v.Close()
-	if err := v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)); err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)))
 	for _, camera := range []string{"front", "wrist"} {
 		b.Run(camera, func(b *testing.B) {
 			view := env.View{Width: 64, Height: 64, Camera: camera, Shadows: true}
 			rgb := view.NewPictures(1)
 			begun := processorTime(b)
 			for b.Loop() {
-				if err := env.Render(v, view, nil, rgb); err != nil {
-					b.Fatal(err)
-				}
+				test.OK(b, env.Render(v, view, nil, rgb))
 			}
 			b.ReportMetric(float64(b.N)/(processorTime(b)-begun).Seconds(), "pictures/cpu-s")
 		})

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -57,9 +58,7 @@ func TestSuiteDraw(t *testing.T) {
 	for _, split := range []string{"seen", "new_combination", "new_role", "new_phrasing", "execution_ring",
 		"execution_third_cube"} {
 		v, err := TabletopSuite(suiteConfig(split, "", "text"), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		defer v.Close()
 		tb := table{t, v, v.Spec().NewStep(1, 1)}
 		drawn := map[int]bool{}
@@ -118,9 +117,7 @@ func TestSuiteInstructions(t *testing.T) {
 	cfg := suiteConfig("", "", "state")
 	cfg.Instructions = env.Mix{"pick_color": 3, "stack": 1, "push_left": 0}
 	v, err := TabletopSuite(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer v.Close()
 	tb, counts := table{t, v, v.Spec().NewStep(1, 1)}, map[string]int{}
 	const seeds = 300
@@ -289,9 +286,7 @@ func TestSuiteCheats(t *testing.T) {
 func TestSuiteWaiting(t *testing.T) {
 	const n = 24
 	v, err := TabletopSuite(suiteConfig("", ""), n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer v.Close()
 	seeds, out := make([]uint64, n), v.Spec().NewStep(n, 1)
 	for i := range seeds {
@@ -301,9 +296,7 @@ func TestSuiteWaiting(t *testing.T) {
 	var act tensor.Dict
 	act.Set("action", tensor.New(tensor.F32, n, 1, 4))
 	for range v.Spec().MaxSteps {
-		if err := v.Step(act, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, v.Step(act, nil, out))
 	}
 	if slices.Max(out.Terminated.U8()) != 0 {
 		t.Errorf("an instruction ends by waiting: %v", out.Info)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -25,9 +26,7 @@ func TestSuiteContract(t *testing.T) {
 func expertEpisodes(t *testing.T, cfg env.Config, episodes int) []env.Episode {
 	t.Helper()
 	v, err := TabletopSuite(cfg, episodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer v.Close()
 	out, seeds, e := v.Spec().NewStep(episodes, 1), env.NewSeeder(cfg, env.Eval, 0, episodes),
 		env.NewEpisodes(v.Spec(), 0, episodes, false)
@@ -36,12 +35,8 @@ func expertEpisodes(t *testing.T, cfg env.Config, episodes int) []env.Episode {
 	act.Set("action", tensor.New(tensor.F32, episodes, 1, 4))
 	var list []env.Episode
 	for range v.Spec().MaxSteps {
-		if err := env.Act(v, act.Must("action")); err != nil {
-			t.Fatal(err)
-		}
-		if err := v.Step(act, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, env.Act(v, act.Must("action")))
+		test.OK(t, v.Step(act, nil, out))
 		e.Observe(out)
 	}
 	return append(list, e.Take()...)
@@ -79,9 +74,7 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 			}
 			acts := make([][]float32, steps/times) // [n,4] each
 			want := play(1, func(v env.Vec, at int, a []float32) {
-				if err := env.Act(v, tensor.FromF32(a, n, 1, 4)); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, env.Act(v, tensor.FromF32(a, n, 1, 4)))
 				acts[at] = slices.Clone(a)
 			})
 			sum := env.Summarize(want)
@@ -113,9 +106,7 @@ func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
 	action func(v env.Vec, at int, a []float32)) []env.Episode {
 	t.Helper()
 	inside, err := TabletopSuite(cfg, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var v env.Vec = inside
 	if times > 1 {
 		v = env.NewActionRepeat(v, times)
@@ -128,9 +119,7 @@ func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
 	act.Set("action", tensor.New(tensor.F32, n, chunk, 4))
 	for at := 0; at < cfg.MaxEpisodeSteps/times; at += chunk {
 		action(v, at, act.Must("action").F32())
-		if err := v.Step(act, nil, out); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, v.Step(act, nil, out))
 		e.Observe(out)
 	}
 	all := slices.Clone(e.Take())
@@ -145,19 +134,13 @@ func TestSuiteNumbered(t *testing.T) {
 	observe := func(split, perturb string, first, n int) []float32 {
 		cfg := suiteConfig(split, perturb)
 		v, err := TabletopSuite(cfg, n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		defer v.Close()
 		seeds := env.NewSeeder(cfg, env.Eval, first, n)
 		seeds.Started(nil) // an earlier evaluation
 		saved, err := seeds.Save()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := seeds.Load(saved); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
+		test.OK(t, seeds.Load(saved))
 		seeds.Rewind()
 		out := v.Spec().NewStep(n, 1)
 		start(t, v, seeds.Next(), out)

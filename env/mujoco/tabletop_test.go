@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -31,9 +32,7 @@ type table struct {
 func newTable(t *testing.T, make env.Constructor, cfg env.Config, seed uint64) table {
 	t.Helper()
 	v, err := make(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { v.Close() })
 	tb := table{t, v, v.Spec().NewStep(1, 1)}
 	start(t, v, []uint64{seed}, tb.out)
@@ -43,9 +42,7 @@ func newTable(t *testing.T, make env.Constructor, cfg env.Config, seed uint64) t
 func (t table) read(name string) []float64 {
 	t.Helper()
 	state, err := env.Save(t.vec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return state.Must(name).F64()
 }
 
@@ -53,22 +50,16 @@ func (t table) read(name string) []float64 {
 func (t table) write(name string, at int, values ...float64) {
 	t.Helper()
 	state, err := env.Save(t.vec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	copy(state.Must(name).F64()[at:], values)
-	if err := env.Load(t.vec, state); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(t.vec, state))
 }
 
 func (t table) step(action ...float32) (reward, success, wrong float32, terminated bool) {
 	t.Helper()
 	var act tensor.Dict
 	act.Set("action", tensor.FromF32(action, 1, 1, 4))
-	if err := t.vec.Step(act, nil, t.out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, t.vec.Step(act, nil, t.out))
 	return t.out.Reward.F32()[0], t.out.Info.F32()[0], t.out.Info.F32()[1], t.out.Terminated.U8()[0] != 0
 }
 
@@ -175,9 +166,7 @@ func TestTabletopGrasp(t *testing.T) {
 	act := tensor.New(tensor.F32, 1, 1, 4)
 	play := func(tb table) (rewards []float64) {
 		for range 100 {
-			if err := env.Act(tb.vec, act); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, env.Act(tb.vec, act))
 			reward, success, _, end := tb.step(act.F32()...)
 			rewards = append(rewards, float64(reward))
 			if end {
@@ -342,17 +331,13 @@ func TestTabletopImage(t *testing.T) {
 		return slices.Clone(tb.out.Obs.Must("image").U8())
 	}
 	before, err := env.Save(tb.vec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	first := look()
 	for thing := range tableThings {
 		memo := before.Must("memo").F64()
 		was := memo[memoColor+thing]
 		memo[memoColor+thing] = 1 // green, the colour of no other thing here
-		if err := env.Load(tb.vec, before); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, env.Load(tb.vec, before))
 		memo[memoColor+thing] = was
 		changed, green := 0, 0
 		for i, x := range slices.Collect(slices.Chunk(look(), 3)) {
@@ -367,9 +352,7 @@ func TestTabletopImage(t *testing.T) {
 			t.Errorf("thing %d in another colour: %d pixels differ, %d of them green", thing, changed, green)
 		}
 	}
-	if err := env.Load(tb.vec, before); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, env.Load(tb.vec, before))
 	if !slices.Equal(look(), first) {
 		t.Error("the restored state looks different")
 	}
@@ -404,9 +387,7 @@ func TestTabletopExperts(t *testing.T) {
 	}{{TabletopReach, 1}, {TabletopPush, 0.97}, {TabletopPick, 1}, {TabletopPut, 1}} {
 		const n, episodes = 20, 40
 		v, err := c.make(env.DefaultConfig(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		defer v.Close()
 		out, seeds, e := v.Spec().NewStep(n, 1), env.NewSeeder(env.DefaultConfig(), env.Train, 0, n),
 			env.NewEpisodes(v.Spec(), 0, n, true)
@@ -416,12 +397,8 @@ func TestTabletopExperts(t *testing.T) {
 		act.Set("action", tensor.New(tensor.F32, n, 1, 4))
 		var list []env.Episode
 		for len(list) < episodes {
-			if err := env.Act(v, act.Must("action")); err != nil {
-				t.Fatal(err)
-			}
-			if err := v.Step(act, seeds.Next(), out); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, env.Act(v, act.Must("action")))
+			test.OK(t, v.Step(act, seeds.Next(), out))
 			seeds.Observe(out)
 			e.Observe(out)
 			list = append(list, e.Take()...)

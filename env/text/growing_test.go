@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
@@ -24,30 +25,20 @@ func loadChanged(t *testing.T, folder string, changes map[string]any) *tokenizer
 	t.Helper()
 	file := map[string]any{}
 	text, err := os.ReadFile(filepath.Join(folder, "tokenizer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, json.Unmarshal(text, &file))
 	maps.Copy(file, changes)
 	if text, err = json.Marshal(file); err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	config, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for name, text := range map[string][]byte{"tokenizer.json": text, "tokenizer_config.json": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), text, 0o666))
 	}
 	k, err := tokenizer.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return k
 }
 
@@ -74,9 +65,7 @@ func twins(t *testing.T) map[string]twin {
 	}
 	plain := []string{gpt2, filepath.Join(tokenizers, "llama3")}
 	golden, err := filepath.Glob("../../../shared/golden-lm/tokenizer_*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, folder := range append(plain, golden...) {
 		k := loadChanged(t, folder, nil)
 		all[folder] = twin{k, k}
@@ -88,18 +77,12 @@ func twins(t *testing.T) map[string]twin {
 func texts(t *testing.T) (all []string) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(tokenizers, "llama3/cases.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var golden struct{ Cases []struct{ Text string } }
-	if err := json.NewDecoder(z).Decode(&golden); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.NewDecoder(z).Decode(&golden))
 	for _, c := range golden.Cases {
 		all = append(all, c.Text)
 	}
@@ -163,17 +146,11 @@ func TestTokensOfPairs(t *testing.T) {
 // TestEndOfSequence: a tokenizer that ends sequences adds no end to a prompt or an answer. An answer has one end.
 func TestEndOfSequence(t *testing.T) {
 	dir := t.TempDir()
-	if err := tokenizer.Copy(dir, filepath.Join(tokenizers, "llama2")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, tokenizer.Copy(dir, filepath.Join(tokenizers, "llama2")))
 	config := []byte(`{"bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true}`)
-	if err := os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), config, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), config, 0o666))
 	k, err := tokenizer.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got := k.Encode("a"); !slices.Equal(got, []int32{1, 311, 2}) {
 		t.Fatalf("a sequence is %v, expected an end", got)
 	}
@@ -182,9 +159,7 @@ func TestEndOfSequence(t *testing.T) {
 	for prompts, want := range map[bool][]int32{false: {1, 312, 320, 323, 2}, true: {1, 312, 320}} {
 		f.Prompts = prompts
 		d, err := Read(line, f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got := d.Samples[0].IDs; !slices.Equal(got, want) {
 			t.Errorf("%v, expected %v", got, want)
 		}
@@ -248,9 +223,7 @@ func TestTokensOfConversations(t *testing.T) {
 func templates(t *testing.T, k *tokenizer.Tokenizer) (all []*tokenizer.ChatTemplate) {
 	t.Helper()
 	add := func(c *tokenizer.ChatTemplate, err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		all = append(all, c)
 	}
 	for _, name := range tokenizer.BuiltinTemplates() {
@@ -267,9 +240,7 @@ func templates(t *testing.T, k *tokenizer.Tokenizer) (all []*tokenizer.ChatTempl
 		if err == nil {
 			err = json.Unmarshal(text, &file)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		add(k.ParseChatTemplate(file.Template))
 	}
 	return all

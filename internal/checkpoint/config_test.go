@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // written is a resolve function that returns the checkpoint's configuration unchanged.
@@ -22,13 +23,9 @@ func savedConfig(t *testing.T) *checkpoint.Checkpoint {
 	t.Helper()
 	s := open(t, t.TempDir(), 0)
 	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte(stored)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return c
 }
 
@@ -93,13 +90,9 @@ func TestCheckConfigOfNoYAML(t *testing.T) {
 func TestCheckConfigResolved(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	c, err := checkpoint.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	withDefault := func(stored []byte) ([]byte, error) { return append(stored, "tau: 0.005\n"...), nil }
 	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault); err != nil {
 		t.Errorf("a key added since, with its default: %v", err)

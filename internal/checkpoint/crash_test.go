@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // crashStore is the environment variable with the store to which a child process of the crash test writes until it is
@@ -72,9 +73,7 @@ func TestKillWhileSaving(t *testing.T) {
 	for kill := range kills {
 		confirmed := killedAfter(t, dir, time.Duration(kill)*700*time.Microsecond)
 		s, err := checkpoint.Open(dir, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		c, rejected, err := s.Newest()
 		if err != nil || c == nil || len(rejected) > 0 {
 			t.Fatalf("kill %d: %v, %v, rejected %v", kill, c, err, rejected)
@@ -100,20 +99,14 @@ func TestKillWhileSaving(t *testing.T) {
 func killedAfter(t *testing.T, dir string, delay time.Duration) int64 {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), crashStore+"="+dir)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, cmd.Start())
 	var confirmed int64
 	for lines := bufio.NewScanner(out); lines.Scan(); { // the loop ends with the child
 		if confirmed == 0 {

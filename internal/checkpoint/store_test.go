@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var config = []byte("algorithm:\n  gamma: 0.99\n")
@@ -22,14 +23,10 @@ func TestSaveThenLoad(t *testing.T) {
 	dir, err := s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
 		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil),
 		checkpoint.BytesFile("counters", want["counters"]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, from := range []string{dir, filepath.Join(filepath.Dir(dir), "latest")} {
 		c, err := checkpoint.Load(from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if c.Step != 40 || c.Ranks != 8 ||
 			!slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
 			t.Errorf("step %d, %d ranks, files %v", c.Step, c.Ranks, c.Files())
@@ -62,9 +59,7 @@ func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
 	s := open(t, dir, 1)
 	save(t, s, 5)
 	before, err := os.Stat(filepath.Join(dir, "global_step_5"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	save(t, s, 5)
 	if after, err := os.Stat(filepath.Join(dir, "global_step_5")); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the folder was written again (%v)", err)
@@ -88,9 +83,7 @@ func newestSkips(t *testing.T, damages []damage) {
 			s := open(t, dir, 0)
 			save(t, s, 10)
 			damaged := save(t, s, 20)
-			if err := c.damage(damaged); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, c.damage(damaged))
 			got, rejected, err := s.Newest()
 			if err != nil || got == nil || got.Step != 10 {
 				t.Fatalf("got %+v, %v, want the checkpoint of step 10", got, err)
@@ -175,9 +168,7 @@ func TestOpenRemovesWhatAnInterruptionLeft(t *testing.T) {
 	dir := t.TempDir()
 	save(t, open(t, dir, 0), 10)
 	for _, left := range []string{".writing-global_step_20", ".removing-global_step_5"} {
-		if err := os.CopyFS(filepath.Join(dir, left), os.DirFS(filepath.Join(dir, "global_step_10"))); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.CopyFS(filepath.Join(dir, left), os.DirFS(filepath.Join(dir, "global_step_10"))))
 	}
 	open(t, dir, 0)
 	want(t, dir, "global_step_10", "latest")
@@ -222,9 +213,7 @@ func TestFailedSave(t *testing.T) {
 
 func TestUnusableStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, nil, 0o666))
 	if _, err := checkpoint.Open(file, 1); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("got %v, want an error that names %s", err, file)
 	}
@@ -251,9 +240,7 @@ func FuzzLoadManifest(f *testing.F) {
 	f.Add(good)
 	f.Add([]byte(`{"format":1,"files":[{"name":"../x","size":-1}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, data, 0o666))
 		if _, err := checkpoint.Load(saved); err == nil && !bytes.Equal(data, good) {
 			t.Errorf("accepted %q", data)
 		}
@@ -263,9 +250,7 @@ func FuzzLoadManifest(f *testing.F) {
 func open(t *testing.T, dir string, keep int) *checkpoint.Store {
 	t.Helper()
 	s, err := checkpoint.Open(dir, keep)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return s
 }
 
@@ -273,9 +258,7 @@ func save(t *testing.T, s *checkpoint.Store, step int64) string {
 	t.Helper()
 	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
 		checkpoint.BytesFile("actor", pattern(1000, step)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return dir
 }
 
@@ -288,9 +271,7 @@ func load(dir string) error {
 func want(t *testing.T, dir string, names ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

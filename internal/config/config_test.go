@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // job is a small schema with every kind of field.
@@ -74,12 +76,8 @@ func write(t testing.TB, files ...string) string {
 	dir := t.TempDir()
 	for i := 0; i+1 < len(files); i += 2 {
 		path := filepath.Join(dir, files[i])
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(files[i+1]), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+		test.OK(t, os.WriteFile(path, []byte(files[i+1]), 0o666))
 	}
 	return dir
 }
@@ -302,9 +300,7 @@ model:
 	t.Setenv("RLINF_TEST_PRESETS", filepath.Join(dir, "else"))
 	cfg := defaults()
 	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"model.hidden=[2]"}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want(t, lines(tree.Decode(&cfg).Err(), dir))
 	expect := job{Name: "common", Run: run{Epochs: 5, Rate: 0.25, common: common{8}},
 		Model: &model{Hidden: []int{2}, Dim: 3}}
@@ -491,9 +487,7 @@ func TestAliases(t *testing.T) {
 		"epochs: 5\n")
 	cfg := defaults()
 	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"old.epochs=6", "both={a: 1}", "limits.a=2"}, options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	check := tree.Decode(&cfg)
 	want(t, lines(check.Err(), dir))
 	if cfg.Run.Epochs != 6 || cfg.Run.Fast || cfg.Model.Dim != 4 || cfg.Limits["dim"] != 4 || cfg.Name != "6" {
@@ -538,9 +532,7 @@ film: {rate: 3}
 	dir := write(t, "job.yaml", text)
 	for _, strict := range []bool{false, true} {
 		tree, err := Load(filepath.Join(dir, "job.yaml"), nil, options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		cfg := defaults()
 		check := tree.Decode(&cfg)
 		unknown := []string{"job.yaml:5: actor.fsdq: unknown key", "job.yaml:6: run2: unknown key, did you mean run?"}
@@ -563,9 +555,7 @@ func TestCheck(t *testing.T) {
 	dir := write(t, "job.yaml", "run:\n  max_epochs: 0\n  rate: x\n")
 	cfg := defaults()
 	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"name="}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	check := tree.Decode(&cfg)
 	at := check.At("run")
 	at.Want(cfg.Run.Epochs > 0, "max_epochs", cfg.Run.Epochs, "a number > 0")
@@ -594,9 +584,7 @@ func TestMarshalAndReadAgain(t *testing.T) {
 		Places: Map[place]{{"z", place{"here", 1}}, {"a", place{}}}, Words: Words{"a", "1"},
 	}
 	text, err := Marshal(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	again, errs := load(t, string(text))
 	want(t, errs)
 	if !reflect.DeepEqual(cfg, again) {
@@ -647,9 +635,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		data, err := Marshal(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		again, errs := load(t, string(data))
 		if errs != nil {
 			t.Fatalf("%s\nread again: %v", data, errs)
@@ -682,16 +668,12 @@ func TestWeights(t *testing.T) {
 	} {
 		var got, again cfg
 		tree, err := Parse("c.yaml", []byte(text), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if err := tree.Decode(&got).Err(); err != nil || !reflect.DeepEqual(got.Mix, want) {
 			t.Errorf("%s: %v, %v, want %v", text, got.Mix, err, want)
 		}
 		written, err := Marshal(&got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if tree, err = Parse("c.yaml", written, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -700,9 +682,7 @@ func TestWeights(t *testing.T) {
 		}
 	}
 	tree, err := Parse("c.yaml", []byte("mix: {a: much}"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if err := tree.Decode(new(cfg)).Err(); err == nil ||
 		!strings.Contains(err.Error(), "mix.a: much: expected a number") {
 		t.Errorf("a weight that is no number: %v", err)

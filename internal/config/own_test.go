@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/params"
 )
 
@@ -45,9 +46,7 @@ func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) 
 			return "", false
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return root, tree.Decode(root)
 }
 
@@ -106,8 +105,6 @@ func TestOwnTwice(t *testing.T) {
 		}
 	}()
 	tree, err := Parse("c.yaml", []byte("section: {kind: one}"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	tree.Decode(&ownRoot{Section: ownSection{Own: params.New(own{})}})
 }

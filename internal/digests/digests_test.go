@@ -19,6 +19,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles"
@@ -145,10 +146,8 @@ func train(t *testing.T, name, file string) string {
 		args = append(args, "data.train_data_paths="+training, "data.val_data_paths="+filepath.Join(data, "test.jsonl"),
 			"actor.tokenizer.tokenizer_model="+filepath.Join(data, "tokenizer"))
 		if name == "reasoning" { // a model that is mostly right
-			if err := os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)),
-				0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(training, []byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)),
+				0o666))
 			rlinf(slices.Concat([]string{"-c", "testdata/sft.yaml"}, args,
 				[]string{"runner.max_steps=8", "runner.save_interval=8",
 					"runner.logger.experiment_name=start"})...)
@@ -168,31 +167,44 @@ func digestMetrics(t *testing.T, run, without string) string {
 		t.Fatalf("metrics of %d iterations, want %d", len(all), iterations)
 	}
 	sum := sha256.New()
-	for _, line := range all {
+	for _, line := range unclocked(t, all, without) {
+		fmt.Fprintln(sum, line)
+	}
+	return short(sum.Sum(nil))
+}
+
+// unclocked returns the metrics in each line, without metrics of the clock and those that begin with without.
+func unclocked(t *testing.T, lines [][]byte, without string) (kept []string) {
+	t.Helper()
+	for _, line := range lines {
 		var values map[string]json.RawMessage
 		if err := json.Unmarshal(line, &values); err != nil {
 			t.Fatalf("metrics: %v in %s", err, line)
 		}
+		var text strings.Builder
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			clock := key == "time" || strings.HasPrefix(key, "time/") || without != "" &&
 				strings.HasPrefix(key, without)
 			if !clock {
-				fmt.Fprintf(sum, "%s %s\n", key, values[key])
+				fmt.Fprintf(&text, "%s %s\n", key, values[key])
 			}
 		}
-		fmt.Fprintln(sum)
+		kept = append(kept, text.String())
 	}
-	return short(sum.Sum(nil))
+	return kept
 }
 
 // lines returns the lines of the run's metrics.jsonl.
 func lines(t *testing.T, run string) [][]byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return bytes.Split(bytes.TrimSpace(text), []byte("\n"))
+	return bytes.Split(bytes.TrimSpace(readFile(t, filepath.Join(run, "metrics.jsonl"))), []byte("\n"))
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	must(t, err)
+	return text
 }
 
 // digestCheckpoint returns the digest of the tensors in the last checkpoint: file, name, type, shape
@@ -206,11 +218,7 @@ func digestCheckpoint(t *testing.T, run string) string {
 	}
 	sum := sha256.New()
 	for _, file := range files {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tensors, _, err := tensor.ReadSafetensors(content)
+		tensors, _, err := tensor.ReadSafetensors(readFile(t, file))
 		if err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
@@ -251,7 +259,5 @@ func writeDigests(t *testing.T, all map[string]digest) {
 			fmt.Fprintf(&text, "%-18s %s %s\n", name, d.metrics, d.checkpoint)
 		}
 	}
-	if err := os.WriteFile(recorded, []byte(text.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(recorded, []byte(text.String()), 0o666))
 }

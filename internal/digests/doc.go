@@ -15,6 +15,9 @@
 //
 // The digests do not cover asynchronous runs with a staleness bound above 0, because these runs
 // depend on the clock. In asynchronous runs with bound 0, they do not cover the metrics env/…. They
-// also do not cover MuJoCo, environments in other processes, resumed runs, MPI or OpenBLAS. Package
-// e2e compares most of these cases with plain runs.
+// also do not cover MuJoCo, environments in other processes, MPI or OpenBLAS. Package e2e compares
+// most of these cases with plain runs.
+//
+// testdata/resumed has checkpoints that an older program wrote. TestResumed continues from them, and
+// compares the metrics with those of that program.
 package digests

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 const explained = "../../docs/reference/metrics.md"
@@ -37,15 +39,11 @@ var metricsPage = sync.OnceValues(func() (patterns []*regexp.Regexp, err error) 
 func checkExplained(t *testing.T, run string) {
 	t.Helper()
 	page, err := metricsPage()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	unknown := map[string]bool{}
 	for _, line := range lines(t, run) {
 		var values map[string]any
-		if err := json.Unmarshal(line, &values); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(line, &values))
 		for name := range values {
 			found := name == "step" || name == "time"
 			for _, p := range page {

@@ -9,14 +9,13 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestWriteReplacesWholly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status")
 	for _, want := range []string{"a longer first content", "short", ""} {
-		if err := durable.WriteFile(path, []byte(want)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, durable.WriteFile(path, []byte(want)))
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
@@ -26,9 +25,7 @@ func TestWriteReplacesWholly(t *testing.T) {
 
 func TestFailedWriteKeepsTheOldFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "status")
-	if err := durable.WriteFile(path, []byte("old")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, durable.WriteFile(path, []byte("old")))
 	cause := errors.New("no more")
 	err := durable.Write(path, func(w io.Writer) error {
 		if _, err := io.WriteString(w, "half of the n"); err != nil {
@@ -48,9 +45,7 @@ func TestFailedWriteKeepsTheOldFile(t *testing.T) {
 func TestWritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
-	if err := os.WriteFile(path, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, nil, 0o666))
 	if err := durable.Writable(dir); err != nil {
 		t.Error(err)
 	}
@@ -66,9 +61,7 @@ func TestWritable(t *testing.T) {
 func TestOpenOnlyFiles(t *testing.T) {
 	dir := t.TempDir()
 	pipe, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "file")
-	if err := errors.Join(syscall.Mkfifo(pipe, 0o666), os.WriteFile(file, []byte("text"), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, errors.Join(syscall.Mkfifo(pipe, 0o666), os.WriteFile(file, []byte("text"), 0o666)))
 	if got, err := durable.ReadFile(file, durable.Note); err != nil || string(got) != "text" {
 		t.Errorf("got %q, %v", got, err)
 	}

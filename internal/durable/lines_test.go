@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestLines(t *testing.T) {
@@ -32,9 +33,7 @@ func TestLines(t *testing.T) {
 
 func TestReadFileHasALimit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "STATUS")
-	if err := os.WriteFile(path, []byte("done\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte("done\n"), 0o666))
 	if text, err := durable.ReadFile(path, durable.Note); err != nil || string(text) != "done\n" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -49,9 +48,7 @@ func TestReadFileHasALimit(t *testing.T) {
 	if tail, cut, err := durable.Tail(path, 3); err != nil || string(tail) != "\x00\x00\x00" || !cut {
 		t.Errorf("tail %q, %v, %v", tail, cut, err)
 	}
-	if err := os.Truncate(path, 3); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Truncate(path, 3))
 	for _, n := range []int64{3, 1 << 20} {
 		if tail, cut, err := durable.Tail(path, n); err != nil || string(tail) != "don" || cut {
 			t.Errorf("tail of %d: %q, %v, %v", n, tail, cut, err)

@@ -46,8 +46,8 @@ func TestBenchOnMPI(t *testing.T) {
 				args string
 				rows int
 			}{
-				{"bench --baseline --algo auto,mpi --op barrier,broadcast,allreduce,alltoall --sizes 100 --np-sweep " +
-					"2,3", 4 * 4 * 2},
+				{"bench --baseline --algo auto,mpi --op barrier,broadcast,allreduce --sizes 100 --np-sweep " +
+					"2,3", 3 * 4 * 2},
 				{"bench --mem arena,go --place both --sizes 3K -d f32,bf16 --root rotate --op reduce,gather",
 					2 * 2 * 4},
 				{"bench p2p --sizes 0,70K --window 5 --pair 2,1 --op latency,bandwidth,bibandwidth,message_rate", 8},

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
@@ -143,9 +144,7 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			if c.name == "one comes" {
 				child := exec.Command(program, "bridge", "serve", "-c", "served.yaml")
 				child.Dir, child.Env = dir, append(os.Environ(), "RLB_ADDR=unix:s")
-				if err := child.Start(); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, child.Start())
 				defer child.Wait()
 			}
 			poll(t, j, func() bool { return c.waits(dir, j) })
@@ -284,9 +283,7 @@ func TestChildrenGivenUp(t *testing.T) {
 	// Once this file exists, a child exits before the handshake.
 	script := writeFile(t, dir, "child", "#!/bin/sh\n[ -e broken ] && { echo no licence; exit 3; }\nexec "+program+
 		" bridge serve -c served.yaml\n")
-	if err := os.Chmod(script, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chmod(script, 0o777))
 	writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 10000, program),
 		program+" bridge serve -c served.yaml", script))
 	j := local.start(t, dir, 0, "-c", "job.yaml", "env.train.external.max_restarts=1")
@@ -307,9 +304,7 @@ func TestChildrenGivenUp(t *testing.T) {
 	if err != nil || last.Step < 1 {
 		t.Fatalf("latest checkpoint: %+v, %v\n%s%s", last, err, r.stdout, r.stderr)
 	}
-	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(filepath.Join(dir, "broken")))
 	// another value of max_restarts is allowed
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2))
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
@@ -363,9 +358,7 @@ func TestFamiliesEnd(t *testing.T) {
 				dir := t.TempDir()
 				writeFile(t, dir, "served.yaml", served)
 				script := writeFile(t, dir, "family", fmt.Sprintf(family, program))
-				if err := os.Chmod(script, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Chmod(script, 0o777))
 				writeFile(t, dir, "job.yaml", strings.ReplaceAll(fmt.Sprintf(killed, 1000000, script),
 					" bridge serve -c served.yaml", ""))
 				j := p.startProgram(t, program, dir, 2, append([]string{"-c", "job.yaml", "env.train.external.n=1"},
@@ -403,9 +396,7 @@ actor: {micro_batch_size: 20, global_batch_size: 20, optim: {lr: 3.0e-3}}
 func drift(t *testing.T, lang string) string {
 	t.Helper()
 	source, err := filepath.Abs("testdata/bridge/drift." + map[string]string{"Python": "py", "C": "c"}[lang])
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if lang == "Python" {
 		return strings.Join(append(append([]string{"env"}, pythonVariables(t)...), numPy(t), source), " ")
 	}
@@ -522,9 +513,7 @@ func TestChildrenFilmed(t *testing.T) {
 					words := strings.Fields(command)
 					child := exec.Command(words[0], words[1:]...)
 					child.Dir, child.Env = dir, append(os.Environ(), "RLB_ADDR=unix:s")
-					if err := child.Start(); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, child.Start())
 					defer child.Wait()
 				}
 				if r := j.result(); r.code != 0 {

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
@@ -113,9 +114,7 @@ func TestRunFolder(t *testing.T) {
 
 			// config.yaml is itself a configuration, which means the same.
 			again := filepath.Join(dir, "again")
-			if err := os.Mkdir(again, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.Mkdir(again, 0o777))
 			p.ok(t, again, 2, "-c", filepath.Join(run, "config.yaml"))
 			if d := readMetrics(t, filepath.Join(again, "logs", "job")).diff(readMetrics(t, run)); d != "" {
 				t.Errorf("from config.yaml: %s", d)
@@ -164,9 +163,7 @@ func left(t *testing.T, run string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return found
 }
 
@@ -286,9 +283,7 @@ func TestEval(t *testing.T) {
 	run := filepath.Join(dir, "logs", "job")
 	last := readMetrics(t, run)[3]
 	length, err := last["eval/return"].(json.Number).Float64()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := []string{
 		"%, 12 episodes of CartPole-v1",
 		fmt.Sprintf("  eval/return         %.4g", length),
@@ -353,9 +348,7 @@ func TestFilms(t *testing.T) {
 				t.Errorf("%s: a film of %v frames of episodes of %v steps", where, frames, length)
 			}
 		}
-		if err := os.RemoveAll(run); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.RemoveAll(run))
 		local.ok(t, dir, 0, args...)
 	}
 	r := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "env.eval.video_cfg={save_video: true, video_base_dir: films}")
@@ -380,9 +373,7 @@ func TestFirstWeights(t *testing.T) {
 	model := func(name string, step int) []byte {
 		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
 			"model.safetensors"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return b
 	}
 	for _, p := range []*platform{local, mpich} {
@@ -500,9 +491,7 @@ func TestWatched(t *testing.T) {
 			run := filepath.Join(dir, "logs", "job")
 			poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 }) // ranks.jsonl exists by then
 			for _, about := range readRanks(t, run)[:ranks] {
-				if err := syscall.Kill(about.PID, syscall.SIGUSR2); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, syscall.Kill(about.PID, syscall.SIGUSR2))
 			}
 			seen := len(readMetrics(t, run))
 			poll(t, j, func() bool { return len(readMetrics(t, run)) > seen+2 })
@@ -524,9 +513,7 @@ func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
 		a, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		port := a.Addr().(*net.TCPAddr).Port
 		b, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
 		if err == nil {
@@ -601,9 +588,7 @@ func TestRequeued(t *testing.T) {
 	lock := writeFile(t, filepath.Join(dir, "logs", "job"), "lock",
 		`{"host": "elsewhere", "pid": 1, "pids": "", "started": "2026-01-02T03:04:05Z"}`)
 	beat := time.Now().Add(-40 * time.Second)
-	if err := os.Chtimes(lock, beat, beat); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chtimes(lock, beat, beat))
 	r := local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto")
 	if count(r.stderr,
 		"warning: run folder %: in use by process 1 on elsewhere, %; waiting for a sign that it is over") != 1 ||

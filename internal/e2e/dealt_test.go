@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // longer makes answers much longer than usual, so that they end at different times and move.
@@ -157,16 +159,12 @@ func BenchmarkDealt(b *testing.B) {
 func generationTimes(b *testing.B, path string) (all []float64) {
 	b.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	for line := range bytes.Lines(text) {
 		var m struct {
 			Generate float64 `json:"time/generate_rollouts"`
 		}
-		if err := json.Unmarshal(line, &m); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, json.Unmarshal(line, &m))
 		all = append(all, m.Generate)
 	}
 	return all

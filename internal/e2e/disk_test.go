@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // An illness is a failure of the disk, and the error of a run on that disk.
@@ -24,9 +25,7 @@ var illnesses = []illness{
 	{"full", func(t *testing.T, logs string) func() {
 		filler := filepath.Join(logs, "filler")
 		f, err := os.Create(filler)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for err == nil {
 			_, err = f.Write(make([]byte, 1<<12))
 		}
@@ -43,9 +42,7 @@ var illnesses = []illness{
 	}, "no space left on device", runfolder.Failed},
 	{"read-only", func(t *testing.T, logs string) func() {
 		run := filepath.Join(logs, "run")
-		if err := syscall.Mount(run, run, "", syscall.MS_BIND, ""); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, syscall.Mount(run, run, "", syscall.MS_BIND, ""))
 		err := syscall.EBUSY // the error while a file is open for writing
 		for err == syscall.EBUSY {
 			err, _ = syscall.Mount("", run, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY,
@@ -75,9 +72,7 @@ func TestIllDisk(t *testing.T) {
 			for instant := range repeats() {
 				c := newCourse(t, task)
 				logs := filepath.Join(c.dir, "logs")
-				if err := os.Mkdir(logs, 0o777); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Mkdir(logs, 0o777))
 				if err := syscall.Mount("tmpfs", logs, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
 					t.Skipf("mounting a small tmpfs needs root: %v", err)
 				}

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // An example is a folder in examples, whose script builds a solver and trains on it.
@@ -55,9 +57,7 @@ func TestExamplesOnMPI(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			p.program(t, ".") // or skip the test
 			launcher, err := p.launcher()
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			x.variables = []string{"MPIRUN=" + strings.Join(append([]string{launcher}, p.flags...), " "),
 				"MPICC=" + first("mpicc."+p.name, "mpicc"), "NP=2"}
 			if p == openmpi {
@@ -100,9 +100,7 @@ func (x example) train(t *testing.T, p *platform, args ...string) {
 func (x example) play(t *testing.T, p *platform, args ...string) metrics {
 	t.Helper()
 	script, err := filepath.Abs(filepath.Join(root, "examples", x.folder, "run"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	logs := t.TempDir()
 	variables := append([]string{"env", "RLINF=" + p.program(t, ".")}, x.variables...)
 	r := local.startBelow(t, variables, script, logs, 0,

@@ -49,7 +49,8 @@ var (
 )
 
 // TestFailures lets rank 1 fail while the other ranks wait for it. The job ends with the right exit code, names the
-// culprit, leaves no process, keeps the last checkpoint, and can be resumed.
+// culprit, leaves no process, keeps the last checkpoint, and can be resumed. TestFailures of spmd/mpi has all failures
+// under each MPI.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	// Only the launcher knows which rank was killed, and the launcher of MPICH does not say so.
@@ -74,13 +75,12 @@ func TestFailures(t *testing.T) {
 					"log-prob is NaN: its observation, " +
 					"or the parameters, are not finite"},
 		}},
-		{openmpi, []failure{panics, errs, stopped, asyncErrs, asyncKill,
+		{openmpi, []failure{panics, stopped, asyncKill,
 			{fault: "exit", codes: []int{3}, status: runfolder.Running, says: "%Process name: [[%],1]"},
 			{fault: "kill", codes: []int{137}, status: runfolder.Running,
 				says: "%process rank 1 with PID % on node % exited on signal 9 (Killed)."},
 		}},
-		{mpich, []failure{panics, errs, stopped,
-			{fault: "exit", status: runfolder.Running},
+		{mpich, []failure{errs, stopped,
 			{fault: "kill", codes: []int{9}, status: runfolder.Running},
 		}},
 	} {
@@ -160,6 +160,9 @@ func fails(t *testing.T, p *platform, f failure) {
 		t.Fatalf("%s%s", r.stdout, r.stderr)
 	}
 
+	if p != local && f.fault != "kill" && !full {
+		return // the others leave the same checkpoint
+	}
 	r = p.startProgram(t, program, dir, 3, append(args, "--resume", "auto")...).result()
 	if got := readStatus(t, run); r.code != 0 || got != runfolder.Done || len(readMetrics(t, run)) != 3 {
 		t.Fatalf("resumed: exit code %d, STATUS %q\n%s%s", r.code, got, r.stdout, r.stderr)
@@ -170,7 +173,7 @@ func fails(t *testing.T, p *platform, f failure) {
 // and the first actor reports it.
 func TestDivergence(t *testing.T) {
 	t.Parallel()
-	for _, p := range platforms {
+	for _, p := range platforms[:2] {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()

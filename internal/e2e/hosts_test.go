@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
@@ -21,9 +22,7 @@ import (
 func hostsScript(t testing.TB) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join(root, "scripts", "hosts"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return path
 }
 
@@ -196,9 +195,7 @@ func TestKilledOnHosts(t *testing.T) {
 			}
 			// A job on another host takes the lock of a dead host's job after a minute without a heartbeat.
 			long := time.Now().Add(-2 * time.Minute)
-			if err := os.Chtimes(filepath.Join(run.folder(), "lock"), long, long); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.Chtimes(filepath.Join(run.folder(), "lock"), long, long))
 			run.ok(then, np, cluster, steps(n), slowly, "--resume", "auto")
 			if diff := run.metrics().diff(want); diff != "" {
 				t.Errorf("afterwards, not the metrics of the undisturbed run:\n%s", diff)
@@ -246,19 +243,13 @@ func TestAutoMeasuresNodes(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			config, err := filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			r := p.ok(t, dir, 3, "-c", config, "spmd.nodes=2", "cluster.num_nodes=2", "runner.max_epochs=1",
 				"runner.logger.experiment_name=run")
 			text, err := os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run")))
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			var plan struct{ Machine planner.Machine }
-			if err := json.Unmarshal(text, &plan); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, json.Unmarshal(text, &plan))
 			if l := plan.Machine.Network; l == planner.Usual() || !(l.Latency > 0) || l.Latency > 1e-2 {
 				t.Errorf("a link of %+v", l)
 			}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/hf"
@@ -30,9 +31,7 @@ func TestLargeModel(t *testing.T) {
 	dir := writeTexts(t)
 	folder := filepath.Join(dir, "model")
 	m, shards := saveLarge(t, folder)
-	if err := hf.Load(m, folder); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.Load(m, folder))
 	generate(t, m)
 	m = nil
 
@@ -48,13 +47,9 @@ func TestLargeModel(t *testing.T) {
 	}
 	local.ok(t, dir, 0, "export", "logs/run", "--out", "adapter", "--adapter")
 	o, err := hf.ReadAdapter(filepath.Join(dir, "adapter"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	tuned := newLarge(t, lm.Options{LoRA: o})
-	if err := hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")))
 	saved := readTensors(t, filepath.Join(dir, "logs/run/checkpoints/latest/model.safetensors"))
 	for _, a := range tuned.Adapters() {
 		if !bytes.Equal(saved.Must(a.Name).Bytes(), tensor.FromF32(a.Data, len(a.Data)).Bytes()) {
@@ -67,17 +62,13 @@ func TestLargeModel(t *testing.T) {
 func generate(t *testing.T, m *lm.Model) {
 	t.Helper()
 	e, err := engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var requests []engine.Request
 	for i := range 4 {
 		requests = append(requests, engine.Request{Prompt: []int32{1, 2, int32(i)}, Sampling: engine.Greedy(64)})
 	}
 	results, err := e.Generate(t.Context(), requests, engine.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i, r := range results {
 		if len(r.Tokens) != 64 {
 			t.Errorf("text %d has %d tokens, want 64", i, len(r.Tokens))
@@ -179,9 +170,7 @@ func newLarge(t *testing.T, o lm.Options) *lm.Model {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return m
 }
 
@@ -194,10 +183,8 @@ func saveLarge(t *testing.T, folder string) (m *lm.Model, shards []string) {
 		t.Fatalf("%d parameters, want 494032768", n)
 	}
 	m.Init(1)
-	if err := hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20,
-		Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.Save(m, folder, hf.SaveOptions{DType: tensor.BF16, ShardBytes: 300 << 20,
+		Tokens: hf.Tokens{BOS: -1, Pad: -1}}))
 	shards, err := filepath.Glob(filepath.Join(folder, "model-*.safetensors"))
 	if err != nil || len(shards) < 3 {
 		t.Fatalf("shards %v, %v", shards, err)
@@ -210,9 +197,7 @@ func digestsOf(t *testing.T, files []string) (sums []string) {
 	t.Helper()
 	for _, path := range files {
 		f, err := os.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		defer f.Close()
 		h := sha256.New()
 		if _, err := io.Copy(h, f); err != nil {

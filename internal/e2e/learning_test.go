@@ -37,8 +37,7 @@ func TestRewardsTeach(t *testing.T) {
 		least, most float64
 		args        []string
 	}{
-		{"a potential beside the environment's", 100, 475, 500, nil},
-		{"thirty times as much of it, which leaves what is best as it is", 100, 475, 500,
+		{"thirty times a potential beside the environment's, which leaves what is best as it is", 100, 475, 500,
 			[]string{"reward.reward_weight=30"}},
 		{"the environment's, by the component alone", 40, 475, 500,
 			[]string{"reward.reward_type=env", "reward.env_reward_weight=0"}},

@@ -5,25 +5,23 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestLearnsToAdd follows the tutorial. Fine-tuning ends when 30 % of the test problems are right for the first time.
-// GRPO then reaches 70 %, and at least 30 points more than before. Random rewards gain nothing. Only a full test run
-// tries three seeds.
+// 60 steps of GRPO then reach 60 %, and at least 20 points more than before; 400 steps reach 70 %, and 30 points more.
+// Random rewards gain nothing. Only a full test run tries three seeds and 400 steps.
 func TestLearnsToAdd(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	dir := t.TempDir()
-	if err := os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")))
 	local.ok(t, dir, 0, "data", "addition")
-	seeds, steps := []int{8}, 200 // the seed with the shortest fine-tuning
+	seeds, steps, least, gain := []int{8}, 60, 0.6, 0.2 // the seed with the shortest fine-tuning
 	if full {
-		seeds, steps = []int{7, 8, 9}, 400
+		seeds, steps, least, gain = []int{7, 8, 9}, 400, 0.7, 0.3
 	}
 	for _, seed := range seeds {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -44,8 +42,8 @@ func TestLearnsToAdd(t *testing.T) {
 			end := run("configs/addition_grpo.yaml", fmt.Sprint("grpo", seed), "eval/accuracy", from,
 				fmt.Sprint("runner.max_steps=", steps), fmt.Sprint("runner.val_check_interval=", steps))
 			t.Logf("from %v to %v", start, end)
-			if end < 0.7 || end < start+0.3 {
-				t.Errorf("GRPO goes from %v to %v, want 0.7 and 0.3 more than before", start, end)
+			if end < least || end < start+gain {
+				t.Errorf("GRPO goes from %v to %v, want %v and %v more than before", start, end, least, gain)
 			}
 			if len(seeds) == 1 {
 				return

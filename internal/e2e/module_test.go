@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // small are settings with which configs/cartpole_ppo.yaml takes two short iterations on two ranks.
@@ -23,14 +25,10 @@ var small = []string{
 func TestOtherModule(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	dir := t.TempDir()
 	for _, from := range []string{"examples/embodied", "examples/own_runner", "examples/trainer"} {
-		if err := os.CopyFS(filepath.Join(dir, filepath.Base(from)), os.DirFS(filepath.Join(top, from))); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.CopyFS(filepath.Join(dir, filepath.Base(from)), os.DirFS(filepath.Join(top, from))))
 	}
 	buildModule(t, dir, dir+"/bin/", "./...")
 	run := func(t *testing.T, program string, code int, args ...string) (string, result) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -111,13 +112,9 @@ func (c camp) results(t testing.TB, run string) (metrics, map[string]string) {
 	tensors := map[string]string{}
 	for _, path := range files {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		d, _, err := tensor.ReadSafetensors(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for i := range d.Len() {
 			name, x := d.Entry(i)
 			tensors[filepath.Base(path)+": "+name] = fmt.Sprint(x.DType(), x.Shape(), x.Bytes())
@@ -377,9 +374,7 @@ func TestOwnProgramMoves(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "./examples/own_runner"), t.TempDir()
 	text, err := os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	writeFile(t, dir, "job.yaml", string(text))
 	start := func(run string) *job {
 		return local.startProgram(t, program, dir, 0, "-c", "job.yaml", "-np", "4", "runner.max_steps=400",

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // elsewhere are commands of the pages that other tests run, or that no test can run: a prefix of the line, and the
@@ -49,9 +51,7 @@ func TestCommands(t *testing.T) {
 		pages = append(pages, filepath.Join(root, name))
 	}
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	local.program(t, ".")
 	start := addition(t, top)
 	for _, page := range pages {
@@ -61,15 +61,11 @@ func TestCommands(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			for _, name := range []string{"configs", "clients", "examples", "docs"} {
-				if err := os.Symlink(filepath.Join(top, name), filepath.Join(dir, name)); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Symlink(filepath.Join(top, name), filepath.Join(dir, name)))
 			}
 			if strings.HasPrefix(filepath.Base(page), "text-") {
 				for _, name := range []string{"data", "logs"} {
-					if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(start, name))); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(start, name))))
 				}
 			}
 			for _, command := range commands {
@@ -83,9 +79,7 @@ func TestCommands(t *testing.T) {
 // answers need.
 func addition(t *testing.T, top string) string {
 	dir := t.TempDir()
-	if err := os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")))
 	local.ok(t, dir, 0, "data", "addition", "--train", "400", "--test", "40")
 	runCommand(t, dir, "./rlinf -c configs/addition_start.yaml")
 	return dir

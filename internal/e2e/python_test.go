@@ -10,15 +10,14 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // pythonVariables are the environment variables with which a Python imports the client.
 func pythonVariables(t *testing.T) []string {
 	t.Helper()
 	clients, err := filepath.Abs(filepath.Join(root, "clients", "python"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return []string{"PYTHONPATH=" + clients, "PYTHONDONTWRITEBYTECODE=1"}
 }
 
@@ -66,9 +65,7 @@ func lastEval(t *testing.T, run string) float64 {
 func TestPythonKinds(t *testing.T) {
 	python := python(t)
 	here, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for kind, more := range map[string][]string{
 		"discrete": nil, "dict": nil, "multi_discrete": nil, "box": nil, "masked": nil,
 		"image": {"actor.model.model_type=cnn_policy", "actor.model.encoder=nature_cnn", "runner.max_steps=8"},
@@ -227,9 +224,7 @@ func TestTanks(t *testing.T) {
 	t.Setenv("PYTHON", python)
 	t.Setenv("RLINF", program)
 	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	text := readFile(t, filepath.Join(root, tutorial))
 	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil ||
 		string(code) != block(t, text, "python", "rlb.serve") {

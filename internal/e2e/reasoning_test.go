@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -236,9 +237,7 @@ func reasonWith(t *testing.T, dir string, plain metrics) {
 			if diff := readMetrics(t, filepath.Join(dir, "logs", "again")).diff(want); diff != "" {
 				t.Errorf("resumed: %s", diff)
 			}
-			if err := os.RemoveAll(filepath.Join(dir, "logs", "again")); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.RemoveAll(filepath.Join(dir, "logs", "again")))
 		})
 	}
 }
@@ -265,9 +264,7 @@ func meanReward(t testing.TB, line map[string]any) float64 {
 		}
 		reward, err := strconv.ParseFloat(value, 64)
 		n, err2 := x.(json.Number).Float64()
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, errors.Join(err, err2))
 		sum, answers = sum+reward*n, answers+n
 	}
 	return sum / answers
@@ -283,9 +280,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		said := map[string]any{}
 		for line := range strings.Lines(out.stdout) {
 			if strings.HasPrefix(line, "{") {
-				if err := json.Unmarshal([]byte(line), &said); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, json.Unmarshal([]byte(line), &said))
 			}
 		}
 		return said
@@ -361,9 +356,7 @@ func TestRewardedByAProgram(t *testing.T) {
 		t.Skip("no python3: apt-get install python3")
 	}
 	root, err := filepath.Abs("../..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	command := func(script string) []string {
 		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]",
 			"runner.logger.experiment_name=judged"}

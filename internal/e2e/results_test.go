@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestResultsScript checks two claims by scripts/results in a tree of its own. It meets one claim, keeps the results,
@@ -14,14 +16,10 @@ func TestResultsScript(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, sub := range []string{"scripts", "configs", "docs/results/data"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.MkdirAll(filepath.Join(dir, sub), 0o777))
 	}
 	script := readFile(t, filepath.Join(root, "scripts", "results"))
-	if err := os.WriteFile(filepath.Join(dir, "scripts", "results"), []byte(script), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(dir, "scripts", "results"), []byte(script), 0o777))
 	writeFile(t, dir, "configs/job.yaml", good)
 	writeFile(t, dir, "docs/results.md", "# Results\n<!-- table -->\nold\n<!-- end of table -->\nthe rest\n")
 	writeFile(t, dir, "docs/results/claims", "# names\n"+

@@ -87,8 +87,6 @@ var stops = []stop{
 	{name: "USR1", p: openmpi, do: signals(syscall.SIGUSR1), code: 75, status: runfolder.Checkpointed, prints: true},
 	{name: "kill -9", p: local, args: []string{"runner.save_interval=1"}, do: signals(syscall.SIGKILL), code: 137,
 		status: runfolder.Dead},
-	{name: "kill -9", p: openmpi, args: []string{"runner.save_interval=1"}, do: rank(1, syscall.SIGKILL), code: 137,
-		status: runfolder.Dead},
 	{name: "SIGSTOP", p: local, do: func(t *testing.T, j *job, run string) {
 		j.signal(syscall.SIGSTOP)
 		j.signal(syscall.SIGTERM) // the stopped process gets this signal when it continues
@@ -98,10 +96,6 @@ var stops = []stop{
 		j.signal(syscall.SIGCONT)
 	}, code: 143, status: runfolder.Interrupted, prints: true},
 	{name: "SIGSTOP", p: openmpi, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"},
-		do: rank(1, syscall.SIGSTOP), code: 76,
-		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with " +
-			"exit code 76"},
-	{name: "SIGSTOP", p: mpich, args: []string{"runner.save_interval=1", "comm.stall_timeout=2s"},
 		do: rank(1, syscall.SIGSTOP), code: 76,
 		status: runfolder.Failed, prints: true, says: "rank 1 (host %, pid %) has been silent for %ends the job with " +
 			"exit code 76"},

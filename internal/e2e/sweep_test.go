@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // grid is a sweep of four runs, with the seeds 1 and 2.
@@ -20,9 +21,7 @@ var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check
 func TestSweepOnProcesses(t *testing.T) {
 	t.Parallel()
 	want := filepath.Join(t.TempDir(), "expected")
-	if err := os.Mkdir(want, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir(want, 0o777))
 	writeFile(t, want, "job.yaml", good)
 	local.ok(t, want, 0, grid...)
 	for _, p := range platforms[1:] {
@@ -30,18 +29,14 @@ func TestSweepOnProcesses(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			point := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9")
-			if err := os.MkdirAll(point, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.MkdirAll(point, 0o777))
 			blocked := writeFile(t, point, "seed_1", "")
 			r := p.run(t, dir, 3, grid...)
 			if r.code == 0 || strings.Count(r.stderr, "gamma=0.9/seed_1 failed: ") != 1 ||
 				!strings.Contains(r.stdout, "3 of 4 runs are finished") {
 				t.Fatalf("with a file in the way: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
-			if err := os.Remove(blocked); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.Remove(blocked))
 			r = p.ok(t, dir, 3, grid...)
 			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "seed_") != 1 {
 				t.Errorf("again:\n%s%s", r.stdout, r.stderr)

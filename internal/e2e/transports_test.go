@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A solver is a simulator of testdata/bridge, in one of the languages with a client.
@@ -289,9 +290,7 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 	case "tcp":
 		address = fmt.Sprint("tcp:127.0.0.1:", freePorts(t))
 		writeFile(t, dir, "token", "open sesame\n")
-		if err := os.Chmod(filepath.Join(dir, "token"), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chmod(filepath.Join(dir, "token"), 0o600))
 		args = append(args, "env.train.external.token_file=token")
 	}
 	if address != "" {
@@ -306,9 +305,7 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 				c.Env = append(os.Environ(), "RLB_ADDR="+address)
 			}
 			c.Stderr = os.Stderr
-			if err := c.Start(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, c.Start())
 			defer func() {
 				if err := c.Wait(); err != nil {
 					t.Errorf("%s: a solver: %v", name, err)

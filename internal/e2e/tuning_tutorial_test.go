@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line. Commands that train take two steps.
@@ -43,15 +45,11 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 	}
 	b := readFile(t, filepath.Join(root, "docs", "tutorials", page))
 	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	dir = t.TempDir()
 	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
 		"rlinf": local.program(t, ".")} {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	return b, dir
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // chainPackages are the folders of the packages that the call chain of docs/architecture.md names.
@@ -21,9 +23,7 @@ var chainPackages = map[string]string{
 // TestCallChain: each function of the call chain in docs/architecture.md exists.
 func TestCallChain(t *testing.T) {
 	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	_, chain, found := strings.Cut(string(page), "## From main to the first update")
 	chain, _, ends := strings.Cut(chain, "\n## ")
 	names := regexp.MustCompile("`([a-z]+)\\.([A-Za-z.]+)`").FindAllStringSubmatch(chain, -1)
@@ -44,15 +44,11 @@ func TestCallChain(t *testing.T) {
 func functions(t *testing.T, dir string) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(dir + "/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	found := map[string]bool{}
 	for _, file := range files {
 		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {

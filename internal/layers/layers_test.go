@@ -24,7 +24,7 @@ const module = "github.com/rlinf/rlinf"
 type layer struct {
 	path  string
 	may   []string
-	tests []string // what test files may also import, apart from their own package
+	tests []string // what test files may also import, apart from their own package and internal/test
 	why   string
 }
 
@@ -46,32 +46,35 @@ var layers = []layer{
 	{"roles", []string{"roles/cli", "roles/config", "roles/embodied/...", "roles/language", "roles/loop",
 		"roles/member", "roles/task", "roles/trainer", "env", "policy", "spmd", "internal/config"}, []string{"..."},
 		"a facade: names for users, and the tasks for the command line; nothing below imports it"},
-	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "spmd",
-		"tensor", "internal/config", "internal/durable", "internal/programs", yaml},
+	{"roles/config", []string{"algo", "env", "params", "policy", "policy/lm", "reward", "reward/answer", "roles/mesh",
+		"spmd", "tensor", "internal/config", "internal/durable", "internal/programs", yaml},
 		[]string{"env/...", "roles/internal/rolestest"},
 		"what a file says is known before there is a job"},
-	{"roles/job", []string{"roles/config", "collectives", "internal/durable", "policy/nn", "spmd", "spmd/mpi", "tensor",
-		sys}, []string{"..."},
+	{"roles/mesh", []string{"spmd"}, nil, "who has which part of a model follows from numbers"},
+	{"roles/job", []string{"roles/config", "roles/mesh", "collectives", "internal/durable", "policy/nn",
+		"spmd", "spmd/mpi", "tensor", sys}, []string{"..."},
 		"what every task needs of a world knows no task"},
-	{"roles/member", []string{"roles/config", "roles/job", "algo", "collectives", "policy/nn", "spmd", "tensor"},
+	{"roles/member", []string{"roles/mesh", "roles/config", "roles/job", "algo", "collectives", "policy/nn",
+		"spmd", "tensor"},
 		[]string{"..."},
 		"what workers share knows no task"},
 	{"roles/weights", []string{"roles/config", "roles/job", "collectives", "policy/nn", "spmd", "tensor"},
 		[]string{"..."},
 		"weights travel in one way, whatever reads them; the loop has no part in it"},
-	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "algo", "collectives", "env",
-		"internal/checkpoint", "internal/config", "internal/metrics", "internal/moves", "internal/runfolder",
-		"internal/trace", "spmd", "tensor"},
+	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "roles/mesh", "algo", "collectives", "env",
+		"env/external", "internal/checkpoint", "internal/config", "internal/metrics", "internal/moves",
+		"internal/runfolder", "internal/trace", "spmd", "tensor"},
 		[]string{"..."},
 		"a loop knows a plan by an interface, and neither a task nor the process"},
-	{"roles/planner", []string{"collectives", "collectives/bench/stats", "internal/durable", "spmd"}, []string{"..."},
+	{"roles/planner", []string{"roles/mesh", "collectives", "collectives/bench/stats", "internal/durable",
+		"spmd"}, []string{"..."},
 		"a plan follows from a machine, a profile and a layout; no job and no clock has a part in it"},
 	{"roles/planner/probe", []string{"roles/planner", "algo", "collectives", "spmd", "spmd/local", "tensor", gonum},
 		[]string{"..."},
 		"what this machine can do, whatever job will run on it"},
-	{"roles/advice", []string{"roles/config", "roles/job", "roles/loop", "roles/planner/...", "roles/planner",
-		"roles/task", "env", "internal/config", "internal/durable", "internal/runfolder", "spmd", "spmd/local"},
-		[]string{"..."},
+	{"roles/advice", []string{"roles/config", "roles/job", "roles/loop", "roles/mesh", "roles/planner/...",
+		"roles/planner", "roles/task", "env", "internal/config", "internal/durable", "internal/metrics",
+		"internal/runfolder", "spmd", "spmd/local"}, []string{"..."},
 		"from a configuration to a plan and back; it knows its task by an interface, and runs jobs by a function"},
 	{"roles/task", []string{"roles/config", "roles/job", "roles/loop", "roles/planner", "collectives",
 		"internal/metrics", "internal/printable", "spmd"},
@@ -97,20 +100,23 @@ var layers = []layer{
 		"a task: it leads its workers, and knows no other task"},
 	{"roles/language/exam", []string{"algo", "policy/lm/engine", "reward/answer", "reward/verify"}, []string{"..."},
 		"an examination needs a model and questions, and no rank"},
-	{"roles/language/plan", []string{"roles/config", "roles/job", "roles/member", "roles/language/deal",
+	{"roles/language/plan", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/language/deal",
 		"roles/language/exam", "algo", "env", "spmd", "env/text", "policy/...", "reward/answer", "tensor"},
 		[]string{"..."},
 		"the plan of a job follows from its configuration, and knows no worker"},
 	{"roles/language/deal", []string{"policy/lm/engine"}, []string{"internal/philox"},
 		"who answers which prompt follows from messages; no rank and no clock has a part in it"},
-	{"roles/language/worker", []string{"roles/config", "roles/job", "roles/member", "roles/weights", "roles/loop",
+	{"roles/language/worker", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/weights",
+		"roles/loop",
 		"roles/language/plan", "roles/language/exam", "roles/language/deal", "algo", "collectives", "policy/...",
 		"reward/...", "spmd", "tensor"}, []string{"..."},
 		"workers do what the plan says, when a runner calls them"},
-	{"roles/language/costs", []string{"roles/job", "roles/language/plan", "roles/planner", "roles/planner/probe",
+	{"roles/language/costs", []string{"roles/mesh", "roles/job", "roles/language/plan", "roles/planner",
+		"roles/planner/probe",
 		"algo", "reward/answer", "policy/lm", "policy/lm/engine", "policy/nn", "tensor"}, []string{"..."},
 		"calls what workers call, without ranks"},
-	{"roles/language", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/planner",
+	{"roles/language", []string{"roles/mesh", "roles/config", "roles/job", "roles/member", "roles/loop",
+		"roles/planner",
 		"roles/task", "roles/language/...", "algo", "policy/lm", "policy/lm/engine", "reward/answer",
 		"internal/metrics", "internal/runfolder", "spmd", "tensor"}, []string{"..."},
 		"two tasks: they lead their workers, and know no other task"},
@@ -122,6 +128,11 @@ var layers = []layer{
 		"internal/printable", "internal/runfolder", "internal/trace", "spmd"},
 		[]string{"..."},
 		"a session begins and ends a job for any command, and knows its task by an interface"},
+	{"roles/emulate/...", []string{"roles/config", "roles/embodied", "roles/emulate", "roles/loop", "roles/planner",
+		"roles/session", "roles/task", "algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn",
+		"reward", "internal/plot", "spmd", "spmd/local", "tensor", gonum, sys},
+		[]string{"roles/advice", "internal/results/resultstest"},
+		"runs the whole program on ranks that are not there"},
 	{"roles/cli/args", []string{"roles/config", "roles/job", "roles/task", "internal/config", "internal/durable",
 		"internal/metrics", "internal/printable", "internal/results", "spmd/...", cli}, []string{"..."},
 		"what commands share: how they read their arguments and show their work"},
@@ -190,7 +201,9 @@ var layers = []layer{
 	{"params", nil, nil, "the keys of a user's own part are a struct for any reader"},
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
+	{"internal/figures", nil, nil, "writes numbers for any package"},
 	{"internal/printable", nil, nil, "a text is safe to show by its characters alone"},
+	{"internal/test", nil, nil, "all tests may use it"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
 	{"internal/report/reporttest", []string{"internal/programs", "internal/report", "internal/trace", "internal/video"},
 		nil, "makes runs, for tests of pages here and in a browser"},
@@ -218,12 +231,6 @@ var layers = []layer{
 	{"internal/trace", []string{"internal/durable", sys}, nil,
 		"records and reads the times of any worker; it asks the clock"},
 	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
-	{"internal/emulate/...", []string{"roles/config", "roles/embodied", "roles/loop", "roles/planner",
-		"roles/session", "roles/task",
-		"algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn", "reward", "internal/emulate",
-		"internal/plot", "spmd", "spmd/local", "tensor", gonum, sys},
-		[]string{"roles/advice", "internal/results/resultstest"},
-		"runs the whole program on ranks that are not there"},
 	{"internal/metrics", []string{"internal/durable", "internal/printable", sys}, nil,
 		"asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},
@@ -305,7 +312,8 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 		}
 		l, may, subject := layers[at], layers[at].may, from+" imports"
 		if strings.HasSuffix(name, "_test.go") {
-			may, subject = slices.Concat(l.may, l.tests, []string{from}), "the tests of "+from+" import"
+			may = slices.Concat(l.may, l.tests, []string{from, "internal/test"})
+			subject = "the tests of " + from + " import"
 		}
 		for _, i := range f.Imports {
 			to, _ := strconv.Unquote(i.Path.Value)
@@ -319,14 +327,14 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 	return found
 }
 
-// relative returns an import path in the notation of the table, and whether it is in the standard library, which any
-// package may import.
+// relative returns an import path in the notation of the table, and whether any package may import it: the standard
+// library, and the package that writes numbers.
 func relative(to string) (name string, free bool) {
 	if to == module {
 		return ".", false
 	}
 	if rest, ours := strings.CutPrefix(to, module+"/"); ours {
-		return rest, false
+		return rest, rest == "internal/figures"
 	}
 	first, _, _ := strings.Cut(to, "/")
 	return to, to != "C" && !strings.Contains(first, ".")

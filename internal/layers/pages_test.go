@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
@@ -20,9 +22,7 @@ func TestLinks(t *testing.T) {
 	root := os.DirFS("../..")
 	pages := markdown(t, root)
 	chinese, err := fs.ReadFile(root, "README.zh-CN.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	pages["README.zh-CN.md"] = string(chinese)
 	declared := 0
 	for name, text := range pages {
@@ -65,13 +65,9 @@ var identifier = regexp.MustCompile(`^[A-Za-z]\w*(\.[A-Za-z]\w*)?$`)
 func declares(t *testing.T, root fs.FS, file, name string) bool {
 	t.Helper()
 	text, err := fs.ReadFile(root, file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, d := range f.Decls {
 		switch d := d.(type) {
 		case *ast.FuncDecl:
@@ -135,13 +131,9 @@ var picture = regexp.MustCompile(`(?:src="|!\[[^\]]*\]\()([^")]+)`)
 // Comments in code are in its own language.
 func TestTranslation(t *testing.T) {
 	english, err := os.ReadFile("../../README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	chinese, err := os.ReadFile("../../README.zh-CN.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	e, c := skeleton(string(english)), skeleton(string(chinese))
 	for i := range max(len(e), len(c)) {
 		if i >= len(e) || i >= len(c) || e[i] != c[i] {
@@ -187,13 +179,9 @@ func TestReadme(t *testing.T) {
 	const lines, bytes, meanWords, pictureBytes = 150, 9000, 18, 300_000
 	root := os.DirFS("../..")
 	text, err := fs.ReadFile(root, "README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	chinese, err := fs.ReadFile(root, "README.zh-CN.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	n := strings.Count(string(text), "\n")
 	if n > lines || len(text) > bytes {
 		t.Errorf("README.md has %d lines and %d bytes, want at most %d and %d", n, len(text), lines, bytes)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A sentence of a page or of a doc comment has at most so many words. Most have fewer than 20.
@@ -76,9 +78,7 @@ func markdown(t *testing.T, root fs.FS) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return pages
 }
 
@@ -138,9 +138,7 @@ func commentSentences(t *testing.T, name string, text []byte) (all []sentence) {
 	t.Helper()
 	files := token.NewFileSet()
 	f, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, group := range f.Comments {
 		line := files.Position(group.Pos()).Line
 		var blocks func(list []comment.Block)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
@@ -34,9 +35,7 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 	}
 	for i, file := range []string{"events.out.tfevents.1700000000.node7.0", "events.out.tfevents.1700000000.node7.1"} {
 		data, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, err := readEvents(data)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
@@ -51,17 +50,12 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 func TestEventsText(t *testing.T) {
 	dir := t.TempDir()
 	e, err := metrics.CreateEvents(dir, "node7", at, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"), e.Write(6, at, names[:1], []float64{2}),
-		e.Close()); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"),
+		e.Write(6, at, names[:1], []float64{2}),
+		e.Close()))
 	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	got, err := readEvents(data)
 	want := []string{`time 1700000000.125 step 5 summary text "config"="    a: 1\n    b: ü\n"`,
 		`time 1700000000.125 step 6 summary "env/return"=2`}
@@ -74,9 +68,7 @@ func TestReaderOfTheTestSeesDamage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 0, map[int64][]float64{1: {1, 2, 3}})
 	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i := range data {
 		damaged := slices.Clone(data)
 		damaged[i] ^= 4
@@ -90,19 +82,13 @@ func TestReaderOfTheTestSeesDamage(t *testing.T) {
 func write(t *testing.T, dir string, from int64, steps map[int64][]float64) {
 	t.Helper()
 	e, err := metrics.CreateEvents(dir, "node7", at, from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for step := range int64(1000) {
 		if values, ok := steps[step]; ok {
-			if err := e.Write(step, at, names[:len(values)], values); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, e.Write(step, at, names[:len(values)], values))
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, e.Close())
 }
 
 // The reader below does not use code of the writer. It follows the TFRecord description and the protobuf encoding

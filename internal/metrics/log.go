@@ -188,13 +188,9 @@ func LastStep(path string) (step int64, ok bool) {
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}
 	for line := range bytes.Lines(wholeTail(path)) {
-		var values map[string]*float64 // nil for null: the value was not finite
-		if json.Unmarshal(line, &values) != nil {
-			continue // the first line is cut
-		}
-		for name, x := range values {
-			if x != nil {
-				newest[name] = *x
+		for name, x := range ParseLine(line) { // the first line is cut
+			if !math.IsNaN(x) {
+				newest[name] = x
 			}
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var (
@@ -36,9 +37,7 @@ func TestLogLines(t *testing.T) {
 		{[]string{`a "quoted\name`, "温度"}, []float64{1, 2},
 			`{"step":7,"time":1700000000.125,"a \"quoted\\name":1,"温度":2}`},
 	} {
-		if err := log.Write(7, at, w.names, w.values); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, log.Write(7, at, w.names, w.values))
 		lines := strings.Split(read(t, path), "\n")
 		if got := lines[len(lines)-2]; got != w.want {
 			t.Errorf("got  %s\nwant %s", got, w.want)
@@ -58,13 +57,9 @@ func TestLogKeepsEveryBit(t *testing.T) {
 	want := []float64{math.Pi, 1.0 / 3, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Copysign(0, -1),
 		float64(float32(0.1))}
 	keys := []string{"a", "b", "c", "d", "e", "f"}
-	if err := log.Write(0, at, keys, want); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, log.Write(0, at, keys, want))
 	var got map[string]float64
-	if err := json.Unmarshal([]byte(read(t, path)), &got); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal([]byte(read(t, path)), &got))
 	for i, k := range keys {
 		if math.Float64bits(got[k]) != math.Float64bits(want[i]) {
 			t.Errorf("%s: got %v, want %v", k, got[k], want[i])
@@ -84,12 +79,8 @@ func TestOpenLogCutsATornLine(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "metrics.jsonl")
-			if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			if err := openLog(t, path).Write(3, at, nil, nil); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(path, []byte(c.content), 0o666))
+			test.OK(t, openLog(t, path).Write(3, at, nil, nil))
 			if got, want := read(t, path), c.kept+"{\"step\":3,\"time\":1700000000.125}\n"; got != want {
 				t.Errorf("got %.100q, want %.100q", got, want)
 			}
@@ -117,13 +108,9 @@ no json
 		{0, nil, nil},
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.jsonl")
-		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, []byte(content), 0o666))
 		lost, err := metrics.CutBack(path, c.step)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got := strings.FieldsFunc(read(t, path), func(r rune) bool {
 			return r == '\n'
 		}); !slices.Equal(got, c.kept) || !slices.Equal(lost, c.lost) {
@@ -135,10 +122,8 @@ no json
 		t.Errorf("no file: lost %v, %v", lost, err)
 	}
 	holed := filepath.Join(t.TempDir(), "holed") // the file after the file system lost a block
-	if err := os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"),
+		0o666))
 	if lost, err := metrics.CutBack(holed, 26); fmt.Sprint(lost) != "[steps 6 to 19 step 26]" || err != nil {
 		t.Errorf("a hole: lost %v, %v", lost, err)
 	}
@@ -148,18 +133,12 @@ func TestWritesDoNotAllocate(t *testing.T) {
 	dir := t.TempDir()
 	log := openLog(t, filepath.Join(dir, "metrics.jsonl"))
 	events, err := metrics.CreateEvents(dir, "host", at, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer events.Close()
 	values := []float64{math.Pi, 1e-30, 4}
 	if n := testing.AllocsPerRun(100, func() {
-		if err := log.Write(7, at, names, values); err != nil {
-			t.Fatal(err)
-		}
-		if err := events.Write(7, at, names, values); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, log.Write(7, at, names, values))
+		test.OK(t, events.Write(7, at, names, values))
 	}); n != 0 {
 		t.Errorf("%v allocations for a step, want none", n)
 	}
@@ -180,9 +159,7 @@ func TestUnusableFiles(t *testing.T) {
 func openLog(t *testing.T, path string) *metrics.Log {
 	t.Helper()
 	log, err := metrics.OpenLog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() {
 		if err := log.Close(); err != nil {
 			t.Error(err)
@@ -194,8 +171,6 @@ func openLog(t *testing.T, path string) *metrics.Log {
 func read(t *testing.T, path string) string {
 	t.Helper()
 	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return string(b)
 }

@@ -1,12 +1,9 @@
 package metrics
 
 import (
-	"bufio"
 	"bytes"
 	"math"
 	"strconv"
-
-	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // A Pace is the work of iterations, in environment steps or trained tokens, and their time. The time leaves out
@@ -74,20 +71,13 @@ func (p *Pace) AddJSON(line []byte) {
 	p.Add(l)
 }
 
-// ReadPace returns the Pace of the file at path. It is zero if the file cannot be read.
+// ReadPace returns the Pace of the metrics.jsonl at path. It is zero if the file cannot be read.
 func ReadPace(path string) (p Pace) {
-	f, err := durable.Open(path)
-	if err != nil {
-		return p
-	}
-	defer f.Close()
-	for lines := bufio.NewReader(f); ; {
-		line, err := lines.ReadBytes('\n')
-		if err != nil {
-			return p // the last line may be incomplete
-		}
+	ReadLines(path, 0, func(line []byte, _ int64) error {
 		p.AddJSON(line)
-	}
+		return nil
+	})
+	return p
 }
 
 // Number returns the value of a metric in a line of metrics.jsonl, or NaN. There may be blanks around the value. Number

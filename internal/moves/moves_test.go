@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func ask(t *testing.T, dir, placement string) string {
@@ -37,9 +38,7 @@ func wantPending(t *testing.T, dir, id string) *moves.Request {
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -59,18 +58,14 @@ func TestRequest(t *testing.T) {
 	if a, err := moves.Find(dir, id); a != nil || err != nil {
 		t.Errorf("before the answer: %+v, %v", a, err)
 	}
-	if err := moves.Reply(dir, r, moves.Answer{Move: &moves.Move{Step: 7, After: "{actor: 0-3}"}}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Reply(dir, r, moves.Answer{Move: &moves.Move{Step: 7, After: "{actor: 0-3}"}}))
 	wantPending(t, dir, "")
 	a, err := moves.Find(dir, id)
 	if err != nil || a == nil || a.ID != id || a.Move == nil || a.Move.Step != 7 || a.Refused != "" || a.Time.IsZero() {
 		t.Fatalf("%+v, %v", a, err)
 	}
 	second := ask(t, dir, "{actor: 9}")
-	if err := moves.Reply(dir, wantPending(t, dir, second), moves.Answer{Refused: "no room"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Reply(dir, wantPending(t, dir, second), moves.Answer{Refused: "no room"}))
 	if a, err := moves.Find(dir, second); err != nil || a == nil || a.Refused != "no room" || a.Move != nil {
 		t.Errorf("a refusal: %+v, %v", a, err)
 	}
@@ -91,34 +86,24 @@ func TestReplacedRequest(t *testing.T) {
 	if _, err := moves.Find(dir, first); !errors.Is(err, moves.ErrReplaced) {
 		t.Errorf("the first: %v, want ErrReplaced", err)
 	}
-	if err := moves.Reply(dir, read, moves.Answer{Refused: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Reply(dir, read, moves.Answer{Refused: "x"}))
 	wantPending(t, dir, second)
 	if a, err := moves.Find(dir, first); err != nil || a == nil {
 		t.Errorf("the first, answered all the same: %+v, %v", a, err)
 	}
-	if err := moves.Withdraw(dir, first); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Withdraw(dir, first))
 	wantPending(t, dir, second)
 	for range 2 { // the second time there is nothing to withdraw
-		if err := moves.Withdraw(dir, second); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, moves.Withdraw(dir, second))
 	}
 	wantPending(t, dir, "")
 	third, fourth := ask(t, dir, "c"), ask(t, dir, "d")
-	if err := moves.Reply(dir, wantPending(t, dir, fourth), moves.Answer{Refused: "x"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Reply(dir, wantPending(t, dir, fourth), moves.Answer{Refused: "x"}))
 	if _, err := moves.Find(dir, third); !errors.Is(err, moves.ErrReplaced) {
 		t.Errorf("the third, after the answer to the fourth: %v, want ErrReplaced", err)
 	}
 	fifth := ask(t, dir, "e")
-	if err := os.Rename(filepath.Join(dir, "move-request.json"), filepath.Join(dir, "move-request.taken")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Rename(filepath.Join(dir, "move-request.json"), filepath.Join(dir, "move-request.taken")))
 	if a, err := moves.Find(dir, fifth); a != nil || err != nil {
 		t.Errorf("while an older request is taken away: %+v, %v", a, err)
 	}
@@ -140,13 +125,9 @@ func TestManyAsk(t *testing.T) {
 	go func() { all.Wait(); close(asked) }()
 	for done := false; ; {
 		r, err := moves.Pending(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if r != nil {
-			if err := moves.Reply(dir, r, moves.Answer{Refused: r.Placement}); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, moves.Reply(dir, r, moves.Answer{Refused: r.Placement}))
 			continue
 		}
 		if done {
@@ -188,17 +169,13 @@ func TestDamagedRequest(t *testing.T) {
 
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 }
 
 func record(t *testing.T, dir string) (steps []int64, damaged int) {
 	t.Helper()
 	all, damaged, err := moves.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, m := range all {
 		steps = append(steps, m.Step)
 	}
@@ -213,21 +190,15 @@ func TestRecord(t *testing.T) {
 	}
 	want := moves.Move{Step: 120, Time: time.Date(2026, 3, 4, 5, 6, 7, 8e6, time.UTC), Reason: "asked for",
 		Before: "{a: 0}", After: "{a: 1}", Seconds: 0.5, Bytes: 1 << 40, Members: 3, Iteration: 2, Predicted: 1}
-	if err := moves.Append(dir, want); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Append(dir, want))
 	f, err := os.OpenFile(filepath.Join(dir, "moves.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f.WriteString(`{"step":1`)
 	f.Close()
 	if steps, damaged := record(t, dir); !slices.Equal(steps, []int64{120}) || damaged != 0 {
 		t.Errorf("with a line that is being written: %v, %d damaged", steps, damaged)
 	}
-	if err := moves.Append(dir, moves.Move{Step: 130, After: "{a: 0}"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Append(dir, moves.Move{Step: 130, After: "{a: 0}"}))
 	all, damaged, err := moves.Read(dir)
 	if err != nil || damaged != 1 || len(all) != 2 || all[0] != want || all[1].Time.IsZero() {
 		t.Errorf("%+v, %d damaged, %v", all, damaged, err)
@@ -241,14 +212,10 @@ func TestCutBack(t *testing.T) {
 		t.Errorf("an empty folder: %v, %q", err, files(t, dir))
 	}
 	for _, step := range []int64{10, 20, 30} {
-		if err := moves.Append(dir, moves.Move{Step: step, After: "{a: 0}"}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, moves.Append(dir, moves.Move{Step: step, After: "{a: 0}"}))
 	}
 	id := ask(t, dir, "{a: 1}")
-	if err := moves.CutBack(dir, 20); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.CutBack(dir, 20))
 	if steps, _ := record(t, dir); !slices.Equal(steps, []int64{10}) {
 		t.Errorf("moves after %v, want 10", steps)
 	}
@@ -258,9 +225,7 @@ func TestCutBack(t *testing.T) {
 	}
 	put(t, dir, "moves.jsonl", "{\"step\":3,\"after\":\"{a: 0}\"}\n{\x00\n")
 	put(t, dir, "move-request.json", "?")
-	if err := moves.CutBack(dir, 9); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.CutBack(dir, 9))
 	if steps, damaged := record(t, dir); !slices.Equal(steps, []int64{3}) || damaged > 0 {
 		t.Errorf("of a damaged record: %v, %d damaged", steps, damaged)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/figures"
 	"gopkg.in/yaml.v3"
 )
 
@@ -209,19 +210,10 @@ func Gain(moves []Move, i int, steps, seconds []float64) (before, after float64)
 		}
 		last = step
 	}
-	if before = median(left[max(0, len(left)-most):]); before == 0 {
+	if before = figures.Median(left[max(0, len(left)-most):]); before == 0 {
 		before = moves[i].Iteration
 	}
-	return before, median(right)
-}
-
-// median sorts x and returns its median, or 0 if x is empty.
-func median(x []float64) float64 {
-	if len(x) == 0 {
-		return 0
-	}
-	slices.Sort(x)
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
+	return before, figures.Median(right)
 }
 
 // appendLine adds v as a line to the file at path, and syncs the file. If a crash has left an incomplete line,

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var entry Entry
@@ -41,9 +43,7 @@ sh -c "$me" & setsid sh -c "$me" & (sh -c "$me" &) & (setsid sh -c "$me" &) & ec
 func signs(t *testing.T) (r, w *os.File) {
 	t.Helper()
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
 	r.SetReadDeadline(time.Now().Add(time.Minute))
 	return r, w
@@ -93,13 +93,9 @@ func TestStart(t *testing.T) {
 				continue
 			}
 			extra := filepath.Join(t.TempDir(), "extra")
-			if err := os.WriteFile(extra, []byte("extra"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(extra, []byte("extra"), 0o600))
 			f, err := os.Open(extra)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			cmd := exec.Command("sh", "-c", c.script, "a \xff b")
 			cmd.Dir, cmd.Env, cmd.ExtraFiles = dir,
 				append(os.Environ(), "COLOUR=blue", "LONG="+strings.Repeat("x", 100000)), []*os.File{f}
@@ -123,9 +119,7 @@ func TestCannotStart(t *testing.T) {
 	s := entry.NewStarter()
 	defer s.Close()
 	text := filepath.Join(t.TempDir(), "text")
-	if err := os.WriteFile(text, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(text, nil, 0o600))
 	for name, want := range map[string]error{"no-such-program": exec.ErrNotFound, text: fs.ErrPermission,
 		text + "/x": syscall.ENOTDIR, text + "2": fs.ErrNotExist} {
 		cmd := exec.Command(name)
@@ -152,16 +146,10 @@ func (s *Starter) run(name string) error {
 // A socket ends without an error if the process at its other end ends before it has read everything.
 func TestSocketIsReset(t *testing.T) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	a, err := newSocket(os.NewFile(uintptr(pair[0]), "a"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := a.send(report{ID: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, a.send(report{ID: 1}, nil))
 	syscall.Close(pair[1])
 	var r report
 	if err := a.receive(&r); !errors.Is(err, syscall.ECONNRESET) {
@@ -195,9 +183,7 @@ func TestFamilyEnds(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "parent of "+script)
 			r, w := signs(t)
 			cmd.ExtraFiles = []*os.File{w}
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, cmd.Start())
 			w.Close()
 			alive(t, r)
 			cmd.Process.Kill()
@@ -215,9 +201,7 @@ func TestKill(t *testing.T) {
 		cmd := exec.Command("sh", "-c", "sleep 1000 & echo . >&3; wait")
 		cmd.ExtraFiles = []*os.File{w}
 		p, err := s.Start(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		w.Close()
 		if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
 			t.Fatal(err)
@@ -241,9 +225,7 @@ func TestKill(t *testing.T) {
 func TestSupervisorIsSignalled(t *testing.T) {
 	s := entry.NewStarter()
 	defer s.Close()
-	if err := s.run("true"); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.run("true"))
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGQUIT} {
 		s.link.process.Signal(sig)
@@ -256,9 +238,7 @@ func TestSupervisorIsSignalled(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000")
 	cmd.ExtraFiles = []*os.File{w}
 	p, err := s.Start(cmd)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	w.Close()
 	s.link.process.Kill()
 	<-p.Done()

@@ -2,17 +2,14 @@ package report
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 )
 
@@ -64,32 +61,24 @@ func (r *Run) readMetrics() {
 
 // readLines calls add with the numbers of each line of a file in the run's folder. It leaves out damaged lines.
 func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool) {
-	f, err := durable.Open(r.path(name))
-	if errors.Is(err, os.ErrNotExist) {
-		return true
-	} else if err != nil {
-		r.problem("%s cannot be read: %v.", name, err)
-		return false
-	}
-	defer f.Close()
-	damaged, firstDamaged := 0, 0
-	in := durable.NewLines(f)
-	for number := 1; ; number++ {
-		line, _, err := in.Next()
-		if err != nil && err != io.EOF {
-			r.problem("%s cannot be read after line %d: %v.", name, number-1, err)
-		}
-		if err != nil && len(bytes.TrimSpace(line)) == 0 {
-			break
-		}
-		if values, ok := parseLine(line); ok {
+	number, damaged, firstDamaged := 0, 0, 0
+	use := func(line []byte, _ int64) error {
+		number++
+		if values := parseLine(line); values != nil {
 			add(values)
 		} else if damaged++; firstDamaged == 0 {
 			firstDamaged = number
 		}
-		if err != nil {
-			break
-		}
+		return nil
+	}
+	rest, err := metrics.ReadLines(r.path(name), 0, use)
+	if errors.Is(err, os.ErrNotExist) {
+		return true
+	} else if err != nil {
+		r.problem("%s cannot be read after line %d: %v.", name, number, err)
+	}
+	if len(bytes.TrimSpace(rest)) > 0 {
+		use(rest, 0)
 	}
 	if damaged > 0 {
 		r.problem("%s: %s damaged, the first is line %d. They are left out.", name,
@@ -98,21 +87,16 @@ func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool
 	return false
 }
 
-// parseLine returns the numbers of a line. A null stands for a value that is not finite, and becomes NaN. ok is false
-// if the line has no valid step.
-func parseLine(line []byte) (values map[string]float64, ok bool) {
-	var read map[string]*float64
-	if json.Unmarshal(line, &read) != nil || read["step"] == nil {
-		return nil, false
+// parseLine returns the numbers of a line, or nil if the line has no valid step. A line without a time has NaN.
+func parseLine(line []byte) map[string]float64 {
+	values := metrics.ParseLine(line)
+	if step, ok := values["step"]; !ok || !(step >= 0 && step < 1<<53) {
+		return nil
 	}
-	values = map[string]float64{"time": math.NaN()}
-	for name, x := range read {
-		if values[name] = math.NaN(); x != nil {
-			values[name] = *x
-		}
+	if _, ok := values["time"]; !ok {
+		values["time"] = math.NaN()
 	}
-	step := values["step"]
-	return values, step >= 0 && step < 1<<53
+	return values
 }
 
 // add appends a line, and returns the number of rows that it replaces.

@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/report/reporttest"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -32,21 +33,13 @@ func document(t *testing.T, page []byte) (d map[string]any, arrays []byte) {
 		t.Fatal("the page has no data")
 	}
 	packed, err := base64.StdEncoding.DecodeString(string(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	in, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	all, err := io.ReadAll(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	n := binary.LittleEndian.Uint32(all)
-	if err := json.Unmarshal(all[4:4+n], &d); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(all[4:4+n], &d))
 	return d, all[4+n:]
 }
 
@@ -148,9 +141,7 @@ func TestLearning(t *testing.T) {
 		reporttest.WriteFile(t, dir, "config.yaml", reporttest.ConfigText)
 		about := report.About{Threshold: func(task string) (float64, bool) { return 475, task == "CartPole-v1" }}
 		var page bytes.Buffer
-		if err := report.WriteRun(&page, report.Gather(dir, about, nil)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, report.WriteRun(&page, report.Gather(dir, about, nil)))
 		d, _ := document(t, page.Bytes())
 		if text := d["sentences"].([]any)[0].(map[string]any)["text"].(string); !strings.HasPrefix(text, c.want) {
 			t.Errorf("%s: got %q, want %q", name, text, c.want)
@@ -365,9 +356,7 @@ func TestManyAnswers(t *testing.T) {
 func TestManyMoves(t *testing.T) {
 	dir := reporttest.RunFolder(t, 300, 0)
 	for i := range 250 {
-		if err := moves.Append(dir, moves.Move{Step: int64(i + 1), After: "{env: 1}"}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, moves.Append(dir, moves.Move{Step: int64(i + 1), After: "{env: 1}"}))
 	}
 	d, _ := document(t, reporttest.PageOf(t, dir))
 	m := d["moves"].(map[string]any)
@@ -529,16 +518,10 @@ func TestSeveralRuns(t *testing.T) {
 	reporttest.WriteFile(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
 	reporttest.WriteFile(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
 	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, reporttest.AnyReturn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")))
 	groups, err := results.Load(dir, "eval/return")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	if got := runs.Table.Rows(); fmt.Sprint(got) != fmt.Sprint(want.Rows()) {
 		t.Errorf("got %q\nwant %q", got, want.Rows())
@@ -558,9 +541,7 @@ func TestSeveralRuns(t *testing.T) {
 // The files of uPlot are those of its package on npm.
 func TestUPlot(t *testing.T) {
 	list, err := os.ReadFile("page/uplot/SHA256")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	lines := strings.Split(strings.TrimSpace(string(list)), "\n")
 	for _, line := range lines {
 		sum, name, _ := strings.Cut(line, "  ")

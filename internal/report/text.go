@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // plain returns s with � in place of characters that could disturb a page or a message. These are control characters,
@@ -51,12 +53,8 @@ func figure(x float64) string {
 // duration formats seconds in the two largest units.
 func duration(s float64) string {
 	switch {
-	case s < 1e-3:
-		return fmt.Sprintf("%.3g µs", s*1e6)
-	case s < 1:
-		return fmt.Sprintf("%.3g ms", s*1e3)
 	case s < 60:
-		return fmt.Sprintf("%.3g s", s)
+		return figures.Seconds(s)
 	case s < 3600:
 		return fmt.Sprintf("%d min %02d s", int(s)/60, int(s)%60)
 	case s < 48*3600:

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // The factors of Student's distribution are those of tables, such as NIST/SEMATECH e-Handbook, 1.3.6.7.2: t(0.975,
@@ -79,13 +80,9 @@ func run(t *testing.T, dir string, seed int, values ...float64) {
 		"metrics.jsonl": b.String(),
 		"config.yaml":   fmt.Sprintf("actor: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.MkdirAll(dir, 0o777))
 	for name, text := range files {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 }
 
@@ -93,9 +90,7 @@ func TestReadRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	run(t, dir, 7, 100, 300)
 	r, err := results.ReadRun(dir, "eval/return")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := results.Run{Name: dir, Task: "CartPole-v1", Seed: 7, Rows: []results.Row{
 		{Step: 10, EnvSteps: 40, Seconds: 5, Values: map[string]float64{"eval/return": 100}},
 		{Step: 20, EnvSteps: 80, Seconds: 10, Values: map[string]float64{"eval/return": 300}},
@@ -123,15 +118,11 @@ func TestReadRun(t *testing.T) {
 	}
 	metrics := filepath.Join(dir, "metrics.jsonl")
 	compact, err := os.ReadFile(metrics)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, blanks := range [][2]string{{": ", ", "}, {" : ", " ,\t"}} {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(compact), ",", blanks[1]), ":", blanks[0])
 		text = strings.ReplaceAll(text, "}", "\t}\r")
-		if err := os.WriteFile(metrics, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(metrics, []byte(text), 0o666))
 		r, err := results.ReadRun(dir, "eval/return")
 		if err != nil || !reflect.DeepEqual(r.Rows, want.Rows) || r.Pace.Done != 80 {
 			t.Errorf("with blanks in JSON: %+v, %v", r, err)
@@ -141,9 +132,7 @@ func TestReadRun(t *testing.T) {
 			t.Errorf("with blanks in JSON: times of %d steps, %v", len(steps), err)
 		}
 	}
-	if err := os.WriteFile(metrics, []byte("no JSON\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(metrics, []byte("no JSON\n"), 0o666))
 	if _, err := results.ReadRun(dir, "eval/"); err == nil ||
 		!strings.Contains(err.Error(), `line "no JSON" has no step`) {
 		t.Errorf("of a damaged file: %v", err)
@@ -155,9 +144,7 @@ func TestReadRun(t *testing.T) {
 func TestLoad(t *testing.T) {
 	logs := t.TempDir()
 	dir := filepath.Join(logs, "lr")
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir(dir, 0o777))
 	run(t, filepath.Join(logs, "both"), 7, 1)
 	run(t, filepath.Join(logs, "both", "earlier-1"), 9, 1)
 	run(t, filepath.Join(logs, "both", "seed_3"), 3, 1)
@@ -175,9 +162,7 @@ func TestLoad(t *testing.T) {
 			"lr/lr=2: 2"},
 	} {
 		groups, err := results.Load(path, "eval/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		var got []string
 		for _, g := range groups {
 			line := g.Name + ":"
@@ -191,9 +176,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	groups, err := results.Load(filepath.Join(dir, "lr=1"), "eval/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	// At steps that both runs have reached: 5 and 15 at 40 steps, 10 and 30 at 80; with t(0.975, 1) = 12.706.
 	c := groups[0].Curve("eval/return")
 	if c.Name != "lr=1, 2 seeds" || !slices.Equal(c.X, []float64{40, 80}) || !slices.Equal(c.Y, []float64{10, 20}) ||
@@ -213,13 +196,9 @@ func TestKeep(t *testing.T) {
 	run(t, filepath.Join(dir, "seed_1"), 1, 1.0/3, -120)
 	run(t, filepath.Join(dir, "seed_3"), 3, 7)
 	groups, err := results.Load(dir, "eval/return")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var b bytes.Buffer
-	if err := results.Keep(&b, groups[0].Runs, "CartPole-v1"); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, results.Keep(&b, groups[0].Runs, "CartPole-v1"))
 	const want = `# CartPole-v1
 seed,step,env/steps,seconds,eval/return
 1,10,40,5,0.333333
@@ -230,9 +209,7 @@ seed,step,env/steps,seconds,eval/return
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 	path := filepath.Join(dir, "kept.csv")
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
 	kept, err := results.Load(path, "eval/return")
 	if err != nil || len(kept) != 1 || kept[0].Name != "kept" || len(kept[0].Runs) != 2 {
 		t.Fatalf("%+v, %v", kept, err)
@@ -246,9 +223,7 @@ seed,step,env/steps,seconds,eval/return
 		want + "x,1,2,3,4\n": `kept.csv:6: seed: "x": expected a number`,
 		want + "1,2\n":       "wrong number of fields",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		if _, err := results.ReadKept(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
@@ -264,14 +239,10 @@ func TestTable(t *testing.T) {
 		run(t, filepath.Join(dir, "two", fmt.Sprintf("seed_%d", i)), i, v, v+10)
 	}
 	groups, err := results.Load(dir, "eval/return")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	var b bytes.Buffer
-	if err := table.WriteMarkdown(&b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, table.WriteMarkdown(&b))
 	// 160 ± 70.7 less 499 ± 1: ν = 1.0006, t(0.975, 1) = 12.706, √(1/3 + 2500) = 50.0033.
 	const want = `|  | seeds | env steps | eval/return ± std | 95 % interval | lowest | difference from one | env steps/s |
 |---|--:|--:|--:|--:|--:|--:|--:|
@@ -295,9 +266,7 @@ func TestReadRunOfTexts(t *testing.T) {
 		"config.yaml":   "runner: {task_type: sft}\nenv: {train: {env_type: CartPole-v1}}\n",
 		"metrics.jsonl": `{"step":3,"time":1,"time/step":2,"eval/loss":0.5}` + "\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 	}
 	groups, err := results.Load(dir, "eval/loss")
 	if err != nil || groups[0].Runs[0].Task != "sft" || groups[0].Runs[0].Last().EnvSteps != 3 {
@@ -324,9 +293,7 @@ func TestDraw(t *testing.T) {
 			text += fmt.Sprintf("%d,10,%d,1,%v\n%d,20,%d,2,%v\n", i+1, 10*steps, v, i+1, 20*steps, v)
 		}
 		path := filepath.Join(dir, name+".csv")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		return path
 	}
 	bounds := func(task string) (least, most float64) {
@@ -351,16 +318,12 @@ func TestDraw(t *testing.T) {
 			"environment steps", 460, 530},
 	} {
 		groups, err := results.Load(kept(c.name, c.task, c.metric, c.values...), c.metric)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		svg := string(results.Draw(c.metric, groups, bounds))
 		var ticks []float64
 		for _, m := range regexp.MustCompile(`text-anchor="end">([^<]*)<`).FindAllStringSubmatch(svg, -1) {
 			x, err := strconv.ParseFloat(m[1], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			ticks = append(ticks, x)
 		}
 		if !strings.Contains(svg, ">"+c.title+"<") || !strings.Contains(svg, ">"+c.axis+"<") ||
@@ -392,9 +355,7 @@ func TestIsRun(t *testing.T) {
 	for name, want := range map[string]bool{"config.yaml": true, "STATUS": true, "metrics.jsonl": true,
 		"provenance.json": true, "curves.svg": false} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o666))
 		if results.IsRun(dir) != want || results.IsRun(filepath.Join(dir, name)) || results.IsRun(dir+"/no") {
 			t.Errorf("%s: %v, want %v", name, results.IsRun(dir), want)
 		}

@@ -2,10 +2,7 @@ package results
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math"
@@ -62,14 +59,9 @@ func ReadRun(dir, prefix string) (Run, error) {
 		return r, runError(dir, err)
 	}
 	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
-	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
+	steps, err := r.readRows(filepath.Join(dir, "metrics.jsonl"), prefix)
 	if err != nil {
 		return r, runError(dir, err)
-	}
-	defer f.Close()
-	steps, err := r.readRows(f, prefix)
-	if err != nil {
-		return r, runError(dir, fmt.Errorf("metrics.jsonl: %w", err))
 	}
 	if math.IsNaN(steps) { // no line has environment steps
 		r.Task = config.Runner.TaskType
@@ -90,21 +82,15 @@ func runError(dir string, err error) error {
 	return fmt.Errorf("run %s: %w", printable.Line(dir), err)
 }
 
-// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has a number.
-// Most lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
-func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
+// readRows reads the metrics.jsonl at path. It returns the largest number of environment steps, or NaN if no line has a
+// number. Most lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
+func (r *Run) readRows(path, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
-	for lines := durable.NewLines(in); ; {
-		line, _, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			return steps, nil // the last line is still being written
-		} else if err != nil {
-			return steps, err
-		}
+	_, err = metrics.ReadLines(path, 0, func(line []byte, _ int64) error {
 		step := metrics.Number(line, "step")
 		if math.IsNaN(step) {
-			return steps, fmt.Errorf("line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
+			return fmt.Errorf("metrics.jsonl: line %q has no step", bytes.TrimSpace(line[:min(len(line), 80)]))
 		}
 		if took := metrics.Number(line, "time/step"); step > last && took > 0 {
 			seconds += (step - last) * took // took is the mean since the last line
@@ -112,48 +98,34 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 		r.Pace.AddJSON(line)
 		last, steps = step, max(steps, metrics.Number(line, "env/steps"))
 		if !bytes.Contains(line, wanted) {
-			continue
+			return nil
 		}
-		var values map[string]*float64 // nil for null: the value was not finite
-		if err := json.Unmarshal(line, &values); err != nil {
-			return steps, fmt.Errorf("step %.0f: %w", step, err)
+		values := metrics.ParseLine(line)
+		if values == nil {
+			return fmt.Errorf("metrics.jsonl: the line of step %.0f is damaged", step)
 		}
-		row := Row{Step: int64(step), Seconds: seconds, Values: map[string]float64{}}
-		for name, v := range values {
-			x := math.NaN()
-			if v != nil {
-				x = *v
-			}
-			if name == "env/steps" {
-				row.EnvSteps = x
-			}
+		row := Row{Step: int64(step), Seconds: seconds, EnvSteps: values["env/steps"], Values: map[string]float64{}}
+		for name, x := range values {
 			if strings.HasPrefix(name, prefix) {
 				row.Values[name] = x
 			}
 		}
 		r.Rows = append(r.Rows, row)
-	}
+		return nil
+	})
+	return steps, err
 }
 
 // StepTimes reads metrics.jsonl in the run folder dir. It returns the steps of the rows that have an iteration time,
 // and the mean iteration time since the previous row, in seconds.
 func StepTimes(dir string) (steps, seconds []float64, err error) {
-	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer f.Close()
-	for lines := durable.NewLines(f); ; {
-		line, _, err := lines.Next()
-		if errors.Is(err, io.EOF) {
-			return steps, seconds, nil
-		} else if err != nil {
-			return nil, nil, err
-		}
+	_, err = metrics.ReadLines(filepath.Join(dir, "metrics.jsonl"), 0, func(line []byte, _ int64) error {
 		if step, took := metrics.Number(line, "step"), metrics.Number(line, "time/step"); step >= 0 && took >= 0 {
 			steps, seconds = append(steps, step), append(seconds, took)
 		}
-	}
+		return nil
+	})
+	return steps, seconds, err
 }
 
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // Crowd describes ranks that share fewer cores than there are ranks: "8 ranks share 2 cores". With several hosts it
@@ -59,10 +61,7 @@ const CrowdAdvice = "they take turns, so waits and times of single ranks say lit
 
 // CrowdText says that some ranks share some cores.
 func CrowdText(ranks, cores int) string {
-	if cores == 1 {
-		return fmt.Sprintf("%d ranks share 1 core", ranks)
-	}
-	return fmt.Sprintf("%d ranks share %d cores", ranks, cores)
+	return fmt.Sprintf("%d ranks share %s", ranks, figures.Count(cores, "core"))
 }
 
 // crowded returns the numbers of ranks and cores of the most crowded set of cores on a host. It returns 0 if no set has

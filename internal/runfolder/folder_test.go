@@ -11,13 +11,12 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestPathBelowAFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, nil, 0o666))
 	below := filepath.Join(file, "run")
 	if _, err := runfolder.Open(below, ""); err == nil || !strings.Contains(err.Error(), below+": ") ||
 		!strings.Contains(err.Error(), "not a directory") {
@@ -32,9 +31,7 @@ func TestStatus(t *testing.T) {
 	}
 	for _, want := range []runfolder.Status{runfolder.Running, runfolder.Checkpointed, runfolder.Running,
 		runfolder.Done} {
-		if err := f.SetStatus(want); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.SetStatus(want))
 		if got, err := runfolder.ReadStatus(f.Path()); got != want || err != nil {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}
@@ -46,17 +43,13 @@ func TestStatus(t *testing.T) {
 
 func TestFinished(t *testing.T) {
 	f := open(t, t.TempDir())
-	if err := f.WriteConfig([]byte("a: 1\n")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.WriteConfig([]byte("a: 1\n")))
 	for _, c := range []struct {
 		status runfolder.Status
 		config string
 		want   bool
 	}{{runfolder.Running, "a: 1\n", false}, {runfolder.Done, "a: 2\n", false}, {runfolder.Done, "a: 1\n", true}} {
-		if err := f.SetStatus(c.status); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.SetStatus(c.status))
 		if got := runfolder.Finished(f.Path(), func(b []byte) bool { return string(b) == c.config }); got != c.want {
 			t.Errorf("%s, %q: %v", c.status, c.config, got)
 		}
@@ -72,12 +65,8 @@ func TestSetAside(t *testing.T) {
 		t.Errorf("of an empty folder: %q, %v", to, err)
 	}
 	for i, want := range []string{"earlier-1", "earlier-2"} {
-		if err := f.WriteConfig([]byte{byte('a' + i)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Join(f.Checkpoints(), "global_step_5"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.WriteConfig([]byte{byte('a' + i)}))
+		test.OK(t, os.MkdirAll(filepath.Join(f.Checkpoints(), "global_step_5"), 0o777))
 		to, err := f.SetAside()
 		if err != nil || to != filepath.Join(f.Path(), want) {
 			t.Fatalf("got %q, %v, want %s", to, err, want)
@@ -108,14 +97,10 @@ func TestSetAsideLeavesOtherFiles(t *testing.T) {
 		"checkpoints/keep/model.safetensors", "earlier-notes.md", "earlier-7/config.yaml", "config.yaml.orig"}
 	for _, name := range slices.Concat(runs, others) {
 		path := filepath.Join(f.Path(), name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
 		put(t, path, name, 0)
 	}
-	if err := os.Symlink("global_step_5", filepath.Join(f.Checkpoints(), "latest")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Symlink("global_step_5", filepath.Join(f.Checkpoints(), "latest")))
 	to, err := f.SetAside()
 	if err != nil || filepath.Base(to) != "earlier-8" {
 		t.Fatalf("%q, %v, expected earlier-8", to, err)
@@ -142,14 +127,10 @@ func TestSetAsideLeavesOtherFiles(t *testing.T) {
 // A user may keep the checkpoints on another disk, by a symbolic link.
 func TestSetAsideMovesLinkedFolders(t *testing.T) {
 	f, disk := open(t, t.TempDir()), t.TempDir()
-	if err := os.Symlink(disk, f.Checkpoints()); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Symlink(disk, f.Checkpoints()))
 	put(t, filepath.Join(disk, "global_step_1"), "", 0)
 	to, err := f.SetAside()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if at, err := os.Readlink(filepath.Join(to, "checkpoints")); at != disk || err != nil {
 		t.Errorf("checkpoints of the earlier run: %q, %v, expected a link to %s", at, err, disk)
 	}
@@ -157,9 +138,7 @@ func TestSetAsideMovesLinkedFolders(t *testing.T) {
 		t.Errorf("on the disk: %q", got)
 	}
 	// The disk may be gone.
-	if err := os.Symlink(filepath.Join(disk, "gone"), f.Checkpoints()); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Symlink(filepath.Join(disk, "gone"), f.Checkpoints()))
 	if to, err = f.SetAside(); err != nil || !slices.Equal(names(t, to), []string{"checkpoints"}) {
 		t.Errorf("a link to nothing: %q, %v, expected it in a new folder", to, err)
 	}
@@ -188,9 +167,7 @@ func TestForeignFolder(t *testing.T) {
 		path := t.TempDir()
 		for _, name := range c.files {
 			dir, _ := filepath.Split(name)
-			if err := os.MkdirAll(filepath.Join(path, dir), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.MkdirAll(filepath.Join(path, dir), 0o777))
 			if name, text, _ := strings.Cut(name, "="); !strings.HasSuffix(name, "/") {
 				put(t, filepath.Join(path, name), text, time.Hour)
 			}
@@ -221,10 +198,8 @@ func TestForeignFolder(t *testing.T) {
 
 func TestWriteRanks(t *testing.T) {
 	f := open(t, t.TempDir())
-	if err := f.WriteRanks([]runfolder.Rank{{0, 17, "node0", []string{"actor", "env"}},
-		{1, 18, "node1", []string{"rollout"}}}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.WriteRanks([]runfolder.Rank{{0, 17, "node0", []string{"actor", "env"}},
+		{1, 18, "node1", []string{"rollout"}}}))
 	const want = `{"rank":0,"pid":17,"host":"node0","components":["actor","env"]}
 {"rank":1,"pid":18,"host":"node1","components":["rollout"]}
 `
@@ -243,14 +218,10 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 		p := runfolder.Describe(job)
 		p.Library, p.Hosts, p.Binding = "Open MPI v4.1.4", []string{"node0", "node1"},
 			[]string{runfolder.Binding(), "1"}
-		if err := f.AddProvenance(p); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.AddProvenance(p))
 	}
 	data, err := os.ReadFile(filepath.Join(f.Path(), "provenance.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var got []runfolder.Provenance
 	if err := json.Unmarshal(data, &got); err != nil || len(got) != 2 {
 		t.Fatalf("%d entries (%v) in %s", len(got), err, data)
@@ -269,9 +240,7 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 			}
 		}
 	}
-	if err := os.WriteFile(filepath.Join(f.Path(), "provenance.json"), []byte("{"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(f.Path(), "provenance.json"), []byte("{"), 0o666))
 	if err := f.AddProvenance(runfolder.Describe("3")); err == nil ||
 		!strings.Contains(err.Error(), "provenance.json") {
 		t.Errorf("added to a file that is no JSON: %v", err)
@@ -287,9 +256,7 @@ func TestRankLog(t *testing.T) {
 func names(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

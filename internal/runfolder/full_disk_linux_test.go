@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // STATUS becomes right even on a disk without room for one more file.
@@ -19,9 +20,7 @@ func TestStatusOnFullDisk(t *testing.T) {
 	}{
 		{"no bytes", "size=64k", func(t *testing.T, dir string) error {
 			f, err := os.Create(filepath.Join(dir, "filler"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			defer f.Close()
 			for err == nil {
 				_, err = f.Write(make([]byte, 4096))
@@ -45,9 +44,7 @@ func TestStatusOnFullDisk(t *testing.T) {
 			if err == nil {
 				err = f.SetStatus(runfolder.Running)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if err := c.fill(t, dir); !errors.Is(err, syscall.ENOSPC) {
 				t.Fatal(err)
 			}

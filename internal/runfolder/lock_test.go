@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // holder is the environment variable with a folder. A child process of these tests opens the folder, and holds it until
@@ -56,9 +57,7 @@ func TestAnotherProcessIsRefusedUntilTheFirstIsDead(t *testing.T) {
 	if _, said := hold(t, path); !strings.Contains(said, "in use by job 4711") {
 		t.Errorf("a third process: %q", said)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, child.Process.Kill())
 	child.Wait()
 	open(t, path)
 }
@@ -72,16 +71,12 @@ func TestLockFromTheFuture(t *testing.T) {
 		t.Fatalf("child says %q", said)
 	}
 	lock, ahead := filepath.Join(path, "lock"), time.Now().Add(time.Hour)
-	if err := os.Chtimes(lock, ahead, ahead); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chtimes(lock, ahead, ahead))
 	if _, err := runfolder.Open(path, ""); !errors.As(err, new(*runfolder.BusyError)) {
 		t.Errorf("while its owner lives: %v, expected a BusyError", err)
 	}
 	text, err := os.ReadFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var owner map[string]any
 	if err := json.Unmarshal(text, &owner); err != nil || owner["born"] == nil {
 		t.Fatalf("lock: %s, %v", text, err)
@@ -103,9 +98,7 @@ func TestLockFromTheFuture(t *testing.T) {
 	if said != "held" {
 		t.Fatalf("child says %q", said)
 	}
-	if err := errors.Join(os.Chtimes(lock, ahead, ahead), child.Process.Kill()); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, errors.Join(os.Chtimes(lock, ahead, ahead), child.Process.Kill()))
 	child.Wait()
 	open(t, path)
 }
@@ -119,14 +112,10 @@ func TestOldHeartbeat(t *testing.T) {
 	if said != "held" {
 		t.Fatalf("child says %q", said)
 	}
-	if err := os.WriteFile(filepath.Join(path, "STATUS"), []byte("running\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(path, "STATUS"), []byte("running\n"), 0o666))
 	lock := filepath.Join(path, "lock")
 	text, err := os.ReadFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var owner map[string]any
 	if err := json.Unmarshal(text, &owner); err != nil || owner["born"] == nil || owner["boot"] == nil {
 		t.Skipf("no /proc: lock %s, %v", text, err)
@@ -152,9 +141,7 @@ func TestOldHeartbeat(t *testing.T) {
 				changed[c.key] = c.value
 			}
 			text, err := json.Marshal(changed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			put(t, lock, string(text), c.age)
 			if got, err := runfolder.ReadStatus(path); got != c.status || err != nil {
 				t.Errorf("status %q, %v, expected %q", got, err, c.status)
@@ -181,9 +168,7 @@ func TestZombieIsDead(t *testing.T) {
 	if said != "held" {
 		t.Fatalf("child says %q", said)
 	}
-	if err := child.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, child.Process.Kill())
 	stat := fmt.Sprintf("/proc/%d/stat", child.Process.Pid)
 	for {
 		b, err := os.ReadFile(stat)
@@ -200,15 +185,11 @@ func TestZombieIsDead(t *testing.T) {
 func TestLockIsFreeAfterClose(t *testing.T) {
 	path := t.TempDir()
 	f, err := runfolder.Open(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if _, err := runfolder.Open(path, ""); !errors.As(err, new(*runfolder.BusyError)) {
 		t.Errorf("opened twice: %v", err)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.Close())
 	if left := names(t, path); !slices.Equal(left, []string{".rlinf-run"}) {
 		t.Errorf("left over: %v", left)
 	}
@@ -242,9 +223,7 @@ func TestForeignLock(t *testing.T) {
 					t.Fatalf("got %v, want busy: %v", err, c.busy)
 				}
 				if !c.busy {
-					if err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, err)
 					if err := f.Close(); err != nil {
 						t.Error(err)
 					}
@@ -299,9 +278,7 @@ func TestKeepAlive(t *testing.T) {
 		f.KeepAlive(runfolder.Heartbeat)
 		for world := range 300 { // 10 minutes
 			if world%10 == 0 {
-				if err := os.Chtimes(lock, old, old); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Chtimes(lock, old, old))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of synctest's clock
 			if err := f.Lost(ctx); err != nil {
@@ -322,9 +299,7 @@ func TestFirstHeartbeat(t *testing.T) {
 		path := t.TempDir()
 		f := open(t, path)
 		lock, old := filepath.Join(path, "lock"), time.Unix(1_500_000_000, 0)
-		if err := os.Chtimes(lock, old, old); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chtimes(lock, old, old))
 		f.KeepAlive(runfolder.Heartbeat)
 		synctest.Wait()
 		if info, err := os.Stat(lock); err != nil || info.ModTime().Equal(old) {
@@ -340,9 +315,7 @@ func TestALostLockIsNoticed(t *testing.T) {
 		want string
 	}{
 		{"removed", func(t *testing.T, path string) {
-			if err := os.Remove(filepath.Join(path, "lock")); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.Remove(filepath.Join(path, "lock")))
 		}, "the file lock is gone"},
 		{"taken over", func(t *testing.T, path string) {
 			put(t, filepath.Join(path, "lock"), foreign, 2*time.Minute)
@@ -355,9 +328,7 @@ func TestALostLockIsNoticed(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := t.TempDir()
 				f, err := runfolder.Open(path, "")
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				f.KeepAlive(runfolder.Heartbeat)
 				synctest.Wait()
 				c.lose(t, path)
@@ -378,48 +349,32 @@ func TestALostLockIsNoticed(t *testing.T) {
 func hold(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), holder+"="+path)
 	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
 	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return cmd, strings.TrimSpace(line)
 }
 
 // put writes a file whose modification time is age ago.
 func put(t *testing.T, path, content string, age time.Duration) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(content), 0o666))
 	at := time.Now().Add(-age)
-	if err := os.Chtimes(path, at, at); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chtimes(path, at, at))
 }
 
 func open(t *testing.T, path string) *runfolder.Folder {
 	t.Helper()
 	f, err := runfolder.Open(path, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -432,9 +387,7 @@ func open(t *testing.T, path string) *runfolder.Folder {
 func TestReadStatusOfADeadRun(t *testing.T) {
 	dir := t.TempDir()
 	f, err := runfolder.Open(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	status := func(want runfolder.Status, when string) {
 		t.Helper()
 		if got, err := runfolder.ReadStatus(dir); got != want || err != nil {
@@ -444,13 +397,9 @@ func TestReadStatusOfADeadRun(t *testing.T) {
 	lock := filepath.Join(dir, "lock")
 	age := func(d time.Duration) {
 		t.Helper()
-		if err := os.Chtimes(lock, time.Now(), time.Now().Add(-d)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chtimes(lock, time.Now(), time.Now().Add(-d)))
 	}
-	if err := f.SetStatus(runfolder.Running); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.SetStatus(runfolder.Running))
 	status(runfolder.Running, "while it runs")
 	age(30 * time.Second)
 	status(runfolder.Running, "between two heartbeats")
@@ -458,28 +407,20 @@ func TestReadStatusOfADeadRun(t *testing.T) {
 	status(runfolder.Running, "silent for two hours, but seen")
 	age(0)
 	text, err := os.ReadFile(lock)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for when, owner := range map[string]string{
 		"its process is gone": strings.Replace(string(text), fmt.Sprintf(`"pid":%d`, os.Getpid()), `"pid":0`, 1),
 		"on another host":     `{"host": "elsewhere", "pid": 1}`,
 	} {
-		if err := os.WriteFile(lock, []byte(owner), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(lock, []byte(owner), 0o666))
 		want := runfolder.Dead
 		if when == "on another host" { // this host cannot see processes of another host
 			want = runfolder.Running
 		}
 		status(want, when)
 	}
-	if err := os.Remove(lock); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(lock))
 	status(runfolder.Dead, "without a lock")
-	if err := runfolder.Mark(dir, runfolder.Failed); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, runfolder.Mark(dir, runfolder.Failed))
 	status(runfolder.Failed, "marked by another rank")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -36,9 +37,9 @@ func (e *evidence) bound() *Finding {
 			return s.Cost.Busy
 		})
 		f.Text = fmt.Sprintf("%s bounded this run: %s%s of the critical path is %s", upper(workers(f.Component)),
-			e.phaseClause(&usual), percent(s.Cost.Busy/total), siteName(s))
+			e.phaseClause(&usual), figures.Percent(s.Cost.Busy/total), siteName(s))
 		if rest := f.Share - s.Cost.Busy/total; rest >= 0.005 {
-			f.Text += fmt.Sprintf(", and %s is other work of theirs", percent(rest))
+			f.Text += fmt.Sprintf(", and %s is other work of theirs", figures.Percent(rest))
 		}
 		if advice, f.Key = e.busyAdvice(r, s); e.crowded && s.Cause != trace.Saving {
 			advice, f.Key = crowdAdvice, placementKey
@@ -49,8 +50,8 @@ func (e *evidence) bound() *Finding {
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
 		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to "+
-			"%s are %s", e.phaseClause(&usual), percent(f.Share), siteName(s), workers(f.Component),
-			percent(s.Cost.Transfer/total))
+			"%s are %s", e.phaseClause(&usual), figures.Percent(f.Share), siteName(s), workers(f.Component),
+			figures.Percent(s.Cost.Transfer/total))
 		if advice, f.Key = transferAdvice(s); e.crowded {
 			advice, f.Key = crowdAdvice, placementKey
 		}
@@ -60,7 +61,7 @@ func (e *evidence) bound() *Finding {
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
 		f.Component = s.Component
 		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; %s have most of that time (%s)%s.",
-			percent(f.Share), workers(f.Component), s.Cause, e.extrasClause(&all))
+			figures.Percent(f.Share), workers(f.Component), s.Cause, e.extrasClause(&all))
 	}
 	return f
 }
@@ -80,11 +81,11 @@ func (e *evidence) boundByExtras(evaluations, saves float64) *Finding {
 	case evaluations >= saves:
 		f.Key = evaluateKey
 		f.Text = fmt.Sprintf("Evaluations bounded this run: they are %s of the time; evaluate less often (%s), or "+
-			"fewer episodes.", percent(evaluations), f.Key)
+			"fewer episodes.", figures.Percent(evaluations), f.Key)
 	default:
 		f.Key = saveKey
 		f.Text = fmt.Sprintf("Checkpoints bounded this run: they are %s of the time; save less often (%s).",
-			percent(saves), f.Key)
+			figures.Percent(saves), f.Key)
 	}
 	return f
 }
@@ -107,16 +108,16 @@ func (e *evidence) phaseClause(t *phaseTimes) string {
 	case len(e.extra) > 0:
 		of = "usual iterations (without evaluation and checkpoint)"
 	}
-	return fmt.Sprintf("%s is %s of the time of %s, and ", phaseNames[largest], percent(t.share(largest)), of)
+	return fmt.Sprintf("%s is %s of the time of %s, and ", phaseNames[largest], figures.Percent(t.share(largest)), of)
 }
 
 // extrasClause says how much of the time evaluations and checkpoints take. It is "" if they take little.
 func (e *evidence) extrasClause(all *phaseTimes) (text string) {
 	if s := all.share(evaluating); s >= extrasShare {
-		text += fmt.Sprintf("; evaluations are %s of all time", percent(s))
+		text += fmt.Sprintf("; evaluations are %s of all time", figures.Percent(s))
 	}
 	if s := e.savingShare(); s >= extrasShare {
-		text += fmt.Sprintf("; checkpoints are %s of all time", percent(s))
+		text += fmt.Sprintf("; checkpoints are %s of all time", figures.Percent(s))
 	}
 	return text
 }

@@ -254,16 +254,3 @@ func workers(component string) string {
 
 // upper returns text with its first letter in upper case.
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
-
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
-
-// duration formats seconds with two or three digits.
-func duration(s float64) string {
-	switch {
-	case s >= 1:
-		return fmt.Sprintf("%.3g s", s)
-	case s >= 1e-3:
-		return fmt.Sprintf("%.3g ms", s*1e3)
-	}
-	return fmt.Sprintf("%.3g µs", s*1e6)
-}

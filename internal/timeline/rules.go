@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -46,8 +47,8 @@ func (e *evidence) slowRanks() (found []Finding) {
 		}
 		at, slow := g.spots[worst].worker, paces[worst]
 		text := fmt.Sprintf("Rank %d is slow: %s takes %s longer on %s than the median of the others, in %s of the "+
-			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess/slow.median), e.name(at),
-			percent(float64(slow.over)/float64(slow.seen)))
+			"iterations", e.Workers[at].Rank, g.name, figures.Percent(slow.excess/slow.median), e.name(at),
+			figures.Percent(float64(slow.over)/float64(slow.seen)))
 		if slows > 1 {
 			text += fmt.Sprintf(" (%d of %d members are slow)", slows, len(g.spots))
 		}
@@ -146,13 +147,6 @@ func medianWithout(sorted []float64, x float64) float64 {
 	return (at((n-1)/2) + at(n/2)) / 2
 }
 
-// median sorts values and returns their median.
-func median(values []float64) float64 {
-	slices.Sort(values)
-	n := len(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
-}
-
 // A link collects the transfer times of a channel's items from one worker to another.
 type link struct {
 	channel  string
@@ -212,7 +206,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 		if byChannel[l.channel] == nil {
 			channels = append(channels, l.channel)
 		}
-		l.median = median(l.times)
+		l.median = figures.Median(l.times)
 		byChannel[l.channel] = append(byChannel[l.channel], l)
 	}
 	for _, c := range channels {
@@ -259,8 +253,8 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 			Share: share, Key: placementKey,
 			Text: fmt.Sprintf("The link from %s to %s is slow: an item of channel %q takes %s there, and %s on other "+
 				"links, which costs %s of the time; look at the network, or place both workers on one %s (%s).",
-				e.name(l.from), e.name(l.to), l.channel, duration(l.median), duration(usual), percent(share), place,
-				placementKey)}
+				e.name(l.from), e.name(l.to), l.channel, figures.Seconds(l.median), figures.Seconds(usual),
+				figures.Percent(share), place, placementKey)}
 	}
 	return nil
 }
@@ -284,7 +278,7 @@ func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
 	if len(others) == 0 {
 		return 0, false
 	}
-	return median(others), true
+	return figures.Median(others), true
 }
 
 // distance returns 0 for workers on the same rank, 1 for workers on the same node, and 2 otherwise.
@@ -359,7 +353,7 @@ func (e *evidence) shortRoom() (found []Finding) {
 			func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
 		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
-			percent(share), p.channel)
+			figures.Percent(share), p.channel)
 		if lacking < roomShare {
 			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help", workers(p.consumer))
 			if !e.crowded {
@@ -374,7 +368,7 @@ func (e *evidence) shortRoom() (found []Finding) {
 				advice, f.Key = crowdAdvice, placementKey
 			}
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
-				workers(p.consumer), percent(lacking), advice)
+				workers(p.consumer), figures.Percent(lacking), advice)
 		}
 		found = append(found, f)
 	}
@@ -445,14 +439,14 @@ func (e *evidence) staleness() (found []Finding) {
 			key += " (if it is negative: " + drainKey + ")"
 		}
 		f.Text = fmt.Sprintf("%s wait %s of their time for %s, because their data would become too old",
-			upper(workers(c)), percent(f.Share), waitedFor(weights, room))
+			upper(workers(c)), figures.Percent(f.Share), waitedFor(weights, room))
 		if lacking < roomShare {
 			f.Text += fmt.Sprintf("; %s are busy and bound the run, so a larger %s cannot help.",
 				workers(publishers[0]), key)
 		} else {
 			f.Kind = Fault
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for trajectories: the bound on the age is too tight; "+
-				"raise %s.", workers(publishers[0]), percent(lacking), key)
+				"raise %s.", workers(publishers[0]), figures.Percent(lacking), key)
 		}
 		found = append(found, f)
 	}
@@ -499,7 +493,7 @@ func (e *evidence) stalls() []Finding {
 			Worker: s.worker, Peer: none, Iteration: v.window.Iteration, Share: s.length / v.length(),
 			Text: fmt.Sprintf("An environment of %s stalled in iteration %d: %s took %s, %.0f times its median and %s "+
 				"of the iteration; look at that environment and its host.", e.name(s.worker), v.window.Iteration, name,
-				duration(s.length), s.length/s.usual, percent(s.length/v.length()))})
+				figures.Seconds(s.length), s.length/s.usual, figures.Percent(s.length/v.length()))})
 	}
 	return found
 }
@@ -554,5 +548,5 @@ func (e *evidence) usualLength(worker, site, except int) float64 {
 	if len(lengths) == 0 {
 		return 0
 	}
-	return median(lengths)
+	return figures.Median(lengths)
 }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // longTrace writes the trace of two ranks and so many iterations, of which all spans are kept.
@@ -30,9 +32,7 @@ func longTrace(t *testing.T, iterations int) (names []string, files [][]byte) {
 			b.write()
 		}
 		text, err := os.ReadFile(filepath.Join(b.o.Run, Folder, FileOfRank(rank)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		names, files = append(names, FileOfRank(rank)), append(files, text)
 	}
 	return names, files
@@ -48,9 +48,7 @@ func TestSampleOfALongTrace(t *testing.T) {
 	r := newReader()
 	r.spans.most, r.sums.most = 2000, 4000
 	for i, name := range names {
-		if err := r.readFile(name, bytes.NewReader(files[i]), int64(len(files[i]))); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.readFile(name, bytes.NewReader(files[i]), int64(len(files[i]))))
 	}
 	read := r.trace()
 	a := &read.Attempts[0]
@@ -115,9 +113,7 @@ func TestReadInPieces(t *testing.T) {
 	names, files := longTrace(t, 20)
 	r := newReader()
 	in := nowhere{10<<20 - 2, files[0]} // the first magic word is in two blocks
-	if err := r.readFile(names[0], in, in.zeros+int64(len(in.text))); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, r.readFile(names[0], in, in.zeros+int64(len(in.text))))
 	got := r.trace()
 	if want := fmt.Sprintf("rank-0000.bin: %d bytes at byte 0 are damaged", in.zeros); len(got.Attempts) != 1 ||
 		len(got.Attempts[0].Windows) != 20 || !slices.Equal(got.Problems, []string{want}) {

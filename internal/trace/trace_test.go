@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A bench is a log with recorders, on a clock that the test moves.
@@ -136,9 +138,7 @@ func TestKeptIterations(t *testing.T) {
 		}
 		b.write()
 	}
-	if err := b.log.Flush(true); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, b.log.Flush(true))
 	a := b.read()
 	var got []string
 	for _, w := range a.Windows {
@@ -177,9 +177,7 @@ func TestHeldLately(t *testing.T) {
 			b.log.Hold(9)
 		}
 	}
-	if err := b.log.Flush(true); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, b.log.Flush(true))
 	var got []string
 	for _, w := range b.read().Windows[3:] {
 		got = append(got, fmt.Sprint(w.Iteration, " ", w.Why, " ", len(w.Tracks)))
@@ -263,9 +261,7 @@ func TestNoAllocation(t *testing.T) {
 // TestUnwritable: if the folder cannot be written, there is one error, and later iterations need no memory.
 func TestUnwritable(t *testing.T) {
 	b := newBench(t, Options{})
-	if err := os.WriteFile(filepath.Join(b.o.Run, Folder), nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(b.o.Run, Folder), nil, 0o666))
 	r := b.log.Recorder("env", 0)
 	b.log.Start()
 	failed := 0
@@ -296,15 +292,11 @@ func TestDamage(t *testing.T) {
 		b.log.Cut(n)
 		b.write()
 		info, err := os.Stat(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		ends = append(ends, info.Size())
 	}
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, c := range []struct {
 		name    string
 		data    []byte
@@ -346,12 +338,8 @@ func TestPhases(t *testing.T) {
 				all[r][p] = float32((r*37)%ranks) + float32(p)/8
 			}
 		}
-		if err := l.Write(3, all); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, l.Write(3, all))
+		test.OK(t, l.Close())
 		p := b.read().Phases[0]
 		if p.Iteration != 3 || ranks <= 64 && !slices.Equal(p.Ranks, all) {
 			t.Errorf("%d ranks: %+v", ranks, p)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/programs"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
@@ -17,31 +18,21 @@ func TestThin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
 	f, err := video.Create(path, s, 25, programs.Entry{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i := range 11 {
 		s.Put(i%2, picture(byte(20*i), 0, 0))
-		if err := f.Add(s); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.Add(s))
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.Close())
 	whole, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want, _ := videotest.Frames(t, path)
 	for _, n := range []int{1, 3, 20} {
 		text, err := video.Thin(whole, n)
 		if err == nil {
 			err = os.WriteFile(path, text, 0o666)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, fps := videotest.Frames(t, path)
 		if len(got) != (len(want)+n-1)/n || fps != 25 {
 			t.Fatalf("every %d of %d frames are %d, %d fps", n, len(want), len(got), fps)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/programs"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
@@ -24,13 +25,9 @@ func TestSheet(t *testing.T) {
 		s.Put(i, picture(byte(10*i+10), 0, 0))
 	}
 	var file bytes.Buffer
-	if err := s.WritePNG(&file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.WritePNG(&file))
 	img, err := png.Decode(&file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if size := img.Bounds().Size(); size.X != 24 || size.Y != 16 {
 		t.Fatalf("5 pictures of 8 × 8 are %v, want 3 columns and 2 rows", size)
 	}
@@ -49,22 +46,16 @@ func TestFilm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
 	f, err := video.Create(path, s, 25, programs.Entry{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, green := range []byte{0, 80, 80, 160} {
 		s.Put(1, picture(0, green, 0))
 		s.Caption(0, []string{string(rune('a' + green/80))})
-		if err := f.Add(s); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.Add(s))
 	}
 	if _, err := os.Stat(path); err == nil {
 		t.Error("the film has its name before it is complete")
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.Close())
 	frames, fps := videotest.Frames(t, path)
 	if len(frames) != 4 || fps != 25 || frames[0].Rect.Dx() != 16 || frames[0].Rect.Dy() != 21 {
 		t.Fatalf("%d frames of %v, %d a second, want 4 of 16 × 21, 25 a second", len(frames), frames[0].Rect, fps)
@@ -75,13 +66,9 @@ func TestFilm(t *testing.T) {
 		}
 	}
 	var last bytes.Buffer
-	if err := s.WritePNG(&last); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.WritePNG(&last))
 	img, err := png.Decode(&last)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for y := range 21 {
 		for x := range 16 {
 			if got, want := frames[3].At(x, y), color.RGBAModel.Convert(img.At(x, y)); got != want {
@@ -100,13 +87,9 @@ func TestCaption(t *testing.T) {
 	s := video.NewSheet(4, width, 8, 2)
 	written := func() (cells [4]int) {
 		var file bytes.Buffer
-		if err := s.WritePNG(&file); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.WritePNG(&file))
 		img, err := png.Decode(&file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for y := range img.Bounds().Dy() {
 			for x := range img.Bounds().Dx() {
 				if r, _, _, _ := img.At(x, y).RGBA(); r > 0 {
@@ -137,9 +120,7 @@ func TestCaption(t *testing.T) {
 
 func TestFilmNowhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, nil, 0o644))
 	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25,
 		programs.Entry{}); err == nil {
 		t.Error("a film was made below a file")
@@ -177,9 +158,7 @@ func TestFormats(t *testing.T) {
 		t.Skip("no ffmpeg: scripts/setup test installs it")
 	}
 	for _, name := range []string{"film.gif", "film.mp4", "film.webm"} {
-		if err := film(name); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, film(name))
 		count := exec.Command("ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=nb_read_frames",
 			"-of", "csv=p=0", name)
 		count.Dir = dir

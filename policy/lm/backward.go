@@ -1,6 +1,6 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
+import "github.com/rlinf/rlinf/policy/nn"
 
 // Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy are the
 // gradients of the loss with respect to the results of the last LogProbs; dentropy may be nil. targets and temperature
@@ -20,7 +20,8 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	c := &m.Config
 	d, n := c.Hidden, w.n
 	dx := w.delta[:n*d]
-	kernel.RMSNormGrad(dx, m.norm.grad(), dh, w.final.x[:n*d], m.norm.data(), w.final.inv[:n], n, d, false)
+	w.ops.RMSNormGrad(dx, m.norm.grad(), dh, w.final.x[:n*d], m.norm.data(), w.final.inv[:n], n, d, 1,
+		false)
 	w.announce(m.heads)
 	m.backwardLayers(w, dx, aux)
 }
@@ -64,16 +65,16 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	c, n := &w.m.local, w.n
 	d := c.Hidden
 	normed, dn := w.normed[:n*d], w.delta2[:n*d]
-	kernel.RMSNorm(normed, a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
+	w.ops.RMSNorm(normed, a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
 	if l.experts != nil {
 		l.experts.backward(w, a.routed, dn, dx, normed, w.slope, n)
 	} else {
 		l.ff.backward(w, dn, dx, normed, a.gate, a.up, n)
 	}
-	kernel.RMSNormGrad(dx, l.norm2.grad(), dn, a.middle[:n*d], l.norm2.data(), a.inv2[:n], n, d, true)
+	w.ops.RMSNormGrad(dx, l.norm2.grad(), dn, a.middle[:n*d], l.norm2.data(), a.inv2[:n], n, d, 1, true)
 
 	w.inputGrad(w.doOut, a.o, n, derivative{&l.o, dx})
-	w.attendGrad(number, w.dq, w.dk, w.dv, w.doOut, a.o, a.q, a.lse)
+	w.attendGrad(number, a)
 	w.rotate(w.dq, c.Heads, queryScale(c), true)
 	w.rotate(w.dk, c.KVHeads, 1, true)
 	if c.QKNorm {
@@ -81,45 +82,50 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 		w.headNormGrad(q, w.dq, a.rawQ, a.invQ, &l.qNorm, c.Heads)
 		w.headNormGrad(k, w.dk, a.rawK, a.invK, &l.kNorm, c.KVHeads)
 	}
-	kernel.RMSNorm(normed, a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
+	w.ops.RMSNorm(normed, a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
 	w.inputGrad(dn, normed, n, derivative{&l.q, w.dq}, derivative{&l.k, w.dk}, derivative{&l.v, w.dv})
-	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
+	w.ops.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, 1, true)
 }
 
 // tiedRows sums the gradients of the input embeddings if the embedding is also the output matrix. The gradients of the
 // output matrix are summed separately, so the bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // index of each id in ids, and of its row in sum
-	ids   []int32       // relative to the first id of this part of the vocabulary
-	sum   []float32     // [rows, d], a row for each of the ids
+	index map[int32]int32 // index of each id in ids, and of its row in sum
+	ids   []int32         // relative to the first id of this part of the vocabulary
+	sum   []float32       // [rows, d], a row for each of the ids
+	at    []int32         // the row in sum of each token of a pass; -1 if there is none
 }
 
 // embedGrad adds dx [n,d] to the gradient of the embedding.
 func (m *Model) embedGrad(w *Work, grad, dx []float32) {
-	d := m.Config.Hidden
-	for i, id := range w.ids {
-		row := dx[i*d : (i+1)*d]
-		if id == Given || m.owner(id) != m.part.Index {
-			continue
-		}
-		id -= int32(m.firstID)
-		if !m.Config.Tied {
-			kernel.Axpy(grad[int(id)*d:][:d], 1, row)
-			continue
-		}
-		t := &w.tiedRows
-		at, ok := t.index[id]
-		if !ok {
-			if t.index == nil {
-				t.index = map[int32]int{}
+	d, rows := m.Config.Hidden, nn.Rows{Index: w.ids, First: -m.firstID} // ids of other ranks are outside
+	if m.Config.Tied {
+		w.tiedRows.find(m, w.ids)
+		grad, rows = w.tiedRows.sum, nn.Rows{Index: w.tiedRows.at}
+	}
+	w.base.AddRows(grad, rows, dx, nn.Rows{}, nil, d, w.n)
+}
+
+// find sets t.at, and adds rows for the ids of this part of the vocabulary that t lacks.
+func (t *tiedRows) find(m *Model, ids []int32) {
+	t.at = t.at[:0]
+	if t.index == nil {
+		t.index = map[int32]int32{}
+	}
+	for _, id := range ids {
+		at := int32(-1)
+		if id != Given && m.owner(id) == m.part.Index {
+			id -= int32(m.firstID)
+			here := false
+			if at, here = t.index[id]; !here {
+				at = int32(len(t.ids))
+				t.index[id], t.ids = at, append(t.ids, id)
+				for range m.Config.Hidden {
+					t.sum = append(t.sum, 0)
+				}
 			}
-			at = len(t.ids)
-			t.index[id], t.ids = at, append(t.ids, id)
-			for range d {
-				t.sum = append(t.sum, 0)
-			}
 		}
-		kernel.Axpy(t.sum[at*d:][:d], 1, row)
+		t.at = append(t.at, at)
 	}
 }
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/rlinf/rlinf/policy/nn/kernel"
+	"github.com/rlinf/rlinf/policy/nn"
 )
 
 // experts are the feed-forward blocks of a sparse layer. A router sends every token to a few of
@@ -72,9 +72,7 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
 	x.route(w, r, input, n)
 	gathered := w.gathered[:n*per*d]
-	for place, slot := range r.slot[:n*per] {
-		copy(gathered[place*d:(place+1)*d], input[int(slot)/per*d:][:d])
-	}
+	w.base.CopyRows(gathered, nn.Rows{}, input, nn.Rows{Index: r.slot, Repeat: per}, nil, d, n*per)
 	w.deferred = !x.apart
 	for j := range x.all {
 		lo, hi, f := int(r.starts[j]), int(r.starts[j+1]), x.c.Intermediate
@@ -83,12 +81,7 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 		}
 	}
 	w.sumDeferred(r.out[:n*per*d])
-	for t := range n {
-		row := y[t*d : (t+1)*d]
-		for s := t * per; s < (t+1)*per; s++ {
-			kernel.Axpy(row, r.weight[s], r.out[int(r.place[s])*d:][:d])
-		}
-	}
+	w.base.AddRows(y, nn.Rows{Repeat: per}, r.out, nn.Rows{Index: r.place}, r.weight, d, n*per)
 	if x.c.SharedIntermediate == 0 {
 		return
 	}
@@ -96,8 +89,8 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 	x.sharedGate.forward(w, r.sharedWeight, input, n, false)
 	for t := range n {
 		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
-		kernel.Axpy(y[t*d:(t+1)*d], r.sharedWeight[t], r.sharedOut[t*d:(t+1)*d])
 	}
+	w.base.AddRows(y, nn.Rows{}, r.sharedOut, nn.Rows{}, r.sharedWeight, d, n)
 }
 
 // route chooses the most probable experts for every token. Of equally probable experts, it takes
@@ -106,8 +99,8 @@ func (x *experts) route(w *Work, r *routed, input []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
 	x.router.forward(w, probs, input, n, false)
-	kernel.LogSoftmax(probs, probs, n, count)
-	kernel.Exp(probs, probs)
+	w.base.LogSoftmax(probs, probs, n, count)
+	w.base.Exp(probs, probs)
 	clear(r.starts)
 	for t := range n {
 		row := probs[t*count : (t+1)*count]
@@ -146,16 +139,12 @@ func (x *experts) route(w *Work, r *routed, input []float32, n int) {
 func (x *experts) backward(w *Work, r *routed, dx, dy, input, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]
-	x.routeGrad(r, dprobs, dy, slope, n, d)
+	x.routeGrad(w, r, dprobs, dy, slope, n, d)
 
 	gathered, dout, din := w.gathered[:n*per*d], r.out[:n*per*d], w.gathered2[:n*per*d]
-	for place, slot := range r.slot[:n*per] {
-		t := int(slot) / per
-		copy(gathered[place*d:(place+1)*d], input[t*d:(t+1)*d])
-		row := dout[place*d : (place+1)*d] // routeGrad has used the previous content of row
-		copy(row, dy[t*d:(t+1)*d])
-		kernel.Scale(row, r.weight[slot])
-	}
+	w.base.CopyRows(gathered, nn.Rows{}, input, nn.Rows{Index: r.slot, Repeat: per}, nil, d, n*per)
+	// routeGrad has used the previous content of dout.
+	w.base.CopyRows(dout, nn.Rows{Index: r.place}, dy, nn.Rows{Repeat: per}, r.weight, d, n*per)
 	w.deferred = !x.apart
 	for j := range x.all {
 		lo, hi := int(r.starts[j]), int(r.starts[j+1])
@@ -166,11 +155,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, input, slope []float32, n
 	}
 	w.sumDeferred(din)
 	w.inputGrad(dx, input, n, derivative{&x.router, dprobs})
-	for t := range n {
-		for s := t * per; s < (t+1)*per; s++ {
-			kernel.Axpy(dx[t*d:(t+1)*d], 1, din[int(r.place[s])*d:][:d])
-		}
-	}
+	w.base.AddRows(dx, nn.Rows{Repeat: per}, din, nn.Rows{Index: r.place}, nil, d, n*per)
 	if x.c.SharedIntermediate > 0 {
 		x.sharedBackward(w, r, dx, dy, input, n, d)
 	}
@@ -178,8 +163,10 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, input, slope []float32, n
 
 // routeGrad sets dprobs [n,experts] to the gradient of the loss with respect to the router's logits. Arguments are as
 // in backward.
-func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
+func (x *experts) routeGrad(w *Work, r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
+	dweight, means := w.dslots[:n*per], w.dshared[:n]
+	w.base.DotRows(dweight, dy, nn.Rows{Repeat: per}, r.out, nn.Rows{Index: r.place}, d, n*per)
 	for t := range n {
 		row, probs := dprobs[t*count:(t+1)*count], r.probs[t*count:(t+1)*count]
 		copy(row, slope)
@@ -189,18 +176,21 @@ func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 		}
 		if x.c.Normalize {
 			for s := t * per; s < (t+1)*per; s++ {
-				mean += r.weight[s] * kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d])
+				mean += r.weight[s] * dweight[s]
 			}
 		}
 		for s := t * per; s < (t+1)*per; s++ {
-			by := kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d]) // gradient of the slot's weight
+			by := dweight[s]
 			if x.c.Normalize {
 				by = (by - mean) / sum
 			}
 			row[r.chosen[s]] += by
 		}
-		mean = kernel.Dot(row, probs)
-		for j, p := range probs {
+	}
+	w.base.DotRows(means, dprobs, nn.Rows{}, r.probs, nn.Rows{}, count, n)
+	for t, mean := range means {
+		row := dprobs[t*count : (t+1)*count]
+		for j, p := range r.probs[t*count : (t+1)*count] {
 			row[j] = p * (row[j] - mean)
 		}
 	}
@@ -208,14 +198,13 @@ func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 
 func (x *experts) sharedBackward(w *Work, r *routed, dx, dy, input []float32, n, d int) {
 	dweight, dout, din := w.dshared[:n], r.sharedOut[:n*d], w.gathered2[:n*d]
-	for t := range n {
-		row, g := dout[t*d:(t+1)*d], r.sharedWeight[t]
-		dweight[t] = kernel.Dot(dy[t*d:(t+1)*d], row) * g * (1 - g)
-		copy(row, dy[t*d:(t+1)*d])
-		kernel.Scale(row, g)
+	w.base.DotRows(dweight, dy, nn.Rows{}, dout, nn.Rows{}, d, n)
+	for t, g := range r.sharedWeight[:n] {
+		dweight[t] = dweight[t] * g * (1 - g)
 	}
+	w.base.CopyRows(dout, nn.Rows{}, dy, nn.Rows{}, r.sharedWeight, d, n)
 	x.shared.backward(w, din, dout, input, r.sharedGate, r.sharedUp, n)
-	kernel.Axpy(dx[:n*d], 1, din)
+	w.base.Axpy(dx[:n*d], 1, din)
 	w.inputGrad(din, input, n, derivative{&x.sharedGate, dweight})
-	kernel.Axpy(dx[:n*d], 1, din)
+	w.base.Axpy(dx[:n*d], 1, din)
 }

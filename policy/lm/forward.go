@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // Forward runs the forward pass of a batch. In training, call LogProbs and Backward afterwards. w keeps all activations
@@ -188,7 +186,7 @@ func (m *Model) forward(w *Work) {
 		w.send(w.pipe.Index()+1, x[:n*d], w.share, bits(w.means))
 		return
 	}
-	kernel.RMSNorm(w.final.hidden[:n*d], w.final.inv[:n], w.final.x[:n*d], m.norm.data(), n, d, c.Eps)
+	w.ops.RMSNorm(w.final.hidden[:n*d], w.final.inv[:n], w.final.x[:n*d], m.norm.data(), n, d, c.Eps)
 }
 
 // embedRows sets x [n,d] to the embeddings of the tokens, or to the given rows. Each rank has the rows of its part of
@@ -253,7 +251,7 @@ func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 	m, n := w.m, w.n
 	c := &m.local
 	d := c.Hidden
-	kernel.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
+	w.ops.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
 	l.q.forward(w, a.q, w.normed, n, false)
 	l.k.forward(w, w.key, w.normed, n, false)
 	l.v.forward(w, w.value, w.normed, n, false)
@@ -261,19 +259,18 @@ func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 		e := c.HeadDim
 		rows := n * c.Heads
 		copy(a.rawQ, a.q[:rows*e])
-		kernel.RMSNorm(a.q[:rows*e], a.invQ[:rows], a.rawQ[:rows*e], l.qNorm.data(), rows, e, c.Eps)
+		w.ops.RMSNorm(a.q[:rows*e], a.invQ[:rows], a.rawQ[:rows*e], l.qNorm.data(), rows, e, c.Eps)
 		rows = n * c.KVHeads
 		copy(a.rawK, w.key[:rows*e])
-		kernel.RMSNorm(w.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
+		w.ops.RMSNorm(w.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
 	}
 	w.rotate(a.q, c.Heads, queryScale(c), false)
 	w.rotate(w.key, c.KVHeads, 1, false)
-	w.store(number)
-	w.attend(number, a.o, a.q, a.lse)
+	w.attend(number, a)
 	copy(a.middle, a.x[:n*d])
 	l.o.forward(w, a.middle, a.o, n, true)
 
-	kernel.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
+	w.ops.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
 	copy(out, a.middle[:n*d])
 	if l.experts != nil {
 		l.experts.forward(w, a.routed, out, w.normed, n)
@@ -284,34 +281,6 @@ func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 
 // queryScale returns the factor by which products of queries and keys are scaled.
 func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
-
-// store writes keys and values of all rows to the cache.
-func (w *Work) store(layer int) {
-	c := &w.m.local
-	e, width := c.HeadDim, c.HeadDim*c.KVHeads
-	for _, s := range w.spans {
-		for i := range s.n {
-			p := s.first + i
-			page, slot := s.pages[p/PageLen], p%PageLen
-			for g := range c.KVHeads {
-				at := (s.row+i)*width + g*e
-				keys := w.cache.keys(layer, page, g)
-				for j, v := range w.key[at : at+e] {
-					keys[j*PageLen+slot] = v
-				}
-				copy(w.cache.values(layer, page, g)[slot*e:][:e], w.value[at:at+e])
-			}
-		}
-	}
-}
-
-// reserve makes t.keys and t.values large enough for a sequence of the given length, with heads of e elements.
-func (t *tiles) reserve(length, e int) {
-	n := (length + PageLen - 1) / PageLen * PageLen * e
-	if n > len(t.keys) {
-		t.keys, t.values = make([]float32, n), make([]float32, n)
-	}
-}
 
 // Rows returns the number of tokens of the last pass.
 func (w *Work) Rows() int { return w.n }

@@ -1,7 +1,5 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks. If an
 // axis of a parameter can be split among ranks, each block of the axis is summed separately. So the bits do not depend
 // on the split. The sums are added in the order of the whole model's parameters.
@@ -18,7 +16,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 		}
 		if slice.Whole == 0 {
 			if m.part.Index == 0 { // all tensor-parallel ranks have the same gradient
-				to[0] = kernel.SumSq(grad)
+				to[0] = w.base.SumSq(grad)
 			}
 			continue
 		}
@@ -30,7 +28,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 		for b := m.part.Index * m.own; b < (m.part.Index+1)*m.own; b++ {
 			lo, hi := (min(b*width, slice.Whole)-slice.From)*inner, (min((b+1)*width, slice.Whole)-slice.From)*inner
 			for ; lo < hi && lo < len(grad); lo, hi = lo+stride, hi+stride {
-				to[b] += kernel.SumSq(grad[lo:hi])
+				to[b] += w.base.SumSq(grad[lo:hi])
 			}
 		}
 	}

@@ -18,6 +18,7 @@ const (
 type headWork struct {
 	logits []float32      // [rows, this part of the vocabulary]
 	hidden []float32      // [rows, d]
+	rows   []int32        // rows of targets
 	dists  []Distribution // one per target of the last LogProbs
 	dh     []float32      // [n,d], the gradient with respect to the hidden rows
 	all    []float32      // numbers that all ranks exchange
@@ -79,10 +80,18 @@ func (m *Model) joinVocabulary(w *Work, dst, src []float32, n int) {
 
 // gather returns a copy of the hidden rows whose indices are in rows.
 func (w *Work) gather(rows []int32, d int) []float32 {
-	for i, r := range rows {
-		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
+	hidden := w.head.hidden[:len(rows)*d]
+	w.base.CopyRows(hidden, nn.Rows{}, w.final.hidden, nn.Rows{Index: rows}, nil, d, len(rows))
+	return hidden
+}
+
+// rowsOf returns the rows of targets.
+func (w *Work) rowsOf(targets []Target) []int32 {
+	w.head.rows = w.head.rows[:0]
+	for _, t := range targets {
+		w.head.rows = append(w.head.rows, t.Row)
 	}
-	return w.head.hidden[:len(rows)*d]
+	return w.head.rows
 }
 
 // logits writes the logits of hidden rows to dst, for this part of the vocabulary.
@@ -130,13 +139,7 @@ func (m *Model) distributions(w *Work, dists []Distribution, logp, logits []floa
 	v := m.local.Vocab
 	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit
 	all, mine := w.ofAllRanks(per * len(targets))
-	for r, t := range targets {
-		row, to := logits[r*v:(r+1)*v], mine[r*per:][:per]
-		m.sumBlocks(to, row)
-		if m.owner(t.Token) == m.part.Index {
-			to[per-1] = row[int(t.Token)-m.firstID]
-		}
-	}
+	w.ops.CrossEntropy(mine, logits, targets, m.firstID, v, m.own, m.Config.blockWidth(m.Config.Vocab))
 	w.collect(all, w.sizes)
 	for r, t := range targets {
 		var parts [maxBlocks]partial
@@ -156,15 +159,10 @@ func (m *Model) distributions(w *Work, dists []Distribution, logp, logits []floa
 
 // targetLogits returns logits/temperature at the rows of the given targets.
 func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
-	d, v := w.m.Config.Hidden, w.m.local.Vocab
-	hidden := w.head.hidden[:len(part)*d]
-	for i, t := range part {
-		copy(hidden[i*d:(i+1)*d], w.final.hidden[int(t.Row)*d:])
-	}
-	logits := w.head.logits[:len(part)*v]
-	w.m.logits(w, logits, hidden)
+	logits := w.head.logits[:len(part)*w.m.local.Vocab]
+	w.m.logits(w, logits, w.gather(w.rowsOf(part), w.m.Config.Hidden))
 	if temperature != 1 {
-		kernel.Scale(logits, 1/max(temperature, LeastTemperature))
+		w.base.Scale(logits, 1/max(temperature, LeastTemperature))
 	}
 	return logits
 }
@@ -238,15 +236,6 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return m.merge(&parts)
 }
 
-// sumBlocks writes the three fields of a partial to dst for each block of this part of the vocabulary.
-func (m *Model) sumBlocks(dst, logits []float32) {
-	width := m.Config.blockWidth(m.Config.Vocab)
-	for b := range m.own {
-		p := sumBlock(logits[min(b*width, len(logits)):min((b+1)*width, len(logits))])
-		dst[3*b], dst[3*b+1], dst[3*b+2] = float32(p.top), float32(p.sum), float32(p.weighted)
-	}
-}
-
 // sumBlock returns the sums over a block of logits, in float32 precision.
 func sumBlock(logits []float32) partial {
 	if len(logits) == 0 {
@@ -298,26 +287,18 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, temperature)
-		for r, t := range part {
-			entropy := float32(0)
-			if dentropy != nil {
-				entropy = dentropy[i+r]
-			}
-			row, token := logits[r*v:(r+1)*v], int(t.Token)-m.firstID
-			logitsGrad(row, w.head.dists[i+r], dlogp[i+r], entropy)
-			if 0 <= token && token < v {
-				row[token] += dlogp[i+r]
-			}
+		var entropies []float32
+		if dentropy != nil {
+			entropies = dentropy[i:]
 		}
+		w.ops.CrossEntropyGrad(logits, w.head.dists[i:], dlogp[i:], entropies, part, m.firstID, v)
 		if temperature != 1 {
-			kernel.Scale(logits, 1/max(temperature, LeastTemperature))
+			w.base.Scale(logits, 1/max(temperature, LeastTemperature))
 		}
 		n := len(part)
 		dh := w.delta2[:n*d]
 		w.inputGrad(dh, w.head.hidden, n, derivative{&m.head, logits})
-		for r, t := range part {
-			kernel.Axpy(dhidden[int(t.Row)*d:][:d], 1, dh[r*d:(r+1)*d])
-		}
+		w.base.AddRows(dhidden, nn.Rows{Index: w.rowsOf(part)}, dh, nn.Rows{}, nil, d, n)
 	}
 }
 
@@ -329,35 +310,6 @@ func (w *Work) hiddenGrad() []float32 {
 	}
 	clear(w.head.dh[:w.n*d])
 	return w.head.dh[:w.n*d]
-}
-
-// logitsGrad replaces x, the logits of a row, with the gradient of the loss with respect to x. The caller must add
-// dlogp at the target t, the term 1_t below. d is the distribution of the row, p are its probabilities and H is its
-// entropy:
-//
-//	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
-func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {
-	h, shift := float32(d.Entropy), float32(d.LSE)
-	if dentropy == 0 {
-		kernel.ExpLess(x, x, shift)
-		kernel.Scale(x, -dlogp)
-		return
-	}
-	var logs [256]float32
-	for lo := 0; lo < len(x); lo += len(logs) {
-		part := x[lo:min(lo+len(logs), len(x))]
-		for j, v := range part {
-			logs[j] = v - shift
-		}
-		kernel.ExpLess(part, part, shift)
-		for j, p := range part {
-			if p == 0 {
-				part[j] = 0
-				continue
-			}
-			part[j] = -p * (dlogp + dentropy*(logs[j]+h))
-		}
-	}
 }
 
 func resize[T any](x []T, n int) []T {

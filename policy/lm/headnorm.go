@@ -1,7 +1,5 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // normSums accumulates the gradients of the norms of queries and keys. Each block of heads is summed separately over
 // all tokens, because the blocks can be on several ranks. finish adds the blocks as a tree.
 type normSums struct {
@@ -34,15 +32,7 @@ func (s *normSums) sums(m *Model, layer int) (q, k []float32) {
 // respect to the norm's input x. It adds the gradient of the norm's weight to sums [blocks, head_dim].
 func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int) {
 	e, rows := w.m.local.HeadDim, w.n*heads
-	if sums == nil {
-		kernel.RMSNormGrad(dx[:rows*e], nil, dx[:rows*e], x[:rows*e], norm.data(), inv[:rows], rows, e, false)
-		return
-	}
-	per := heads * e / len(sums)
-	for r := 0; r < rows; r += per {
-		d := dx[r*e : (r+per)*e]
-		kernel.RMSNormGrad(d, sums[r%heads/per*e:][:e], d, x[r*e:(r+per)*e], norm.data(), inv[r:r+per], per, e, false)
-	}
+	w.ops.RMSNormGrad(dx[:rows*e], sums, dx[:rows*e], x[:rows*e], norm.data(), inv[:rows], rows, e, heads, false)
 }
 
 // finish adds the sums of a layer to the gradients of the layer's norms, and clears the sums. A second call adds
@@ -57,7 +47,7 @@ func (s *normSums) finish(w *Work, layer int) {
 	for _, sums := range [][]float32{q, k} {
 		for half := e; half < len(sums); half *= 2 {
 			for at := 0; at < len(sums); at += 2 * half {
-				kernel.Axpy(sums[at:at+e], 1, sums[at+half:at+half+e])
+				w.base.Axpy(sums[at:at+e], 1, sums[at+half:at+half+e])
 			}
 		}
 		totals = append(totals, sums[:e]...)
@@ -65,8 +55,8 @@ func (s *normSums) finish(w *Work, layer int) {
 	s.totals = totals
 	w.sum(totals)
 	l := &m.layers[layer]
-	kernel.Axpy(l.qNorm.grad(), 1, totals[:e])
-	kernel.Axpy(l.kNorm.grad(), 1, totals[e:])
+	w.base.Axpy(l.qNorm.grad(), 1, totals[:e])
+	w.base.Axpy(l.kNorm.grad(), 1, totals[e:])
 	clear(q)
 	clear(k)
 	s.open[layer] = false

@@ -1,7 +1,5 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // A linear computes y = x·W + b. If it has an adapter, it adds the product of the adapter to y.
 type linear struct {
 	m          *Model
@@ -12,7 +10,7 @@ type linear struct {
 	adapter    *adapter
 }
 
-// A sum describes how a summation is split into blocks: see kernel.Multiplier. A width of 0 means one block.
+// A sum describes how a summation is split into blocks: see Ops.Product. A width of 0 means one block.
 type sum struct {
 	blocks, width int
 	shared        bool // other ranks compute other blocks
@@ -67,7 +65,7 @@ func (m *Model) split(n int) sum {
 // forward computes the output [n,out] from x [n,in]. It sets y to the output, or adds the output to y if add is true.
 func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 	y, x = y[:n*l.out], x[:n*l.in]
-	term := kernel.Term{A: x, B: l.w.data(), K: l.in, Width: l.over.width}
+	term := [3]Term{{A: x, B: l.w.data(), K: l.in, Width: l.over.width}}
 	var bias []float32
 	if l.bias {
 		bias = l.b.data()
@@ -77,26 +75,24 @@ func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 		if add {
 			to = w.partial[:n*l.out]
 		}
-		w.team.Product(to, n, l.out, l.over.blocks, nil, false, term)
+		w.ops.Product(to, n, l.out, l.over.blocks, nil, false, term)
 		w.sum(to)
 		if add {
-			kernel.Axpy(y, 1, to)
+			w.base.Axpy(y, 1, to)
 		}
 	} else if add {
-		w.team.Product(y, n, l.out, l.over.blocks, nil, true, term)
+		w.ops.Product(y, n, l.out, l.over.blocks, nil, true, term)
 	} else {
-		w.team.Product(y, n, l.out, l.over.blocks, bias, false, term)
+		w.ops.Product(y, n, l.out, l.over.blocks, bias, false, term)
 		bias = nil
 	}
 	if bias != nil {
-		for i := range n {
-			kernel.Axpy(y[i*l.out:(i+1)*l.out], 1, bias)
-		}
+		w.base.AddColumns(y, l.out, bias, 0, l.out, n)
 	}
 	if a := l.adapter; a != nil {
 		low := w.low[:n*a.rank]
 		a.down(w, low, x, n)
-		w.team.Product(y, n, l.out, 1, nil, true, kernel.Term{A: low, B: a.b(), K: a.rank})
+		w.ops.Product(y, n, l.out, 1, nil, true, [3]Term{{A: low, B: a.b(), K: a.rank}})
 	}
 }
 
@@ -105,24 +101,24 @@ func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 func (l *linear) gradient(w *Work, x, dy []float32, n int) {
 	x, dy = x[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
-		w.team.Gradient(g, x, dy, l.in, l.out, n)
+		w.ops.Gradient(g, x, dy, l.in, l.out, n)
 	}
 	if l.bias {
 		if g := l.b.grad(); g != nil {
-			kernel.ColSum(g, dy, n, l.out, true)
+			w.base.ColSum(g, dy, n, l.out, true)
 		}
 	}
 	if a := l.adapter; a != nil {
 		low, low2 := w.low[:n*a.rank], w.low2[:n*a.rank]
 		a.down(w, low2, x, n)
-		w.team.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
-		w.team.Product(low, n, a.rank, l.back.blocks, nil, false,
-			kernel.Term{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true})
+		w.ops.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
+		w.ops.Product(low, n, a.rank, l.back.blocks, nil, false,
+			[3]Term{{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true}})
 		if l.back.shared {
 			w.sum(low)
 		}
-		kernel.Scale(low, a.scale)
-		w.team.Gradient(a.m.Params.GradOf(a.fieldA), x, low, l.in, a.rank, n)
+		w.base.Scale(low, a.scale)
+		w.ops.Gradient(a.m.Params.GradOf(a.fieldA), x, low, l.in, a.rank, n)
 	}
 }
 
@@ -135,22 +131,22 @@ type derivative struct {
 // inputGrad sets dx [n,in] to the gradient of the loss with respect to x, the common input of up to three linears.
 // inputGrad also adds to the gradients of the linears' weights.
 func (w *Work) inputGrad(dx, x []float32, n int, derivatives ...derivative) {
-	var terms [3]kernel.Term
+	var terms [3]Term
 	for i, d := range derivatives {
 		l := d.l
-		terms[i] = kernel.Term{A: d.dy[:n*l.out], B: l.w.data(), K: l.out, Width: l.back.width, Transposed: true}
+		terms[i] = Term{A: d.dy[:n*l.out], B: l.w.data(), K: l.out, Width: l.back.width, Transposed: true}
 	}
 	first := derivatives[0].l
 	dx = dx[:n*first.in]
-	w.team.Product(dx, n, first.in, first.back.blocks, nil, false, terms[:len(derivatives)]...)
+	w.ops.Product(dx, n, first.in, first.back.blocks, nil, false, terms)
 	if first.back.shared {
 		w.sum(dx)
 	}
 	for _, d := range derivatives {
 		d.l.gradient(w, x, d.dy, n)
 		if a := d.l.adapter; a != nil {
-			w.team.Product(dx, n, d.l.in, 1, nil, true, kernel.Term{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
-				Transposed: true})
+			w.ops.Product(dx, n, d.l.in, 1, nil, true, [3]Term{{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
+				Transposed: true}})
 		}
 	}
 }

@@ -84,12 +84,11 @@ func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
 // down sets low [n,rank] to scale·x·A.
 func (a *adapter) down(w *Work, low, x []float32, n int) {
-	w.team.Product(low, n, a.rank, a.over.blocks, nil, false,
-		kernel.Term{A: x, B: a.a(), K: a.in, Width: a.over.width})
+	w.ops.Product(low, n, a.rank, a.over.blocks, nil, false, [3]Term{{A: x, B: a.a(), K: a.in, Width: a.over.width}})
 	if a.over.shared {
 		w.sum(low)
 	}
-	kernel.Scale(low, a.scale)
+	w.base.Scale(low, a.scale)
 }
 
 // InitAdapters draws A from a normal distribution with deviation 1/rank and sets B to 0, so that

@@ -21,7 +21,7 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 	f.gate.forward(w, gate, x, n, false)
 	f.up.forward(w, up, x, n, false)
 	act := w.wide[:n*f.width]
-	w.team.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
+	w.ops.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
 	f.down.forward(w, y, act, n, add)
 }
 
@@ -30,8 +30,8 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]
-	w.team.SwiGLU(act, gate, up)
+	w.ops.SwiGLU(act, gate, up)
 	w.inputGrad(dact, act, n, derivative{&f.down, dy})
-	w.team.SwiGLUGrad(act, gate, up, dact)
+	w.ops.SwiGLUGrad(act, gate, up, dact)
 	w.inputGrad(dx, x, n, derivative{&f.gate, gate}, derivative{&f.up, up})
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -78,12 +79,8 @@ func variants() map[string]struct {
 func newModel(t testing.TB, c lm.Config, o lm.Options) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, m.Alloc(tensor.Heap))
 	m.Init(1)
 	rng := rand.New(rand.NewPCG(1, 2)) // no weight stays 0 or 1
 	for _, x := range append(m.Tensors(), m.Adapters()...) {
@@ -132,9 +129,7 @@ func TestForward(t *testing.T) {
 			}
 			w := m.NewTraining(100)
 			sequences := lengths(v.c, 1, 5, 70)
-			if err := m.Forward(w, pack(sequences...)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Forward(w, pack(sequences...)))
 			rows := make([]int32, w.Rows())
 			for i := range rows {
 				rows[i] = int32(i)
@@ -192,9 +187,7 @@ func TestGradients(t *testing.T) {
 				weight[i], bonus[i] = float64(dlogp[i]), float64(dentropy[i])
 			}
 			w := m.NewTraining(20)
-			if err := m.Forward(w, b); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Forward(w, b))
 			m.LogProbs(w, make([]float32, len(targets)), make([]float32, len(targets)), targets, temperature)
 			m.Backward(w, dlogp, dentropy, targets, temperature, aux)
 			m.FinishGradients(w)
@@ -270,16 +263,12 @@ func TestSameBits(t *testing.T) {
 			var want []float32 // of each sequence alone, in training
 			alone := m.NewTraining(90)
 			for _, s := range sequences {
-				if err := m.Forward(alone, pack(s)); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, m.Forward(alone, pack(s)))
 				want = append(want, logProbs(m, alone, pack(s))...)
 			}
 
 			packed := m.NewTraining(400)
-			if err := m.Forward(packed, pack(sequences...)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Forward(packed, pack(sequences...)))
 			equal(t, "packed", logProbs(m, packed, pack(sequences...)), want)
 
 			w, cache := m.NewDecoding(400), m.NewCache(64)
@@ -322,9 +311,7 @@ func inPieces(t *testing.T, m *lm.Model, w *lm.Work, cache *lm.Cache, sequences 
 		if len(pieces) == 0 {
 			break
 		}
-		if err := m.Extend(w, pieces...); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Extend(w, pieces...))
 		logp := make([]float32, len(targets))
 		m.LogProbs(w, logp, nil, targets, 1)
 		for i, x := range logp {
@@ -377,9 +364,7 @@ func TestBatchSizes(t *testing.T) {
 							lm.Piece{Seq: s, IDs: randomIDs(length, m.Config.Vocab, uint64(first+i))[step : step+1]})
 						rows = append(rows, int32(i))
 					}
-					if err := m.Extend(w, pieces...); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, m.Extend(w, pieces...))
 					out := make([]float32, size*m.Config.Vocab)
 					m.Logits(w, out, rows)
 					for i := range seqs {
@@ -410,9 +395,7 @@ func TestMicroBatches(t *testing.T) {
 				clear(m.Params.Grad)
 				for _, p := range parts {
 					b := pack(p...)
-					if err := m.Forward(w, b); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, m.Forward(w, b))
 					targets := b.NextTokens(nil)
 					dlogp := make([]float32, len(targets))
 					for i, x := range targets {

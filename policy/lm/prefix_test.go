@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
@@ -28,9 +29,7 @@ func prefixed(c lm.Config, parallel bool) lm.Batch {
 
 func hidden(t *testing.T, m *lm.Model, w *lm.Work, b lm.Batch) []float32 {
 	t.Helper()
-	if err := m.Forward(w, b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, m.Forward(w, b))
 	return slices.Clone(w.Hidden())
 }
 
@@ -103,9 +102,7 @@ func TestPrefixBits(t *testing.T) {
 					p.Given, rows = append(p.Given, rows[:c.Hidden]...), rows[c.Hidden:]
 				}
 			}
-			if err := m.Extend(w, p); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Extend(w, p))
 			if !slices.Equal(w.Hidden(), want[at*c.Hidden:(at+n)*c.Hidden]) {
 				t.Errorf("tokens %d to %d have other hidden states with a cache", at, at+n)
 			}

@@ -3,8 +3,6 @@ package lm
 import (
 	"fmt"
 	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A Rope describes the rotary embedding of queries and keys (Su et al. 2021, arXiv:2104.09864). It rotates elements j
@@ -177,5 +175,5 @@ func (w *Work) gatherRotations() {
 // inverse is true, rotate turns the heads in the opposite direction, for the backward pass.
 func (w *Work) rotate(x []float32, heads int, scale float32, inverse bool) {
 	half := w.rotation.half
-	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, inverse)
+	w.ops.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, inverse)
 }

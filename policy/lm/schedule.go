@@ -3,7 +3,7 @@ package lm
 import (
 	"slices"
 
-	"github.com/rlinf/rlinf/policy/nn/kernel"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -286,11 +286,11 @@ func (m *Model) valueForward(w *Work, values []float32, targets []Target) {
 // hidden rows.
 func (m *Model) valueBackward(w *Work, slopes []float32, targets []Target) {
 	weight, dw, db := m.value.w.data(), m.value.w.grad(), m.value.b.grad()
-	dh := w.hiddenGrad()
-	for i, t := range targets {
-		row := int(t.Row) * len(weight)
-		db[0] += slopes[i]
-		kernel.Axpy(dw, slopes[i], w.final.hidden[row:row+len(weight)])
-		kernel.Axpy(dh[row:row+len(weight)], slopes[i], weight)
+	dh, d, n := w.hiddenGrad(), len(weight), len(targets)
+	for _, slope := range slopes[:n] {
+		db[0] += slope
 	}
+	rows, only := nn.Rows{Index: w.rowsOf(targets)}, nn.Rows{Repeat: max(n, 1)}
+	w.base.AddRows(dw, only, w.final.hidden, rows, slopes, d, n)
+	w.base.AddRows(dh, rows, weight, only, slopes, d, n)
 }

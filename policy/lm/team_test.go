@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
@@ -35,9 +36,7 @@ func TestThreads(t *testing.T) {
 				w.SetThreads(threads)
 				clear(m.Params.Grad)
 				b := pack(sequences...)
-				if err := m.Forward(w, b); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, m.Forward(w, b))
 				got := logProbs(m, w, b)
 				targets := b.NextTokens(nil)
 				m.Backward(w, got, nil, targets, 1, 0)
@@ -52,9 +51,7 @@ func TestThreads(t *testing.T) {
 					pieces = append(pieces, lm.Piece{Seq: cache.NewSequence(len(s)), IDs: s[:len(s)-1]})
 				}
 				for range 2 { // the prompts, then a token of each
-					if err := m.Extend(d, pieces...); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, m.Extend(d, pieces...))
 					got = append(got, d.Hidden()...)
 					for i, s := range sequences {
 						pieces[i].IDs = s[len(s)-1:]
@@ -80,9 +77,7 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	targets := b.NextTokens(nil)
 	logp := make([]float32, len(targets))
 	if n := testing.AllocsPerRun(3, func() {
-		if err := m.Forward(w, b); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Forward(w, b))
 		m.LogProbs(w, logp, nil, targets, 1)
 		m.Backward(w, logp, nil, targets, 1, 0)
 		m.FinishGradients(w)

@@ -31,7 +31,9 @@ const Given = -1
 // NewRecomputing, NewInference or NewDecoding.
 type Work struct {
 	m        *Model
-	team     *team
+	team     *team // the threads of this Work
+	ops      Ops   // team, unless a test counts calls
+	base     nn.Ops[float32]
 	axis     Axis  // the tensor-parallel ranks; nil for one rank
 	pipe     Pipe  // the pipeline stages; nil for one stage
 	err      error // the first error of a message to or from another rank
@@ -51,7 +53,7 @@ type Work struct {
 
 	room      []float32 // Piece.Given of all pieces
 	head      headWork
-	attention attention
+	attention Attention
 	rotation  rotation // for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
@@ -60,7 +62,7 @@ type Work struct {
 	wide, wide2                   []float32 // [n, the largest intermediate width]
 	low, low2                     []float32 // [n, rank]
 	gathered, gathered2           []float32 // [slots, d]
-	dprobs, dshared               []float32 // [n, experts], [n]
+	dprobs, dshared, dslots       []float32 // [n, experts], [n], [slots]
 	next                          []int32   // [experts]
 	slope                         []float32 // [experts]
 	tiedRows                      tiedRows
@@ -120,6 +122,7 @@ func (m *Model) NewRecomputing(tokens, n int) *Work {
 	if x := m.local.Experts; x.Count > 0 {
 		w.gathered2 = nn.Vector[float32](len(w.gathered))
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
+		w.dslots = make([]float32, tokens*x.PerToken)
 	}
 	return w
 }
@@ -152,7 +155,8 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	}
 	c := &m.local
 	w := &Work{m: m, rows: tokens, training: training, whole: training}
-	w.team = newTeam(w)
+	w.team, w.base = newTeam(c.HeadDim), m.Params.Ops()
+	w.ops = w.team
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.normed = nn.Vector[float32](tokens * d)
 	if m.part.Size > 1 {

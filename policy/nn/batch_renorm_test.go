@@ -90,37 +90,34 @@ func TestBatchRenormGradients(t *testing.T) {
 	}
 }
 
-func TestNormedMLPGradients(t *testing.T) {
-	t.Run("by statistics of the batch", func(t *testing.T) { normedMLPGradients(t, true) })
-	t.Run("by running statistics", func(t *testing.T) { normedMLPGradients(t, false) })
+func TestBatchNormGradients(t *testing.T) {
+	t.Run("by statistics of the batch", func(t *testing.T) { batchNormGradients(t, true) })
+	t.Run("by running statistics", func(t *testing.T) { batchNormGradients(t, false) })
 }
 
-func normedMLPGradients(t *testing.T, batch bool) {
-	const rows, in, first = 6, 3, 1
-	p, m := newNormedMLP(t, in)
-	x, weight := make([]float64, rows*in), make([]float64, rows*m.Out)
+func batchNormGradients(t *testing.T, batch bool) {
+	const rows, width, first = 6, 3, 1
+	p, m := newNormedStack(t, width)
+	x, weight := make([]float64, rows*width), make([]float64, rows*m.Out)
 	randomize(x, 100)
 	randomize(weight, 101)
 	w := m.NewWork(rows + 2)
-	forward := m.Forward
-	if batch {
-		forward = m.ForwardBatch
-	}
+	in := nn.Batch[float64]{Rows: rows, Numbers: x, Renorm: batch}
 	loss := func() float64 {
 		var sum float64
-		for i, y := range forward(w, x, rows) {
+		for i, y := range m.Forward(w, in) {
 			sum += weight[i]*y + 0.5*y*y
 		}
 		return sum
 	}
 	derive := func() {
-		for i, y := range forward(w, x, rows) {
-			m.OutGrad(w, rows)[i] = weight[i] + y
+		for i, y := range m.Forward(w, in) {
+			m.OutGrad(w)[i] = weight[i] + y
 		}
 	}
 	derive()
 	dx, end := make([]float64, len(x)), len(p.Grad)
-	m.Backward(w, dx, x, rows, func(lo, hi int) {
+	m.Backward(w, dx, func(lo, hi int) {
 		if hi != end {
 			t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
 		}
@@ -139,25 +136,25 @@ func normedMLPGradients(t *testing.T, batch bool) {
 		return
 	}
 	derive()
-	part := make([]float64, rows*(in-first))
-	m.InputGrad(w, part, rows, first)
+	part := make([]float64, rows*(width-first))
+	m.InputGrad(w, part, first)
 	for i, d := range part {
-		if want := dx[i/(in-first)*in+first+i%(in-first)]; math.Abs(d-want) > 1e-12 {
+		if want := dx[i/(width-first)*width+first+i%(width-first)]; math.Abs(d-want) > 1e-12 {
 			t.Errorf("derivative %d by the last columns: %v, by Backward %v", i, d, want)
 		}
 	}
 }
 
-// newNormedMLP returns a network whose weights, running means and running variances are all different numbers.
-func newNormedMLP(t *testing.T, in int) (*nn.Params[float64], *nn.MLP[float64]) {
+// newNormedStack returns a network whose weights, running means and running variances are all different numbers.
+func newNormedStack(t *testing.T, width int) (*nn.Params[float64], *nn.Net[float64]) {
 	t.Helper()
 	p := new(nn.Params[float64])
 	p.Group("g")
-	m := nn.NewNormedMLP(p, "m", in, []int{5, 4}, nn.Tanh).AddHead(p, "m", 3, 1)
+	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, true), nn.Dense(3))...)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}
-	m.Init(1, 1)
+	m.Init(1)
 	for i := range p.Fields {
 		randomize(p.Of(i), uint64(i))
 	}

@@ -1,7 +1,5 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // sequence passes the output of each unit to the next unit.
 type sequence[T Float] struct {
 	units  []unit[T]
@@ -14,19 +12,46 @@ func (s *sequence[T]) Init(seed uint64) {
 	}
 }
 
-func (s *sequence[T]) NewWork(maxRows int) unitWork[T] {
-	w := &sequenceWork[T]{widths: s.widths, maxRows: maxRows}
-	for _, u := range s.units {
-		w.units = append(w.units, u.NewWork(maxRows))
+// add appends a unit with rows of output of the given width. A convolution reads the bytes of an image itself, a few
+// images at a time. An activation works in place if no other layer needs its input.
+func (s *sequence[T]) add(u unit[T], width int) {
+	if last := len(s.units) - 1; last >= 0 {
+		switch u := u.(type) {
+		case *convolution[T]:
+			if p, ok := s.units[last].(*picture[T]); ok {
+				u.pixels = p
+				s.units, s.widths = s.units[:last], s.widths[:last]
+			}
+		case *activation[T]:
+			switch s.units[last].(type) {
+			case *dense[T], *convolution[T], *layerNorm[T], *film[T], *skip[T], *concat[T]:
+				u.inPlace = true
+			}
+		}
+	}
+	s.units, s.widths = append(s.units, u), append(s.widths, width)
+}
+
+func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
+	w := &sequenceWork[T]{widths: s.widths}
+	for i, u := range s.units {
+		w.units = append(w.units, u.NewWork(net))
+		if _, ok := u.(*dense[T]); !ok && w.mixes == i {
+			w.mixes++
+		}
+		if i < len(s.units)-1 {
+			w.size = max(w.size, net.maxRows*s.widths[i])
+		}
 	}
 	return w
 }
 
 type sequenceWork[T Float] struct {
-	units   []unitWork[T]
-	widths  []int
-	maxRows int
-	d       [][]T // the gradient of the output of each unit but the last; allocated by the first Backward
+	units  []unitWork[T]
+	widths []int
+	d      [2][]T // gradients of the outputs of units, used in turn; allocated by the first Backward
+	size   int    // length of both
+	mixes  int    // the first unit whose output depends on all columns of its input
 }
 
 func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -36,58 +61,80 @@ func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
 	return x
 }
 
-func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
-	last := len(w.units) - 1
-	if w.d == nil {
-		for _, width := range w.widths[:last] {
-			w.d = append(w.d, Vector[T](w.maxRows*width))
+func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
+	free := 0
+	for i := len(w.units) - 1; i > 0; i-- {
+		dy = w.units[i].Backward(b, w.below(b, i, free), dy, ready)
+		if same(dy, w.d[free]) {
+			free = 1 - free
 		}
 	}
-	for i := last; i > 0; i-- {
-		below := w.d[i-1][:b.Rows*w.widths[i-1]]
-		w.units[i].Backward(b, below, dy, ready)
-		dy = below
+	return w.units[0].Backward(b, dx, dy, ready)
+}
+
+// below returns memory for the gradient of the input of unit i.
+func (w *sequenceWork[T]) below(b *Batch[T], i, free int) []T {
+	if w.d[free] == nil {
+		w.d[free] = Vector[T](w.size)
 	}
-	w.units[0].Backward(b, dx, dy, ready)
+	return w.d[free][:b.Rows*w.widths[i-1]]
+}
+
+func (w *sequenceWork[T]) InputGrad(b *Batch[T], dx, dy []T, first int) []T {
+	free := 0
+	for i := len(w.units) - 1; i > 0; i-- {
+		from := 0
+		if i <= w.mixes {
+			from = first
+		}
+		dy = w.units[i].(inputGrader[T]).InputGrad(b, w.below(b, i, free), dy, from)
+		if same(dy, w.d[free]) {
+			free = 1 - free
+		}
+	}
+	return w.units[0].(inputGrader[T]).InputGrad(b, dx, dy, first)
 }
 
 // skip computes x + f(x).
 type skip[T Float] struct {
+	p     *Params[T]
 	f     unit[T]
 	width int
 }
 
 func (s *skip[T]) Init(seed uint64) { s.f.Init(seed) }
 
-func (s *skip[T]) NewWork(maxRows int) unitWork[T] {
-	n := maxRows * s.width
-	return &skipWork[T]{f: s.f.NewWork(maxRows), y: Vector[T](n), d: Vector[T](n), width: s.width}
+func (s *skip[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &skipWork[T]{skip: s, f: s.f.NewWork(w), y: w.rows(s.width), d: w.rows(s.width)}
 }
 
 type skipWork[T Float] struct {
-	f     unitWork[T]
-	y, d  []T // the output, and the gradient of the output of f
-	width int
+	*skip[T]
+	f    unitWork[T]
+	y, d []T // the output, and the gradient of the output of f
 }
 
 func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
 	copy(y, w.f.Forward(b, x))
-	kernel.Axpy(y, 1, x)
+	w.p.Ops().Axpy(y, 1, x[:len(y)])
 	return y
 }
 
-func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	n := b.Rows * w.width
 	copy(w.d, dy[:n])
-	w.f.Backward(b, dx, w.d[:n], ready)
-	if dx != nil {
-		kernel.Axpy(dx[:n], 1, dy[:n])
+	d := w.f.Backward(b, dx, w.d[:n], ready)
+	if dx == nil {
+		return nil
 	}
+	w.p.Ops().Axpy(d, 1, dy[:n])
+	return d
 }
 
 // concat concatenates the outputs of its units.
 type concat[T Float] struct {
+	p       *Params[T]
 	units   []unit[T]
 	widths  []int
 	uses    []bool // whether a unit uses the input
@@ -100,11 +147,11 @@ func (c *concat[T]) Init(seed uint64) {
 	}
 }
 
-func (c *concat[T]) NewWork(maxRows int) unitWork[T] {
-	w := &concatWork[T]{concat: c, y: Vector[T](maxRows * c.out), dx: Vector[T](maxRows * c.in)}
+func (c *concat[T]) NewWork(net *NetWork[T]) unitWork[T] {
+	w := &concatWork[T]{concat: c, y: net.rows(c.out), dx: net.rows(c.in)}
 	for i, u := range c.units {
-		w.works = append(w.works, u.NewWork(maxRows))
-		w.dy = append(w.dy, Vector[T](maxRows*c.widths[i]))
+		w.works = append(w.works, u.NewWork(net))
+		w.dy = append(w.dy, net.rows(c.widths[i]))
 	}
 	return w
 }
@@ -119,13 +166,13 @@ type concatWork[T Float] struct {
 func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {
 	at := 0
 	for i, u := range w.works {
-		kernel.CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(w.y[at:], w.out, u.Forward(b, x), w.widths[i], w.widths[i], b.Rows)
 		at += w.widths[i]
 	}
 	return w.y[:b.Rows*w.out]
 }
 
-func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	at, n := w.out, b.Rows*w.in
 	if dx != nil {
 		clear(dx[:n])
@@ -133,12 +180,12 @@ func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)
 	for i := len(w.works) - 1; i >= 0; i-- {
 		at -= w.widths[i]
 		part := w.dy[i][:b.Rows*w.widths[i]]
-		kernel.CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
+		w.p.Ops().CopyColumns(part, w.widths[i], dy[at:], w.out, w.widths[i], b.Rows)
 		if dx == nil || !w.uses[i] {
 			w.works[i].Backward(b, nil, part, ready)
 			continue
 		}
-		w.works[i].Backward(b, w.dx[:n], part, ready)
-		kernel.Axpy(dx[:n], 1, w.dx[:n])
+		w.p.Ops().Axpy(dx[:n], 1, w.works[i].Backward(b, w.dx[:n], part, ready))
 	}
+	return dx
 }

@@ -154,14 +154,14 @@ func TestEmbedding(t *testing.T) {
 	}
 	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
 	randomize(dy, 100)
-	e.Forward(got, choices, rows)
+	e.Forward(got, choices, 3, rows)
 	l.Forward(want, x, rows)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-15 {
 			t.Errorf("feature %d: %v, want %v", i, got[i], want[i])
 		}
 	}
-	e.Backward(dy, choices, rows)
+	e.Backward(dy, choices, 3, rows)
 	l.Backward(nil, x, dy, rows, false, nil)
 	for i := range p.Of(0) {
 		if math.Abs(p.GradOf(0)[i]-p.GradOf(1)[i]) > 1e-15 {
@@ -170,38 +170,31 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
-// convNets are the networks, for images of the least size.
-func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T],
-	see func(rows int) ([]uint8, []int32))) {
+// convNets are networks for images of the least size, with the images and words that they read.
+func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.Net[T],
+	see func(rows int) nn.Batch[T])) {
 	words := nn.Choices{Low: []int{0, 3}, High: []int{2, 4}}
 	for _, c := range []struct {
 		name   string
-		make   func(*nn.Params[T], string, nn.Image, int, nn.Choices) *nn.ConvNet[T]
+		layers func(image, words string) nn.Layer
 		frame  nn.Image
 		frames int
 		words  nn.Choices
 	}{
-		{"nature", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1, nn.Choices{}},
-		{"nature, two frames and words", nn.NewNatureCNN[T], nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2,
-			words},
-		{"keypoints and words", nn.NewKeypointCNN[T], nn.Image{H: 20, W: 15, C: 3}, 1, words},
-		{"impala and words", nn.NewImpalaCNN[T], nn.Image{H: 9, W: 7, C: 3}, 1, words},
-		{"impala, three frames", nn.NewImpalaCNN[T], nn.Image{H: 5, W: 6, C: 1}, 3, nn.Choices{}},
+		{"nature", nn.NatureCNN, nn.Image{H: nn.NatureSize, W: nn.NatureSize + 1, C: 1}, 1, nn.Choices{}},
+		{"nature, two frames and words", nn.NatureCNN, nn.Image{H: nn.NatureSize, W: nn.NatureSize, C: 3}, 2, words},
+		{"keypoints and words", nn.KeypointCNN, nn.Image{H: 20, W: 15, C: 3}, 1, words},
+		{"impala and words", nn.ImpalaCNN, nn.Image{H: 9, W: 7, C: 3}, 1, words},
+		{"impala, three frames", nn.ImpalaCNN, nn.Image{H: 5, W: 6, C: 1}, 3, nn.Choices{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			p := new(nn.Params[T])
-			p.Group("g")
-			n := c.make(p, "cnn", c.frame, c.frames, c.words)
-			if err := p.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
-			n.Init(1)
+			p, n := convNet[T](t, c.layers, c.frame, c.frames, c.words)
 			for i, f := range p.Fields {
 				if len(f.Shape) == 1 { // with biases of 0, whole features would be at the bend of the ReLU
 					randomize(p.Of(i), uint64(i))
 				}
 			}
-			run(t, p, n, func(rows int) ([]uint8, []int32) {
+			run(t, p, n, func(rows int) nn.Batch[T] {
 				s := philox.New(1, philox.Init, 77, 0)
 				b := make([]uint8, rows*c.frames*c.frame.Len())
 				for i := range b {
@@ -211,24 +204,42 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 				for range rows * len(c.words.Low) / 2 {
 					said = append(said, int32(s.IntN(3)), 3+int32(s.IntN(2)))
 				}
-				return b, said
+				return nn.Batch[T]{Rows: rows, Images: [][]uint8{b}, Choices: said}
 			})
 		})
 	}
 }
 
+func convNet[T nn.Float](t testing.TB, layers func(image, words string) nn.Layer, frame nn.Image, frames int,
+	words nn.Choices) (*nn.Params[T], *nn.Net[T]) {
+	t.Helper()
+	sources, name := []nn.Source{{Name: "image", Image: frame, Frames: frames, Range: [2]float64{0, 1}}}, ""
+	if len(words.Low) > 0 {
+		name = "words"
+		sources = append(sources, nn.Source{Name: name, Choices: words})
+	}
+	p := new(nn.Params[T])
+	p.Group("g")
+	n, err := nn.NewNet(p, "cnn", layers("image", name), sources)
+	if err != nil || p.Alloc(tensor.Heap) != nil {
+		t.Fatal(err)
+	}
+	n.Init(1)
+	return p, n
+}
+
 // TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter with central
 // differences.
 func TestConvNetGradients(t *testing.T) {
-	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], see func(int) ([]uint8, []int32)) {
+	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.Net[float64], see func(int) nn.Batch[float64]) {
 		const rows, each = 2, 12
-		images, said := see(rows)
+		b := see(rows)
 		weight := make([]float64, rows*n.Out)
 		randomize(weight, 100)
 		w := n.NewWork(rows + 1)
 		loss := func() float64 {
 			var sum float64
-			for i, y := range n.Forward(w, images, said, rows) {
+			for i, y := range n.Forward(w, b) {
 				sum += weight[i]*y + 0.5*y*y
 			}
 			return sum
@@ -236,10 +247,10 @@ func TestConvNetGradients(t *testing.T) {
 		for range 2 { // the second pass finds the buffers of the first
 			clear(p.Grad)
 			end := len(p.Grad)
-			for i, y := range n.Forward(w, images, said, rows) {
-				n.OutGrad(w, rows)[i] = weight[i] + y
+			for i, y := range n.Forward(w, b) {
+				n.OutGrad(w)[i] = weight[i] + y
 			}
-			n.Backward(w, rows, func(lo, hi int) {
+			n.Backward(w, nil, func(lo, hi int) {
 				if hi != end {
 					t.Errorf("ready [%d,%d), want one that ends at %d", lo, hi, end)
 				}
@@ -270,24 +281,25 @@ func TestConvNetGradients(t *testing.T) {
 // TestConvNetRows: the features of an image have the same bits in any batch. The gradient of a batch is the sum of the
 // gradients of its images, whatever number of images is laid out at a time.
 func TestConvNetRows(t *testing.T) {
-	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
+	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.Net[float32], see func(int) nn.Batch[float32]) {
 		const rows = 67
-		images, said := see(rows)
-		size, places := len(images)/rows, len(said)/rows
+		b := see(rows)
+		size, places := len(b.Images[0])/rows, len(b.Choices)/rows
 		all, one := n.NewWork(rows), n.NewWork(1)
-		y := n.Forward(all, images, said, rows)
-		randomize(n.OutGrad(all, rows), 100)
-		dy := slices.Clone(n.OutGrad(all, rows))
-		n.Backward(all, rows, nil)
+		y := n.Forward(all, b)
+		randomize(n.OutGrad(all), 100)
+		dy := slices.Clone(n.OutGrad(all))
+		n.Backward(all, nil, nil)
 		whole := slices.Clone(p.Grad)
 		clear(p.Grad)
 		for i := range rows {
-			if got := n.Forward(one, images[i*size:(i+1)*size], said[i*places:(i+1)*places], 1); !slices.Equal(got,
-				y[i*n.Out:(i+1)*n.Out]) {
+			alone := nn.Batch[float32]{Rows: 1, Images: [][]uint8{b.Images[0][i*size : (i+1)*size]},
+				Choices: b.Choices[i*places : (i+1)*places]}
+			if got := n.Forward(one, alone); !slices.Equal(got, y[i*n.Out:(i+1)*n.Out]) {
 				t.Fatalf("image %d: other features alone than in a batch of %d", i, rows)
 			}
-			copy(n.OutGrad(one, 1), dy[i*n.Out:])
-			n.Backward(one, 1, nil)
+			copy(n.OutGrad(one), dy[i*n.Out:])
+			n.Backward(one, nil, nil)
 		}
 		for _, f := range p.Fields {
 			got, want := whole[f.Off:f.Off+f.Len()], p.Grad[f.Off:f.Off+f.Len()]
@@ -307,13 +319,12 @@ func TestConvNetRows(t *testing.T) {
 }
 
 func TestConvNetDoesNotAllocate(t *testing.T) {
-	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
+	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.Net[float32], see func(int) nn.Batch[float32]) {
 		const rows = 5
-		images, said := see(rows)
-		w := n.NewWork(rows)
+		b, w := see(rows), n.NewWork(rows)
 		if got := testing.AllocsPerRun(3, func() {
-			n.Forward(w, images, said, rows)
-			n.Backward(w, rows, nil)
+			n.Forward(w, b)
+			n.Backward(w, nil, nil)
 		}); got != 0 {
 			t.Errorf("%v allocations for a forward and a backward pass, want 0", got)
 		}
@@ -324,32 +335,27 @@ func TestConvNetDoesNotAllocate(t *testing.T) {
 func BenchmarkConvNet(b *testing.B) {
 	const rows = 64
 	for _, c := range []struct {
-		name string
-		make func(*nn.Params[float32], string, nn.Image, int, nn.Choices) *nn.ConvNet[float32]
-	}{{"nature", nn.NewNatureCNN[float32]}, {"impala", nn.NewImpalaCNN[float32]},
-		{"keypoints", nn.NewKeypointCNN[float32]}} {
-		p := new(nn.Params[float32])
-		p.Group("g")
+		name   string
+		layers func(image, words string) nn.Layer
+	}{{"nature", nn.NatureCNN}, {"impala", nn.ImpalaCNN}, {"keypoints", nn.KeypointCNN}} {
 		frame := nn.Image{H: 64, W: 64, C: 3}
-		n := c.make(p, "cnn", frame, 1, nn.Choices{})
-		if err := p.Alloc(tensor.Heap); err != nil {
-			b.Fatal(err)
-		}
-		n.Init(1)
+		_, n := convNet[float32](b, c.layers, frame, 1, nn.Choices{})
 		w, pixels := n.NewWork(rows), make([]uint8, rows*frame.Len())
 		for i := range pixels {
 			pixels[i] = uint8(i * 7)
 		}
+		batch := nn.Batch[float32]{Rows: rows, Images: [][]uint8{pixels}}
 		b.Run(c.name+"/forward", func(b *testing.B) {
 			for b.Loop() {
-				n.Forward(w, pixels, nil, rows)
+				n.Forward(w, batch)
 			}
 			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})
 		b.Run(c.name+"/both", func(b *testing.B) {
 			for b.Loop() {
-				copy(n.OutGrad(w, rows), n.Forward(w, pixels, nil, rows))
-				n.Backward(w, rows, nil)
+				y := n.Forward(w, batch)
+				copy(n.OutGrad(w), y)
+				n.Backward(w, nil, nil)
 			}
 			b.ReportMetric(rows*float64(b.N)/b.Elapsed().Seconds(), "images/s")
 		})

@@ -21,21 +21,21 @@ func newCoordinates[T Float](in Image) *coordinates[T] {
 // pixelPosition returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.
 func pixelPosition[T Float](i, n int) T { return T(2*i+1)/T(n) - 1 }
 
-func (c *coordinates[T]) Shape() Image { return Image{c.in.H, c.in.W, c.in.C + 2} }
+func (c *coordinates[T]) shape() Image { return Image{c.in.H, c.in.W, c.in.C + 2} }
 func (c *coordinates[T]) Init(uint64)  {}
 
-func (c *coordinates[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
-	return &coordinatesLayer[T]{c, Vector[T](maxRows * c.Shape().Len())}
+func (c *coordinates[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &coordinatesWork[T]{c, w.rows(c.shape().Len())}
 }
 
-type coordinatesLayer[T Float] struct {
+type coordinatesWork[T Float] struct {
 	*coordinates[T]
 	out []T
 }
 
-func (l *coordinatesLayer[T]) Forward(in []T, n int) []T {
+func (l *coordinatesWork[T]) Forward(b *Batch[T], in []T) []T {
 	c, to := l.in.C, l.out
-	for range n {
+	for range b.Rows {
 		for _, y := range l.y {
 			for _, x := range l.x {
 				copy(to[:c], in[:c])
@@ -44,14 +44,17 @@ func (l *coordinatesLayer[T]) Forward(in []T, n int) []T {
 			}
 		}
 	}
-	return l.out[:n*l.Shape().Len()]
+	return l.out[:b.Rows*l.shape().Len()]
 }
 
-func (l *coordinatesLayer[T]) Backward(dx, _, dy []T, n int, _ func(lo, hi int)) []T {
+func (l *coordinatesWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) []T {
+	if dx == nil {
+		return nil
+	}
 	c, to := l.in.C, dx
-	for range n * l.in.H * l.in.W {
+	for range b.Rows * l.in.H * l.in.W {
 		copy(to[:c], dy[:c])
 		to, dy = to[c:], dy[c+2:]
 	}
-	return dx[:n*l.in.Len()]
+	return dx
 }

@@ -2,26 +2,27 @@
 // backward passes, and their initialisation. Layers are generic: training computes in float32, and
 // gradient checks in float64.
 //
-// A network is declared, then given memory, then used:
+// A network is described by layers, then declared, given memory, and used:
 //
+//	layers := append(nn.Hidden([]int{64, 64}, nn.Tanh, false), nn.Dense(2).Named("head").Gain(0.01))
 //	p := new(nn.Params[float32])
-//	p.Group("actor")                                         // the group of the following parameters
-//	net := nn.NewMLP(p, "actor", 4, []int{64, 64}, nn.Tanh)  // hidden layers
-//	net.AddHead(p, "actor", 2, 0.01)                         // an output layer with small weights
-//	err := p.Alloc(tensor.Heap)                              // all zeros
-//	net.Init(seed, math.Sqrt2)
+//	p.Group("actor")                                  // the group of the following parameters
+//	net := nn.NewStack(p, "actor", 4, layers...)      // reads rows of 4 numbers; NewNet reads named sources
+//	err := p.Alloc(tensor.Heap)                       // all zeros
+//	net.Init(seed)
 //
-//	w := net.NewWork(128)                                    // activations of one user; layers hold no activations
-//	logits := net.Forward(w, x, n)                           // n ≤ 128 rows
+//	w := net.NewWork(128)                             // activations of one user; layers hold no activations
+//	logits := net.Forward(w, nn.Batch[float32]{Rows: n, Numbers: x})    // n ≤ 128
 //
 // Layers look up their parameters in Params at each call. To compute with another version of the weights, set
 // Params.Data to a buffer of the same layout. All matrices are row-major: a batch is [n, width], and weights are [in,
 // out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer
 // clears it. The gradient of x is the derivative of the loss with respect to x.
 //
-// A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are used like an MLP,
-// with a Work for each user. A Recurrent layer (a GRU or an LSTM) reads sequences. Its state is an argument, and the
-// next state is a result.
+// Layers ask Params.Ops for their arithmetic, so that another device can compute it. What package kernel has no function
+// for, they compute themselves: norms, max pools, coordinates and sentences.
+//
+// A Net with GRU or LSTM layers reads sequences. Its state is a part of the Batch, and so is the next state.
 //
 // Layers add their parameters in the order of the forward pass, and the backward pass finishes them in the opposite
 // order. So Backward reports ranges of the flat gradient as ready from the end to the beginning, without a gap.

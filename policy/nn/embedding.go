@@ -1,10 +1,6 @@
 package nn
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
+import "math"
 
 // Choices has the bounds of one or more choices. The options of choice k are the integers from Low[k] to High[k], both
 // included.
@@ -39,33 +35,26 @@ func (e *Embedding[T]) Init(seed uint64) {
 	Orthogonal(e.p.Of(e.weight), e.rows, e.Out, gain, seed, uint64(e.weight))
 }
 
-// Forward sets y, [n,Out], from the choices, [n,places].
-func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
-	weight, places := e.p.Of(e.weight), len(e.zero)
-	for i := range n {
-		row := y[i*e.Out : (i+1)*e.Out]
-		clear(row)
-		for k, choice := range choices[i*places : (i+1)*places] {
-			kernel.Axpy(row, 1, e.row(weight, k, choice))
-		}
+// Forward sets y, [n,Out], from the choices of n rows. The choices of a row begin step elements apart.
+func (e *Embedding[T]) Forward(y []T, choices []int32, step, n int) {
+	y = y[:n*e.Out]
+	clear(y)
+	for k := range e.zero {
+		e.p.Ops().AddRows(y, Rows{}, e.p.Of(e.weight), e.chosen(choices, k, step), nil, e.Out, n)
 	}
 }
 
-// Backward adds to the gradient of W. choices is the input of the last Forward, and dy, [n,Out], is the gradient of the
-// output.
-func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
-	grad, places := e.p.GradOf(e.weight), len(e.zero)
-	for i := range n {
-		row := dy[i*e.Out : (i+1)*e.Out]
-		for k, choice := range choices[i*places : (i+1)*places] {
-			kernel.Axpy(e.row(grad, k, choice), 1, row)
-		}
+// Backward adds to the gradient of W. choices and step are from the last Forward, and dy, [n,Out], is the gradient of
+// the output.
+func (e *Embedding[T]) Backward(dy []T, choices []int32, step, n int) {
+	for k := range e.zero {
+		e.p.Ops().AddRows(e.p.GradOf(e.weight), e.chosen(choices, k, step), dy[:n*e.Out], Rows{}, nil, e.Out, n)
 	}
 }
 
-func (e *Embedding[T]) row(m []T, place int, choice int32) []T {
-	at := e.zero[place] + int(choice)
-	return m[at*e.Out : (at+1)*e.Out]
+// chosen returns the rows of W for the options of choice k.
+func (e *Embedding[T]) chosen(choices []int32, k, step int) Rows {
+	return Rows{Index: choices[k:], Step: step, First: e.zero[k]}
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.

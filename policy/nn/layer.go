@@ -2,6 +2,8 @@ package nn
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 )
 
@@ -22,10 +24,12 @@ import (
 // [1,1,n]. A layer that needs a vector reads the elements of an image in the order [H,W,C].
 type Layer struct {
 	kind              layerKind
+	label             string // its name in the layer around it; empty if its name is its number
 	name              string // name of an input
 	width             int    // number of output features or of filters
 	size, stride, pad int
 	scale             float64
+	gain              float64 // of the initial weights; 0 means √2
 	act               Activation
 	parts             []Layer
 }
@@ -39,11 +43,13 @@ const (
 	kindDense
 	kindActivate
 	kindNorm
+	kindBatchNorm
 	kindConv
 	kindPool
 	kindKeypoint
 	kindCoordinates
 	kindFiLM
+	kindModulated
 	kindPoint
 	kindGRU
 	kindLSTM
@@ -69,7 +75,7 @@ func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
 
-// Dense computes y = x·W + b with width outputs; see Linear. The initial weights are orthogonal with gain √2.
+// Dense computes y = x·W + b with width outputs; see Linear. The initial weights are orthogonal.
 func Dense(width int) Layer { return Layer{kind: kindDense, width: width} }
 
 // Activate applies f to each element.
@@ -79,8 +85,11 @@ func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 // Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
+// BatchNorm normalises each column of a batch; see BatchRenorm and Batch.Renorm.
+func BatchNorm() Layer { return Layer{kind: kindBatchNorm} }
+
 // Conv applies filters to windows of size×size pixels; see Conv2D. Windows are stride pixels apart. Each image has a
-// frame of pad pixels of zeros. The initial weights are orthogonal with gain √2.
+// frame of pad pixels of zeros. The initial weights are orthogonal.
 func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
@@ -100,6 +109,9 @@ func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 // FiLM replaces each channel x of an image with (1+γ)x + β (Perez et al. 2018, arXiv:1709.07871). The parts
 // are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
+
+// modulated is FiLM without the Dense: the layer by computes all γ, then all β.
+func modulated(by Layer) Layer { return Layer{kind: kindModulated, parts: []Layer{by}} }
 
 // Point computes a position in an image for each word of a sentence: the position of the object that the word means
 // (word-conditioned attention). The words are the choices of the named source. The output is all x, then all y,
@@ -124,6 +136,55 @@ func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: pa
 // Concat passes the same input to each part, and concatenates the outputs to one vector.
 func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
 
+// Hidden returns hidden layers: for each width a Dense, and then f. If norms is set, there is a BatchNorm before each
+// Dense, and one at the end. In a network "actor", layer i is actor.i, and norm i is actor.norm.i.
+func Hidden(widths []int, f Activation, norms bool) []Layer {
+	var layers []Layer
+	norm := func(i int) {
+		if norms {
+			layers = append(layers, BatchNorm().Named(fmt.Sprintf("norm.%d", i)))
+		}
+	}
+	for i, width := range widths {
+		norm(i)
+		layers = append(layers, Dense(width).Named(strconv.Itoa(i)), Activate(f))
+	}
+	norm(len(widths))
+	return layers
+}
+
+// Named sets the last part of the names of the layer's parameters. Without it, the last part is the number of the layer
+// in the layer around it.
+func (l Layer) Named(name string) Layer {
+	l.label = name
+	return l
+}
+
+// nameIn returns the name of part i of the layer with the given name.
+func (l Layer) nameIn(name string, i int) string {
+	last := l.label
+	if last == "" {
+		last = strconv.Itoa(i)
+	}
+	if name == "" {
+		return last
+	}
+	return name + "." + last
+}
+
+// Gain sets the gain of the initial weights of a Dense or a Conv. The default is √2.
+func (l Layer) Gain(gain float64) Layer {
+	l.gain = gain
+	return l
+}
+
+func (l Layer) initialGain() float64 {
+	if l.gain == 0 {
+		return math.Sqrt2
+	}
+	return l.gain
+}
+
 // String returns the Go expression that makes the layer, for messages.
 func (l Layer) String() string {
 	switch l.kind {
@@ -139,6 +200,8 @@ func (l Layer) String() string {
 		return fmt.Sprintf("Activate(%v)", l.act)
 	case kindNorm:
 		return "Norm()"
+	case kindBatchNorm:
+		return "BatchNorm()"
 	case kindConv:
 		return fmt.Sprintf("Conv(%d, %d, %d, %d)", l.width, l.size, l.stride, l.pad)
 	case kindPool:
@@ -155,7 +218,7 @@ func (l Layer) String() string {
 		return fmt.Sprintf("LSTM(%d)", l.width)
 	}
 	names := map[layerKind]string{kindSequence: "Sequence", kindResidual: "Residual", kindConcat: "Concat",
-		kindFiLM: "FiLM"}
+		kindFiLM: "FiLM", kindModulated: "FiLM"}
 	parts := make([]string, len(l.parts))
 	for i, p := range l.parts {
 		parts[i] = p.String()

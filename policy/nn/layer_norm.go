@@ -27,9 +27,8 @@ func (u *layerNorm[T]) Init(uint64) {
 	clear(u.p.Of(u.beta))
 }
 
-func (u *layerNorm[T]) NewWork(maxRows int) unitWork[T] {
-	n := maxRows * u.width
-	return &layerNormWork[T]{layerNorm: u, unit: Vector[T](n), y: Vector[T](n), inv: Vector[T](maxRows)}
+func (u *layerNorm[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &layerNormWork[T]{layerNorm: u, unit: w.rows(u.width), y: w.rows(u.width), inv: w.rows(1)}
 }
 
 type layerNormWork[T Float] struct {
@@ -63,7 +62,7 @@ func (w *layerNormWork[T]) Forward(b *Batch[T], x []T) []T {
 }
 
 // Backward computes dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5), with g = γ dy.
-func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	gamma, dGamma, dBeta := w.p.Of(w.gamma), w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
 	for i := range b.Rows {
 		unit, d := w.unit[i*w.width:(i+1)*w.width], dy[i*w.width:(i+1)*w.width]
@@ -87,4 +86,5 @@ func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi i
 		}
 	}
 	ready(w.p.Range(w.gamma, w.beta))
+	return dx
 }

@@ -37,58 +37,54 @@ func TestLinearForward(t *testing.T) {
 	}
 }
 
-// TestMLPGradients compares every derivative of a loss Σ c·y + ½y² through an MLP, by the parameters and by the input.
-func TestMLPGradients(t *testing.T) {
-	const rows, in = 5, 3
-	for _, c := range []struct {
-		name   string
-		hidden []int
-		act    nn.Activation
-		head   int // width; 0: none
-	}{
-		{"linear layer and tanh", []int{4}, nn.Tanh, 0},
-		{"tanh", []int{7, 5, 4}, nn.Tanh, 0},
-		{"relu", []int{7, 5, 4}, nn.ReLU, 0},
-		{"tanh with a head", []int{7, 5}, nn.Tanh, 3},
-		{"head alone", nil, nn.Tanh, 3},
+// TestStackGradients compares every derivative of a loss Σ c·y + ½y² through a stack, by the parameters and by the
+// input.
+func TestStackGradients(t *testing.T) {
+	const rows, width = 5, 3
+	tanh := nn.Activate(nn.Tanh)
+	for name, layers := range map[string][]nn.Layer{
+		"linear layer and tanh":   nn.Hidden([]int{4}, nn.Tanh, false),
+		"tanh":                    nn.Hidden([]int{7, 5, 4}, nn.Tanh, false),
+		"relu":                    nn.Hidden([]int{7, 5, 4}, nn.ReLU, false),
+		"tanh with a head":        append(nn.Hidden([]int{7, 5}, nn.Tanh, false), nn.Dense(3).Named("head")),
+		"head alone":              {nn.Dense(3)},
+		"activation of the input": {tanh, nn.Dense(3), tanh, tanh},
+		"parts of all kinds":      {nn.Residual(nn.Dense(3), tanh), tanh, nn.Concat(nn.Norm(), tanh), tanh},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
-			m := nn.NewMLP(p, "m", in, c.hidden, c.act)
-			if c.head > 0 {
-				m.AddHead(p, "m", c.head, 1)
-			}
+			m := nn.NewStack(p, "m", width, layers...)
 			if err := p.Alloc(tensor.Heap); err != nil {
 				t.Fatal(err)
 			}
 			for i := range p.Fields {
 				randomize(p.Of(i), uint64(i))
 			}
-			x, weight := make([]float64, rows*in), make([]float64, rows*m.Out)
+			x, weight := make([]float64, rows*width), make([]float64, rows*m.Out)
 			randomize(x, 100)
 			randomize(weight, 101)
-			w := m.NewWork(rows + 2)
+			w, b := m.NewWork(rows+2), nn.Batch[float64]{Rows: rows, Numbers: x}
 			loss := func() float64 {
 				var sum float64
-				for i, y := range m.Forward(w, x, rows) {
+				for i, y := range m.Forward(w, b) {
 					sum += weight[i]*y + 0.5*y*y
 				}
 				return sum
 			}
 			dx := make([]float64, len(x))
-			for i, y := range m.Forward(w, x, rows) {
-				m.OutGrad(w, rows)[i] = weight[i] + y
+			for i, y := range m.Forward(w, b) {
+				m.OutGrad(w)[i] = weight[i] + y
 			}
-			m.Backward(w, dx, x, rows, nil)
+			m.Backward(w, dx, nil)
 
 			r := nntest.Params(p, loss)
-			if r.Checked != p.Len() || !(r.Worst < 1e-8) {
-				t.Errorf("parameters: %+v, want %d checked, worst < 1e-8", r, p.Len())
+			if r.Checked != p.Len() || !(r.Worst < 1e-7) {
+				t.Errorf("parameters: %+v, want %d checked, worst < 1e-7", r, p.Len())
 			}
 			r = nntest.Gradients(x, dx, loss)
-			if r.Checked != rows*in || !(r.Worst < 1e-8) {
-				t.Errorf("input: %+v, want %d checked, worst < 1e-8", r, rows*in)
+			if r.Checked != rows*width || !(r.Worst < 1e-7) {
+				t.Errorf("input: %+v, want %d checked, worst < 1e-7", r, rows*width)
 			}
 		})
 	}
@@ -119,17 +115,17 @@ func TestBackwardAdds(t *testing.T) {
 	}
 }
 
-func TestMLPReadyGoesDownWithoutGaps(t *testing.T) {
+func TestStackReadyGoesDownWithoutGaps(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
-	m := nn.NewMLP(p, "m", 3, []int{5, 6}, nn.Tanh).AddHead(p, "m", 7, 1)
+	m := nn.NewStack(p, "m", 3, append(nn.Hidden([]int{5, 6}, nn.Tanh, false), nn.Dense(7).Named("head"))...)
 	if err := p.Alloc(tensor.Heap); err != nil {
 		t.Fatal(err)
 	}
-	w, x := m.NewWork(2), make([]float32, 6)
-	m.Forward(w, x, 2)
+	w := m.NewWork(2)
+	m.Forward(w, nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 6)})
 	end, calls := len(p.Grad), 0
-	m.Backward(w, nil, x, 2, func(lo, hi int) {
+	m.Backward(w, nil, func(lo, hi int) {
 		if hi != end {
 			t.Errorf("range [%d,%d), want one that ends at %d", lo, hi, end)
 		}
@@ -138,15 +134,6 @@ func TestMLPReadyGoesDownWithoutGaps(t *testing.T) {
 	})
 	if end != 0 || calls != 3 {
 		t.Errorf("%d ranges down to %d, want 3 down to 0", calls, end)
-	}
-}
-
-func TestEmptyMLPIsIdentity(t *testing.T) {
-	p := new(nn.Params[float32])
-	m := nn.NewMLP(p, "m", 3, nil, nn.Tanh)
-	w, x := m.NewWork(2), []float32{1, 2, 3}
-	if y := m.Forward(w, x, 1); &y[0] != &x[0] || m.Out != 3 || m.OutGrad(w, 1) != nil {
-		t.Error("an MLP without layers is not the identity")
 	}
 }
 

@@ -1,9 +1,5 @@
 package nn
 
-import (
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
-
 // A Linear is the layer y = x·W + b, with W [In, Out] and b [Out].
 type Linear[T Float] struct {
 	In, Out int
@@ -33,7 +29,7 @@ func (l *Linear[T]) Bias() []T { return l.p.Of(l.bias) }
 
 // Forward sets y, [n,Out], from x, [n,In].
 func (l *Linear[T]) Forward(y, x []T, n int) {
-	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
+	l.p.Ops().Product(y[:n*l.Out], x[:n*l.In], l.Weight(), l.Bias(), n, l.Out, l.In, false)
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
@@ -43,14 +39,15 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	dy, x = dy[:n*l.Out], x[:n*l.In]
-	kernel.ColSum(l.p.GradOf(l.bias), dy, n, l.Out, true)
-	l.p.products.GemmTA(l.p.GradOf(l.weight), x, dy, l.In, l.Out, n, true)
+	o := l.p.Ops()
+	o.ColSum(l.p.GradOf(l.bias), dy, n, l.Out, true)
+	o.Gradient(l.p.GradOf(l.weight), x, dy, l.In, l.Out, n, true)
 	if dx == nil {
 		return
 	}
 	wt := scratch[:l.In*l.Out]
-	kernel.Transpose(wt, l.p.Of(l.weight), l.In, l.Out)
-	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
+	o.Transpose(wt, l.Weight(), l.In, l.Out, 1)
+	o.Product(dx[:n*l.In], dy, wt, nil, n, l.In, l.Out, add)
 }
 
 // InputGrad sets dx, [n,In-first], to the gradient of the columns [first,In) of x. dy, [n,Out], is the gradient of the
@@ -58,8 +55,8 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]
-	kernel.Transpose(wt, l.p.Of(l.weight)[first*l.Out:], in, l.Out)
-	l.p.products.Gemm(dx[:n*in], dy[:n*l.Out], wt, n, in, l.Out, false)
+	l.p.Ops().Transpose(wt, l.Weight()[first*l.Out:], in, l.Out, 1)
+	l.p.Ops().Product(dx[:n*in], dy[:n*l.Out], wt, nil, n, in, l.Out, false)
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.

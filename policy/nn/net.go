@@ -1,11 +1,6 @@
 package nn
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-)
+import "fmt"
 
 // A Net is a network made of layers. Its backward pass runs the backward passes of the layers.
 //
@@ -16,12 +11,13 @@ import (
 //	w := net.NewWork(128)                                    // activations of one user
 //	y := net.Forward(w, batch)                               // [rows,Out]; nothing is allocated
 //	copy(net.OutGrad(w), dy)
-//	net.Backward(w, ready)
+//	net.Backward(w, nil, ready)
 type Net[T Float] struct {
 	Out   int // width of a row of output
 	State int // length of the recurrent state of one sequence
 
-	root unit[T]
+	root  unit[T]
+	norms []*BatchRenorm[T]
 }
 
 // A Batch is the input of a Net: rows of every source. It must not change before Backward.
@@ -30,6 +26,10 @@ type Batch[T Float] struct {
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
 	Images  [][]uint8 // [Rows, Frames, H, W, C] for each source that is an image
 	Choices []int32   // [Rows, Σ places]: the choices side by side
+
+	// Renorm makes BatchNorm layers use the statistics of these rows. The NetWork keeps the statistics for AddStats. If
+	// Renorm is false, they use their running statistics.
+	Renorm bool
 
 	// The following fields are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
 	Sequences int
@@ -41,31 +41,50 @@ type Batch[T Float] struct {
 // A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.
 type unit[T Float] interface {
 	Init(seed uint64)
-	NewWork(maxRows int) unitWork[T]
+	// NewWork returns the memory of one user for at most w.maxRows rows. Units use the scratch memory of w in turn.
+	NewWork(w *NetWork[T]) unitWork[T]
 }
 
 // A unitWork holds one user's activations of a unit.
 type unitWork[T Float] interface {
-	// Forward returns the output for x, in memory of the unitWork. x must not change before Backward.
+	// Forward returns the output for x, in memory of the unitWork or in x itself. x must not change before Backward.
 	Forward(b *Batch[T], x []T) []T
 	// Backward adds the gradients of the last Forward. dy is the gradient of the output, and Backward may overwrite it.
-	// Unless dx is nil, Backward sets dx to the gradient of x. Backward calls ready for ranges whose gradients are
-	// complete, from the last parameters to the first.
-	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
+	// Unless dx is nil, Backward returns the gradient of x, in memory of dx or of dy. Backward calls ready for ranges
+	// whose gradients are complete, from the last parameters to the first.
+	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T
 }
 
 // NewNet declares the parameters of l in p, in the order of the forward pass. The error names the
 // layer that does not fit.
 func NewNet[T Float](p *Params[T], name string, l Layer, sources []Source) (*Net[T], error) {
-	b := &builder[T]{params: p, sources: sources}
-	root, out, err := b.build(l, name, nil)
+	net, err := newNet(p, name, l, sources, nil)
+	if err != nil && name != "" {
+		err = fmt.Errorf("network %s: %w", name, err)
+	}
+	return net, err
+}
+
+// NewStack declares a Net that passes rows of width numbers, Batch.Numbers, through the layers. It panics if a layer
+// does not fit.
+func NewStack[T Float](p *Params[T], name string, width int, layers ...Layer) *Net[T] {
+	net, err := newNet(p, name, Sequence(layers...), nil, &Image{1, 1, width})
 	if err != nil {
-		return nil, fmt.Errorf("network %s: %w", name, err)
+		panic(fmt.Sprintf("nn: network %s: %v", name, err))
+	}
+	return net
+}
+
+func newNet[T Float](p *Params[T], name string, l Layer, sources []Source, in *Image) (*Net[T], error) {
+	b := &builder[T]{params: p, sources: sources}
+	root, out, err := b.build(l, name, in)
+	if err != nil {
+		return nil, err
 	}
 	for _, c := range b.cells {
 		c.total = b.state
 	}
-	return &Net[T]{Out: out.Len(), State: b.state, root: root}, nil
+	return &Net[T]{Out: out.Len(), State: b.state, root: root, norms: b.norms}, nil
 }
 
 // Init draws the initial parameters.
@@ -73,311 +92,93 @@ func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }
 
 // A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
 type NetWork[T Float] struct {
-	root  unitWork[T]
-	batch Batch[T] // argument of the last Forward
-	out   int
-	dy    []T
+	maxRows int
+	root    unitWork[T]
+	batch   Batch[T] // argument of the last Forward
+	dy      []T
+
+	conv   ConvWork[T] // scratch memory for one convolution at a time
+	weight []T         // scratch memory for the weights of one Dense at a time
+	norms  []*BatchRenormWork[T]
 }
 
 // NewWork returns working memory for at most maxRows rows.
 func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
-	return &NetWork[T]{root: n.root.NewWork(maxRows), out: n.Out, dy: Vector[T](maxRows * n.Out)}
+	w := &NetWork[T]{maxRows: maxRows, dy: Vector[T](maxRows * n.Out)}
+	w.root = n.root.NewWork(w)
+	return w
 }
+
+// rows returns memory for rows of the given width.
+func (w *NetWork[T]) rows(width int) []T { return Vector[T](w.maxRows * width) }
 
 // Forward returns the output [Rows,Out] for b, in memory of w.
 func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	w.batch = b
-	return w.root.Forward(&w.batch, nil)
+	return w.root.Forward(&w.batch, b.Numbers)
 }
 
-// OutGrad returns memory, [Rows,Out], for the gradient of the output. Fill it before Backward.
+// OutGrad returns memory, [Rows,Out], for the gradient of the output. Fill it before Backward or InputGrad.
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
 // Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
-// beginning with the last layer.
-func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
+// beginning with the last layer. dx must be nil for a Net with sources. For a stack, unless dx, [Rows,width], is nil,
+// Backward sets dx to the gradient of the numbers.
+func (n *Net[T]) Backward(w *NetWork[T], dx []T, ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
 	}
-	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
+	if d := w.root.Backward(&w.batch, dx, n.OutGrad(w), ready); dx != nil && !same(d, dx) {
+		copy(dx, d)
+	}
 }
 
 // unreported is a ready function that does nothing.
 func unreported(lo, hi int) {}
 
-// A builder declares the parameters of layers.
-type builder[T Float] struct {
-	params  *Params[T]
-	sources []Source
-	cells   []*recurrentCell[T]
-	state   int // width of the state of all cells so far
+// same reports whether a and b begin at the same address.
+func same[T Float](a, b []T) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }
+
+// InputGrad sets dx, [Rows,width-first], to the gradient of the columns [first,width) of the last Forward's numbers. It
+// reads the gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of
+// the parameters. The Net must be a stack of Dense, Activate and BatchNorm layers, and the last Forward must have used
+// running statistics.
+func (n *Net[T]) InputGrad(w *NetWork[T], dx []T, first int) {
+	if d := w.root.(inputGrader[T]).InputGrad(&w.batch, dx, n.OutGrad(w), first); !same(d, dx) {
+		copy(dx, d)
+	}
 }
 
-// build returns the unit of l, and the shape of its output. in is the shape of the input, or nil before the first
-// Input.
-func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
-	switch l.kind {
-	case kindInput, kindEmbed, kindSentence:
-		return b.input(l, name)
-	case kindConcat:
-		return b.concat(l, name, in)
-	case kindSequence:
-		return b.sequence(l, name, in)
-	}
-	if l.kind == 0 {
-		return nil, Image{}, fmt.Errorf("a Layer that no function of package nn made")
-	}
-	if in == nil {
-		return nil, Image{}, fmt.Errorf("%v has no input: expected Input(name) before it; there are %s", l, b.names())
-	}
-	switch l.kind {
-	case kindResidual:
-		return b.residual(l, name, *in)
-	case kindFiLM:
-		return b.film(l, name, *in)
-	case kindPoint:
-		return b.point(l, name, *in)
-	case kindDense, kindConv, kindGRU, kindLSTM:
-		if l.width < 1 {
-			return nil, Image{}, fmt.Errorf("%v: expected at least 1 output", l)
-		}
-	case kindActivate:
-		if l.act != Tanh && l.act != ReLU {
-			return nil, Image{}, fmt.Errorf("%v: expected Tanh or ReLU", l)
-		}
-	}
-	vector := Image{1, 1, l.width}
-	switch l.kind {
-	case kindDense:
-		return &dense[T]{NewLinear(b.params, name, in.Len(), l.width)}, vector, nil
-	case kindActivate:
-		return &activation[T]{l.act, in.Len()}, *in, nil
-	case kindNorm:
-		return newLayerNorm(b.params, name, in.Len()), *in, nil
-	case kindConv, kindPool, kindKeypoint, kindCoordinates:
-		return b.image(l, name, *in)
-	case kindGRU, kindLSTM:
-		declare := NewGRU[T]
-		if l.kind == kindLSTM {
-			declare = NewLSTM[T]
-		}
-		c := &recurrentCell[T]{Recurrent: declare(b.params, name, in.Len(), l.width), at: b.state}
-		b.state += c.State
-		b.cells = append(b.cells, c)
-		return c, vector, nil
-	}
-	panic(fmt.Sprintf("nn: layer of kind %d", l.kind))
+// An inputGrader is a unitWork that can compute the gradient of its input alone.
+type inputGrader[T Float] interface {
+	// InputGrad is Backward, but it returns the gradient of the columns of x from first on, and it does not change the
+	// gradients of parameters. If the columns of the output depend on the same columns of x, then dy has only these
+	// columns.
+	InputGrad(b *Batch[T], dx, dy []T, first int) []T
 }
 
-// input returns the unit that reads a source.
-func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
-	at, err := b.find(l)
-	if err != nil {
-		return nil, Image{}, err
+// StatsLen returns the number of sums that AddStats needs for all BatchNorm layers.
+func (n *Net[T]) StatsLen() (sums int) {
+	for _, b := range n.norms {
+		sums += b.StatsLen()
 	}
-	s := b.sources[at]
-	if l.kind == kindEmbed || l.kind == kindSentence {
-		if !s.isChoice() || l.width < 1 {
-			return nil, Image{}, fmt.Errorf("%v: expected at least 1 feature of choices; numbers and images are "+
-				"Input(%q)", l, l.name)
-		}
-		first, places := b.choices(at)
-		if l.kind == kindSentence {
-			if !alike(s.Choices) {
-				return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
-			}
-			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
-		}
-		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places, len(s.Choices.Low)}
-		return e, Image{1, 1, l.width}, nil
-	}
-	if s.isChoice() {
-		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)
-	}
-	if s.isImage() {
-		index, _ := b.sumBefore(at, func(s Source) int { return min(s.Image.C, 1) })
-		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), index}, s.shape(), nil
-	}
-	first, width := b.sumBefore(at, func(s Source) int {
-		if s.isImage() || s.isChoice() {
-			return 0
-		}
-		return s.Width
-	})
-	return &numbers[T]{first, s.Width, width}, s.shape(), nil
+	return sums
 }
 
-// find returns the index of the source that l names.
-func (b *builder[T]) find(l Layer) (int, error) {
-	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
-	if at < 0 {
-		return 0, fmt.Errorf("%v: no such input: expected one of %s", l, b.names())
+// AddStats adds the batch statistics of all BatchNorm layers to sums, one layer after the other; see
+// BatchRenorm.AddStats.
+func (n *Net[T]) AddStats(sums []float64, w *NetWork[T]) {
+	for i, b := range n.norms {
+		b.AddStats(sums[:b.StatsLen()], w.norms[i])
+		sums = sums[b.StatsLen():]
 	}
-	return at, nil
 }
 
-// choices returns the first column of the choices of sources[i], and the number of columns of all sources.
-func (b *builder[T]) choices(i int) (first, total int) {
-	return b.sumBefore(i, func(s Source) int { return len(s.Choices.Low) })
-}
-
-var (
-	errOptions   = errors.New("expected the same options at every place")
-	errDeviation = errors.New("expected a deviation > 0")
-)
-
-// alike reports whether all choices have the same Low and the same High.
-func alike(c Choices) bool {
-	other := func(of []int) bool { return slices.ContainsFunc(of, func(n int) bool { return n != of[0] }) }
-	return !other(c.Low) && !other(c.High)
-}
-
-// sumBefore returns the sum of count over the first n sources, and the sum of count over all sources.
-func (b *builder[T]) sumBefore(n int, count func(Source) int) (sum, total int) {
-	for i, s := range b.sources {
-		if i < n {
-			sum += count(s)
-		}
-		total += count(s)
+// MergeStats updates the running statistics of every BatchNorm layer with sums.
+func (n *Net[T]) MergeStats(sums []float64) {
+	for _, b := range n.norms {
+		b.MergeStats(sums[:b.StatsLen()])
+		sums = sums[b.StatsLen():]
 	}
-	return sum, total
-}
-
-func (b *builder[T]) names() string {
-	names := make([]string, len(b.sources))
-	for i, s := range b.sources {
-		names[i] = s.Name
-	}
-	return strings.Join(names, ", ")
-}
-
-// image returns the unit of a layer whose input is images of the given shape.
-func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
-	size, stride, pad := l.size, l.stride, l.pad
-	if l.kind == kindPool {
-		size, stride, pad = 3, 2, 1
-	}
-	windows := l.kind == kindConv || l.kind == kindPool
-	if windows && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
-		return nil, Image{}, fmt.Errorf("%v on images %v: expected windows that fit into the image", l, in)
-	}
-	if l.kind == kindKeypoint && !(l.scale > 0) {
-		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
-	}
-	var of layer[T]
-	switch l.kind {
-	case kindConv:
-		of = NewConv2D(b.params, name, in, l.width, size, stride, pad)
-	case kindPool:
-		of = newMaxPool[T](in)
-	case kindCoordinates:
-		of = newCoordinates[T](in)
-	default:
-		of = keypoints[T]{in, l.scale}
-	}
-	return &imageLayer[T]{layer: of, in: in}, of.Shape(), nil
-}
-
-// sequence returns the unit that runs the parts one after the other.
-func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, error) {
-	if len(l.parts) == 0 {
-		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
-	}
-	s := new(sequence[T])
-	for i, part := range l.parts {
-		if i > 0 && !part.needsInput() {
-			return nil, Image{}, fmt.Errorf("%v: part %d, %v, ignores the part before it: expected inputs at the front",
-				l, i, part)
-		}
-		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
-		if err != nil {
-			return nil, Image{}, err
-		}
-		s.units, s.widths, in = append(s.units, u), append(s.widths, out.Len()), &out
-	}
-	return s, *in, nil
-}
-
-// needsInput reports whether the layer reads the output of the previous layer.
-func (l Layer) needsInput() bool {
-	switch l.kind {
-	case kindInput, kindEmbed, kindSentence:
-		return false
-	case kindSequence:
-		return len(l.parts) == 0 || l.parts[0].needsInput()
-	case kindConcat:
-		return slices.ContainsFunc(l.parts, Layer.needsInput)
-	}
-	return true
-}
-
-// point returns the unit of a Point layer.
-func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
-	at, err := b.find(l)
-	if err != nil {
-		return nil, Image{}, err
-	}
-	c := b.sources[at].Choices
-	if !b.sources[at].isChoice() {
-		return nil, Image{}, fmt.Errorf("%v: expected choices, the words of a sentence", l)
-	}
-	if !alike(c) {
-		return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
-	}
-	if !(l.scale > 0) {
-		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
-	}
-	first, all := b.choices(at)
-	u := newPointing(b.params, name, in, c, l.scale, first, all)
-	return u, Image{1, 1, 2 * u.places}, nil
-}
-
-// residual returns the unit of x + f(x).
-func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, error) {
-	f := Sequence(l.parts...)
-	if !f.needsInput() {
-		return nil, Image{}, fmt.Errorf("%v: ignores its input", l)
-	}
-	u, out, err := b.build(f, name, &in)
-	if err != nil {
-		return nil, Image{}, err
-	}
-	if out != in {
-		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected the same shape", l, out, in)
-	}
-	return &skip[T]{u, in.Len()}, out, nil
-}
-
-// film returns the unit that modulates the features of images with the output of the parts.
-func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
-	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
-	if by.needsInput() {
-		return nil, Image{}, fmt.Errorf("%v: expected an input at the front", l)
-	}
-	u, _, err := b.build(by, name, nil)
-	if err != nil {
-		return nil, Image{}, err
-	}
-	return &film[T]{in, u}, in, nil
-}
-
-// concat returns the unit that concatenates the outputs of the parts.
-func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, error) {
-	if len(l.parts) == 0 {
-		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)
-	}
-	c := new(concat[T])
-	if in != nil {
-		c.in = in.Len()
-	}
-	for i, part := range l.parts {
-		u, out, err := b.build(part, fmt.Sprintf("%s.%d", name, i), in)
-		if err != nil {
-			return nil, Image{}, err
-		}
-		c.units, c.widths, c.uses = append(c.units, u), append(c.widths, out.Len()), append(c.uses, part.needsInput())
-		c.out += out.Len()
-	}
-	return c, Image{1, 1, c.out}, nil
 }

@@ -19,15 +19,17 @@ var sources = []nn.Source{
 	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
 }
 
-// TestNetGradients compares every kind of layer, alone and composed, with central differences.
-func TestNetGradients(t *testing.T) {
+// A layerCase is a kind of layer, alone or composed.
+type layerCase struct {
+	name    string
+	layer   nn.Layer
+	tensors int // of parameters
+}
+
+func layerCases() []layerCase {
 	state, relu, tanh := nn.Input("state"), nn.Activate(nn.ReLU), nn.Activate(nn.Tanh)
 	conv := nn.Conv(3, 3, 2, 1)
-	for _, c := range []struct {
-		name    string
-		layer   nn.Layer
-		tensors int // of parameters
-	}{
+	return []layerCase{
 		{"dense", nn.Sequence(state, nn.Dense(4)), 2},
 		{"activations", nn.Sequence(state, nn.Dense(4), tanh, nn.Dense(3), relu), 4},
 		{"norm", nn.Sequence(state, nn.Dense(4), nn.Norm(), nn.Dense(3)), 6},
@@ -54,7 +56,12 @@ func TestNetGradients(t *testing.T) {
 		{"two cells", nn.Sequence(nn.Concat(nn.Sequence(state, nn.GRU(3)),
 			nn.Sequence(nn.Input("goal"), nn.Dense(2), nn.LSTM(2))), nn.Dense(2)), 12},
 		{"cell in a residual", nn.Sequence(state, nn.Dense(3), nn.Residual(nn.LSTM(3)), tanh), 6},
-	} {
+	}
+}
+
+// TestNetGradients compares every kind of layer with central differences.
+func TestNetGradients(t *testing.T) {
+	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
@@ -73,36 +80,25 @@ func TestNetGradients(t *testing.T) {
 	}
 }
 
-// TestNetIsMLP: a sequence of dense layers is an MLP, bit for bit, with the same initial weights.
-func TestNetIsMLP(t *testing.T) {
-	p, q := new(nn.Params[float32]), new(nn.Params[float32])
+// TestNames: a layer's name is its number in the layer around it, or what Named says.
+func TestNames(t *testing.T) {
+	p := new(nn.Params[float32])
 	p.Group("g")
-	q.Group("g")
-	m := nn.NewMLP(p, "m", 5, []int{7, 6}, nn.Tanh)
 	tanh := nn.Activate(nn.Tanh)
-	net, err := nn.NewNet(q, "m", nn.Sequence(nn.Input("state"), nn.Dense(7), tanh, nn.Dense(6), tanh), sources[:1])
-	if err != nil || p.Alloc(tensor.Heap) != nil || q.Alloc(tensor.Heap) != nil {
+	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
+	if _, err := nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
+		nn.Sequence(hidden...).Named("critic")), sources); err != nil {
 		t.Fatal(err)
 	}
-	m.Init(3, math.Sqrt2)
-	net.Init(3)
-	x := make([]float32, 4*5)
-	randomize(x, 1)
-	v, w := m.NewWork(4), net.NewWork(9)
-	y, z := m.Forward(v, x, 4), net.Forward(w, nn.Batch[float32]{Rows: 4, Numbers: x})
-	copy(m.OutGrad(v, 4), x)
-	copy(net.OutGrad(w), m.OutGrad(v, 4))
-	m.Backward(v, nil, x, 4, nil)
-	net.Backward(w, nil)
-	for i := range y {
-		if y[i] != z[i] {
-			t.Fatalf("output %d: %v, want %v", i, z[i], y[i])
-		}
+	var names []string
+	for _, f := range p.Fields {
+		names = append(names, f.Name)
 	}
-	for i := range p.Grad {
-		if p.Grad[i] != q.Grad[i] {
-			t.Fatalf("gradient %d: %v, want %v", i, q.Grad[i], p.Grad[i])
-		}
+	want := "encoder.1.weight encoder.1.bias critic.norm.0.scale critic.norm.0.shift critic.0.weight critic.0.bias " +
+		"critic.norm.1.scale critic.norm.1.shift critic.1.weight critic.1.bias critic.norm.2.scale " +
+		"critic.norm.2.shift critic.head.weight critic.head.bias"
+	if got := strings.Join(names, " "); got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 
@@ -157,7 +153,7 @@ func TestNetDoesNotAllocate(t *testing.T) {
 	ready := func(lo, hi int) {}
 	if n := testing.AllocsPerRun(20, func() {
 		net.Forward(w, b)
-		net.Backward(w, ready)
+		net.Backward(w, nil, ready)
 	}); n != 0 {
 		t.Errorf("%v allocations for a forward and a backward pass, want 0", n)
 	}

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -31,7 +30,7 @@ type Params[T Float] struct {
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
 
-	products Products[T]
+	ops Ops[T]
 }
 
 // A Field is one named parameter tensor.
@@ -132,9 +131,6 @@ func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
 // Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
-	if p.products.Gemm == nil {
-		p.products = Products[T]{kernel.Gemm[T], kernel.GemmTA[T], kernel.GemmBias[T]}
-	}
 	size := p.Layout().Size()
 	state, err := alloc(size)
 	if err != nil {

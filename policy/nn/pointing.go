@@ -1,16 +1,12 @@
 package nn
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
+import "math"
 
 // pointing is word-conditioned attention. For each word of a sentence it computes the position of an object in an
 // image: the object that the word means. E [words, C] has a row q for each word. q is the same at all places of the
-// sentence. F [H,W,C] has the features of all pixels. The position of a word is the position that a spotter computes
-// for the channel q·F. All words share F, so that "red" means the same in "the red cube" and in "the red zone". A place
-// without a word has the position (0,0).
+// sentence. F [H,W,C] has the features of all pixels. The position of a word is that of the channel q·F
+// (Ops.SpatialSoftmax). All words share F, so that "red" means the same in "the red cube" and in "the red zone". A
+// place without a word has the position (0,0).
 type pointing[T Float] struct {
 	wording
 	p         *Params[T]
@@ -32,72 +28,90 @@ func (u *pointing[T]) Init(seed uint64) {
 	Orthogonal(u.p.Of(u.weight), u.words, u.in.C, gain, seed, uint64(u.weight))
 }
 
-func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
-	each := u.in.H * u.in.W * u.places
+func (u *pointing[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	words := w.maxRows * u.places
+	pixels := u.in.H * u.in.W
 	return &pointingWork[T]{
-		pointing: u, spotter: newSpotter[T](u.in, u.deviation), y: Vector[T](maxRows * 2 * u.places),
-		scale: Vector[T](maxRows * u.places), logits: Vector[T](maxRows * each), prob: Vector[T](maxRows * each),
-		query: Vector[T](u.places * u.in.C), turned: Vector[T](u.in.Len()),
+		pointing: u, grid: newGrid[T](u.in, u.deviation), index: make([]int32, 0, words), at: make([]int, 0, words),
+		end: make([]int, w.maxRows), y: w.rows(2 * u.places), position: Vector[T](2 * words),
+		scale: Vector[T](words), logits: Vector[T](words * pixels), prob: Vector[T](words * pixels),
+		query: Vector[T](words * u.in.C), turned: Vector[T](u.in.Len()),
 	}
 }
 
+// W is the number of words of all rows of a batch, without places without a word.
 type pointingWork[T Float] struct {
 	*pointing[T]
-	spotter[T]
-	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
-	scale        []T // [n, places], the scale that spot returns for each word
-	logits, prob []T // [n, places, H·W]: the words of a row, without gaps for places without a word
-	query        []T // [places, C], the rows of E for the words of one row
-	turned       []T // [C, H·W], the features of an image
-
-	d, dQuery []T // gradients for one image, [places, H·W] and [places, C]; allocated by the first Backward
+	grid            Grid[T]
+	index           []int32 // [W], the row of E of each word
+	at              []int   // [W], the index of the word's x in y; its y is places further on
+	end             []int   // [n], the number of words of the rows up to this one
+	x, y            []T     // the input, and the output [n, 2·places]: all x, then all y of a row
+	position, scale []T     // [W, 2] and [W], from Ops.SpatialSoftmax
+	logits, prob    []T     // [W, H·W]; Backward replaces prob with the gradient of the channels
+	query           []T     // [W, C], the rows of E for the words, then their gradients
+	turned          []T     // [C, H·W], the features of an image
+	dPosition       []T     // [W, 2]; allocated by the first Backward
 }
 
-// ask sets query to the rows of E for the words in one row of b, and returns the number of words.
-func (w *pointingWork[T]) ask(b *Batch[T], row int) int {
-	c, weight := w.in.C, w.p.Of(w.weight)
-	return w.eachWord(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })
+// read finds the words of a batch.
+func (w *pointingWork[T]) read(b *Batch[T]) {
+	w.index, w.at = w.index[:0], w.at[:0]
+	for row := range b.Rows {
+		w.eachWord(b.Choices, row, func(_, place, word int) {
+			w.index, w.at = append(w.index, int32(word)), append(w.at, 2*row*w.places+place)
+		})
+		w.end[row] = len(w.index)
+	}
+}
+
+// words returns the range of the words of a row.
+func (w *pointingWork[T]) words(row int) (lo, hi int) {
+	if row > 0 {
+		lo = w.end[row-1]
+	}
+	return lo, w.end[row]
 }
 
 func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 	w.x = x
-	pixels, c, size := w.in.H*w.in.W, w.in.C, w.in.Len()
+	w.read(b)
+	o, n, pixels, c, size := w.p.Ops(), len(w.index), w.in.H*w.in.W, w.in.C, w.in.Len()
+	logits, query := w.logits[:n*pixels], w.query[:n*c]
+	o.CopyRows(query, Rows{}, w.p.Of(w.weight), Rows{Index: w.index}, nil, c, n)
+	for row := range b.Rows { // a product for each row, because each has features of its own
+		lo, hi := w.words(row)
+		o.Transpose(w.turned, x[row*size:(row+1)*size], pixels, c, 1)
+		o.Product(logits[lo*pixels:hi*pixels], query[lo*c:hi*c], w.turned, nil, hi-lo, pixels, c, false)
+	}
+	o.SpatialSoftmax(w.position[:2*n], w.scale[:n], w.prob[:n*pixels], logits, &w.grid, n, 1)
 	y := w.y[:b.Rows*2*w.places]
 	clear(y)
-	for row := range b.Rows {
-		n, lo := w.ask(b, row), row*w.places
-		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
-		kernel.Transpose(w.turned, x[row*size:(row+1)*size], pixels, c)
-		kernel.Gemm(logits[:n*pixels], w.query[:n*c], w.turned, n, pixels, c, false)
-		w.eachWord(b.Choices, row, func(i, place, _ int) {
-			at := 2*lo + place
-			y[at], y[at+w.places], w.scale[lo+i] = w.spot(prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels])
-		})
+	for i, at := range w.at {
+		y[at], y[at+w.places] = w.position[2*i], w.position[2*i+1]
 	}
 	return y
 }
 
-func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
-	pixels, c, size := w.in.H*w.in.W, w.in.C, w.in.Len()
-	if w.d == nil {
-		w.d, w.dQuery = Vector[T](w.places*pixels), Vector[T](w.places*c)
+func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
+	o, n, pixels, c, size := w.p.Ops(), len(w.index), w.in.H*w.in.W, w.in.C, w.in.Len()
+	if w.dPosition == nil {
+		w.dPosition = Vector[T](len(w.position))
 	}
-	grad := w.p.GradOf(w.weight)
+	for i, at := range w.at {
+		w.dPosition[2*i], w.dPosition[2*i+1] = dy[at], dy[at+w.places]
+	}
+	d, query := w.prob[:n*pixels], w.query[:n*c]
+	o.SpatialSoftmaxGrad(d, w.logits[:n*pixels], w.position[:2*n], w.scale[:n], w.dPosition[:2*n], &w.grid, n, 1)
 	for row := range b.Rows {
-		n, lo := w.ask(b, row), row*w.places
-		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
-		w.eachWord(b.Choices, row, func(i, place, _ int) {
-			at := 2*lo + place
-			w.spotGrad(w.d[i*pixels:(i+1)*pixels], prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels],
-				w.y[at], w.y[at+w.places], w.scale[lo+i], dy[at], dy[at+w.places])
-		})
-		kernel.Gemm(w.dQuery[:n*c], w.d[:n*pixels], w.x[row*size:(row+1)*size], n, c, pixels, false)
-		w.eachWord(b.Choices, row, func(i, _, word int) {
-			kernel.Axpy(grad[word*c:(word+1)*c], 1, w.dQuery[i*c:(i+1)*c])
-		})
+		lo, hi := w.words(row)
+		image := row * size
 		if dx != nil {
-			kernel.GemmTA(dx[row*size:(row+1)*size], w.d[:n*pixels], w.query[:n*c], pixels, c, n, false)
+			o.Gradient(dx[image:image+size], d[lo*pixels:hi*pixels], query[lo*c:hi*c], pixels, c, hi-lo, false)
 		}
+		o.Product(query[lo*c:hi*c], d[lo*pixels:hi*pixels], w.x[image:image+size], nil, hi-lo, c, pixels, false)
 	}
+	o.AddRows(w.p.GradOf(w.weight), Rows{Index: w.index}, query, Rows{}, nil, c, n)
 	ready(w.p.Range(w.weight, w.weight))
+	return dx
 }

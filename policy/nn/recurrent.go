@@ -1,7 +1,5 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
-
 // A Recurrent is a GRU or an LSTM. It reads sequences step by step, and passes a state from step to step:
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
@@ -14,23 +12,42 @@ type Recurrent[T Float] struct {
 	State   int // width of a row of state: h, then c
 
 	input, hidden *Linear[T]
-	cell          cell[T]
+	cell          Cell
 }
 
-// A cell computes one step of a row from the products.
-type cell[T Float] interface {
-	// Forward computes the state next from the state prev, xw = x·W + b and hu = h·U + d. It sets gates for Backward.
-	Forward(next, prev cellState[T], gates, xw, hu []T)
-	// xw and hu have the values that Forward used. Backward replaces both with their gradients. It also replaces d, the
-	// gradient of next, with the gradient of prev, except for the part that passes through hu.
-	Backward(d, next, prev cellState[T], gates, xw, hu []T)
+// A Cell is a function that computes one step of a row. σ is the logistic function.
+type Cell uint8
+
+const (
+	// GRUCell is the cell of Cho et al. 2014, arXiv:1406.1078, but it applies the reset gate after the product h·U, so
+	// that one product is enough. a = x·W + b and u = h·U + d have columns for the gates r and z and for the candidate
+	// g:
+	//
+	//	r = σ(a_r + u_r),   z = σ(a_z + u_z),   g = tanh(a_g + r·u_g),   h' = (1-z)·g + z·h
+	GRUCell Cell = iota
+	// LSTMCell is the cell of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000. s = x·W + b +
+	// h·U + d has columns for the gates i, f and o, and for the candidate g:
+	//
+	//	i, f, o = σ(s_i), σ(s_f), σ(s_o),   g = tanh(s_g),   c' = f·c + i·g,   h' = o·tanh(c')
+	LSTMCell
+)
+
+// A CellState is the state of some rows, or the gradient of this state.
+type CellState[T Float] struct{ H, C []T } // C is empty if the output is the whole state
+
+// NewGRU declares a gated recurrent unit in p: the fields name.input.* and name.hidden.*. Its output is also its state.
+func NewGRU[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
+	return newRecurrent(p, name, in, out, 3, out, GRUCell)
 }
 
-// A cellState is the state of one row, or the gradient of this state.
-type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
+// NewLSTM declares a long short-term memory in p: the fields name.input.* and name.hidden.*. Its state is its output h
+// and the cell c.
+func NewLSTM[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
+	return newRecurrent(p, name, in, out, 4, 2*out, LSTMCell)
+}
 
 // newRecurrent declares a layer in p: name.input and name.hidden. Both products have gates·out columns.
-func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c cell[T]) *Recurrent[T] {
+func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c Cell) *Recurrent[T] {
 	return &Recurrent[T]{
 		In: in, Out: out, State: state, cell: c,
 		input: NewLinear(p, name+".input", in, gates*out), hidden: NewLinear(p, name+".hidden", out, gates*out),
@@ -76,35 +93,40 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 // nil begins means 0 everywhere. x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
+	o, hidden := l.input.p.Ops(), l.State-l.Out
 	l.input.Forward(w.in, x, rows)
 	for lo := 0; lo < rows; lo += n {
-		for i := lo; i < lo+n; i++ {
-			prev := l.row(w.prevH, w.prevC, i)
-			switch {
-			case begins != nil && begins[i] != 0:
-				clear(prev.h)
-				clear(prev.c)
-			case lo == 0:
-				copy(prev.h, state[i*l.State:])
-				copy(prev.c, state[i*l.State+l.Out:])
-			default:
-				before := l.row(w.h, w.c, i-n)
-				copy(prev.h, before.h)
-				copy(prev.c, before.c)
-			}
+		prev, next := l.states(w.prevH, w.prevC, lo, n), l.states(w.h, w.c, lo, n)
+		if lo == 0 {
+			o.CopyColumns(prev.H, l.Out, state, l.State, l.Out, n)
+			o.CopyColumns(prev.C, hidden, state[l.Out:], l.State, hidden, n)
+		} else {
+			before := l.states(w.h, w.c, lo-n, n)
+			copy(prev.H, before.H)
+			copy(prev.C, before.C)
 		}
-		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
-		for i := lo; i < lo+n; i++ {
-			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i), l.wideRow(w.in, i),
-				l.wideRow(w.rec, i))
-		}
+		w.clearBegun(prev, lo)
+		l.hidden.Forward(w.rec[lo*l.hidden.Out:], prev.H, n)
+		o.Cell(l.cell, next, prev, l.wide(w.gates, lo, n), l.wide(w.in, lo, n), l.wide(w.rec, lo, n), n)
 	}
-	for i := range n {
-		last := l.row(w.h, w.c, rows-n+i)
-		copy(nextState[i*l.State:], last.h)
-		copy(nextState[i*l.State+l.Out:], last.c)
-	}
+	last := l.states(w.h, w.c, rows-n, n)
+	o.CopyColumns(nextState, l.State, last.H, l.Out, l.Out, n)
+	o.CopyColumns(nextState[l.Out:], l.State, last.C, hidden, hidden, n)
 	return w.h[:rows*l.Out]
+}
+
+// clearBegun sets the states of the sequences to 0 that begin at the step of row lo.
+func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
+	if w.begins == nil {
+		return
+	}
+	for i, begins := range w.begins[lo : lo+w.n] {
+		if begins != 0 {
+			row := s.row(i, w.n)
+			clear(row.H)
+			clear(row.C)
+		}
+	}
 }
 
 // OutGrad returns memory, [rows,Out], for the gradient of the output. Fill it before Backward.
@@ -114,29 +136,22 @@ func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.
 // overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
 // [rows,In], is nil, Backward sets dx to the gradient of x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
-	n, wide := w.n, l.hidden.Out
-	ut := w.scratch[:l.Out*wide]
-	kernel.Transpose(ut, l.hidden.Weight(), l.Out, wide)
-	dh, dc := w.dh[:n*l.Out], w.dc[:n*(l.State-l.Out)]
-	clear(dh)
-	clear(dc)
+	o, n, width := l.input.p.Ops(), w.n, l.hidden.Out
+	ut := w.scratch[:l.Out*width]
+	o.Transpose(ut, l.hidden.Weight(), l.Out, width, 1)
+	d := l.states(w.dh, w.dc, 0, n)
+	clear(d.H)
+	clear(d.C)
 	for lo := w.rows - n; lo >= 0; lo -= n {
-		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
-		for i := lo; i < lo+n; i++ {
-			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i),
-				l.wideRow(w.in, i), l.wideRow(w.rec, i))
-		}
+		o.Axpy(d.H, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
+		rec := l.wide(w.rec, lo, n)
+		o.CellGrad(l.cell, d, l.states(w.h, w.c, lo, n), l.states(w.prevH, w.prevC, lo, n), l.wide(w.gates, lo, n),
+			l.wide(w.in, lo, n), rec, n)
 		if lo == 0 {
 			break // the state before the first step is an input
 		}
-		l.hidden.p.products.Gemm(dh, w.rec[lo*wide:(lo+n)*wide], ut, n, l.Out, wide, true)
-		for i := lo; i < lo+n; i++ {
-			if w.begins != nil && w.begins[i] != 0 {
-				d := l.row(dh, dc, i-lo)
-				clear(d.h)
-				clear(d.c)
-			}
-		}
+		o.Product(d.H, rec, ut, nil, n, l.Out, width, true)
+		w.clearBegun(d, lo)
 	}
 	l.hidden.Backward(nil, w.prevH, w.rec, w.rows, false, nil)
 	l.input.Backward(dx, w.x, w.in, w.rows, false, w.scratch)
@@ -145,20 +160,11 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 // Range returns the part of Params.Grad that belongs to this layer.
 func (l *Recurrent[T]) Range() (lo, hi int) { return l.input.p.Range(l.input.weight, l.hidden.bias) }
 
-// row returns row i of a state.
-func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
+// states returns n rows of a state, from row lo on.
+func (l *Recurrent[T]) states(h, c []T, lo, n int) CellState[T] {
 	hidden := l.State - l.Out
-	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
+	return CellState[T]{h[lo*l.Out : (lo+n)*l.Out], c[lo*hidden : (lo+n)*hidden]}
 }
 
-// wideRow returns row i of x, [rows,G·Out].
-func (l *Recurrent[T]) wideRow(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
-
-// sigmoid replaces each x with 1/(1+e^-x) = ½ + ½ tanh(x/2).
-func sigmoid[T Float](x []T) {
-	kernel.Scale(x, 0.5)
-	kernel.Tanh(x, x)
-	for i, v := range x {
-		x[i] = 0.5 + 0.5*v
-	}
-}
+// wide returns n rows of x, [rows,G·Out], from row lo on.
+func (l *Recurrent[T]) wide(x []T, lo, n int) []T { return x[lo*l.hidden.Out : (lo+n)*l.hidden.Out] }

@@ -66,8 +66,8 @@ func (s *sentence[T]) Init(seed uint64) {
 	}
 }
 
-func (s *sentence[T]) NewWork(maxRows int) unitWork[T] {
-	return &sentenceWork[T]{sentence: s, y: Vector[T](maxRows * s.out)}
+func (s *sentence[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &sentenceWork[T]{sentence: s, y: w.rows(s.out)}
 }
 
 type sentenceWork[T Float] struct {
@@ -90,7 +90,7 @@ func (w *sentenceWork[T]) Forward(b *Batch[T], _ []T) []T {
 	return y
 }
 
-func (w *sentenceWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
+func (w *sentenceWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
 	n, weight, position := w.out, w.p.Of(w.weight), w.p.Of(w.position)
 	dWeight, dPosition := w.p.GradOf(w.weight), w.p.GradOf(w.position)
 	for row := range b.Rows {
@@ -104,4 +104,5 @@ func (w *sentenceWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int
 		})
 	}
 	ready(w.p.Range(w.weight, w.position))
+	return nil
 }

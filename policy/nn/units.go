@@ -1,31 +1,34 @@
 package nn
 
-import (
-	"math"
-
-	"github.com/rlinf/rlinf/policy/nn/kernel"
-)
-
 // A numbers unit reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
-type numbers[T Float] struct{ first, width, total int }
+type numbers[T Float] struct {
+	p                   *Params[T]
+	first, width, total int
+}
 
 func (u *numbers[T]) Init(uint64) {}
 
-func (u *numbers[T]) NewWork(maxRows int) unitWork[T] {
-	return &numbersWork[T]{u, Vector[T](maxRows * u.width)}
+func (u *numbers[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	if u.width == u.total {
+		return &numbersWork[T]{numbers: u}
+	}
+	return &numbersWork[T]{u, w.rows(u.width)}
 }
 
 type numbersWork[T Float] struct {
 	*numbers[T]
-	y []T
+	y []T // nil if the columns are all columns
 }
 
 func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
+	if w.y == nil {
+		return b.Numbers
+	}
+	w.p.Ops().CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
-func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+func (w *numbersWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T { return nil }
 
 // A picture unit reads an image as numbers.
 type picture[T Float] struct {
@@ -35,8 +38,8 @@ type picture[T Float] struct {
 
 func (u *picture[T]) Init(uint64) {}
 
-func (u *picture[T]) NewWork(maxRows int) unitWork[T] {
-	return &pictureWork[T]{u, Vector[T](maxRows * u.shape().Len())}
+func (u *picture[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &pictureWork[T]{u, w.rows(u.shape().Len())}
 }
 
 type pictureWork[T Float] struct {
@@ -45,57 +48,66 @@ type pictureWork[T Float] struct {
 }
 
 func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
-	each, bytes := w.shape().Len(), b.Images[w.index]
-	for i := range b.Rows {
-		w.unpack(w.y[i*each:(i+1)*each], bytes[i*each:(i+1)*each])
-	}
-	return w.y[:b.Rows*each]
+	w.read(w.y, b, 0, b.Rows)
+	return w.y[:b.Rows*w.shape().Len()]
 }
 
-func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
+// read sets dst to n images of b, from image lo on.
+func (u *picture[T]) read(dst []T, b *Batch[T], lo, n int) {
+	each, bytes := u.shape().Len(), b.Images[u.index]
+	for i := range n {
+		u.unpack(dst[i*each:(i+1)*each], bytes[(lo+i)*each:(lo+i+1)*each])
+	}
+}
+
+func (w *pictureWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T { return nil }
 
 // A chosen unit computes features of the columns [first, first+places) of Batch.Choices. total is the number of columns
 // of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
-	first, total, places int
+	first, total int
 }
 
-func (u *chosen[T]) Init(seed uint64) { u.Embedding.Init(seed) }
-
-func (u *chosen[T]) NewWork(maxRows int) unitWork[T] {
-	return &chosenWork[T]{u, make([]int32, maxRows*u.places), Vector[T](maxRows * u.Out)}
+func (u *chosen[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &chosenWork[T]{u, w.rows(u.Out)}
 }
 
 type chosenWork[T Float] struct {
 	*chosen[T]
-	choices []int32
-	y       []T
+	y []T
 }
 
 func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.total, w.places, b.Rows)
-	w.Embedding.Forward(w.y, w.choices, b.Rows)
+	w.Embedding.Forward(w.y, b.Choices[w.first:], w.total, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
 
-func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) {
-	w.Embedding.Backward(dy, w.choices, b.Rows)
+func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
+	w.Embedding.Backward(dy, b.Choices[w.first:], w.total, b.Rows)
 	ready(w.Range())
+	return nil
 }
 
 // dense is a Linear.
-type dense[T Float] struct{ *Linear[T] }
+type dense[T Float] struct {
+	*Linear[T]
+	gain float64
+}
 
-func (u *dense[T]) Init(seed uint64) { u.Linear.Init(seed, math.Sqrt2) }
+func (u *dense[T]) Init(seed uint64) { u.Linear.Init(seed, u.gain) }
 
-func (u *dense[T]) NewWork(maxRows int) unitWork[T] {
-	return &denseWork[T]{Linear: u.Linear, y: Vector[T](maxRows * u.Out), scratch: Vector[T](u.In * u.Out)}
+func (u *dense[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	if n := u.In * u.Out; n > len(w.weight) {
+		w.weight = Vector[T](n)
+	}
+	return &denseWork[T]{Linear: u.Linear, net: w, y: w.rows(u.Out)}
 }
 
 type denseWork[T Float] struct {
 	*Linear[T]
-	x, y, scratch []T
+	net  *NetWork[T] // has the scratch memory
+	x, y []T
 }
 
 func (w *denseWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -104,21 +116,32 @@ func (w *denseWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.Out]
 }
 
-func (w *denseWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
-	w.Linear.Backward(dx, w.x, dy, b.Rows, false, w.scratch)
+func (w *denseWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
+	w.Linear.Backward(dx, w.x, dy, b.Rows, false, w.net.weight)
 	ready(w.Range())
+	return dx
+}
+
+func (w *denseWork[T]) InputGrad(b *Batch[T], dx, dy []T, first int) []T {
+	w.Linear.InputGrad(dx, dy, b.Rows, first, w.net.weight)
+	return dx
 }
 
 // activation applies a function to each element.
 type activation[T Float] struct {
-	f     Activation
-	width int
+	p       *Params[T]
+	f       Activation
+	width   int
+	inPlace bool
 }
 
 func (u *activation[T]) Init(uint64) {}
 
-func (u *activation[T]) NewWork(maxRows int) unitWork[T] {
-	return &activationWork[T]{u, Vector[T](maxRows * u.width)}
+func (u *activation[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	if u.inPlace {
+		return &activationWork[T]{activation: u}
+	}
+	return &activationWork[T]{u, w.rows(u.width)}
 }
 
 type activationWork[T Float] struct {
@@ -127,55 +150,53 @@ type activationWork[T Float] struct {
 }
 
 func (w *activationWork[T]) Forward(b *Batch[T], x []T) []T {
-	y := w.y[:b.Rows*w.width]
-	copy(y, x)
-	activate(w.f, y)
-	return y
-}
-
-func (w *activationWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)) {
-	if dx == nil {
-		return
-	}
 	n := b.Rows * w.width
-	activateGrad(w.f, dy[:n], w.y[:n])
-	copy(dx[:n], dy)
-}
-
-// imageLayer is the unit of a layer that maps images to images.
-type imageLayer[T Float] struct {
-	layer[T]
-	in Image
-}
-
-func (u *imageLayer[T]) NewWork(maxRows int) unitWork[T] {
-	w := &imageWork[T]{of: u.layer.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
-	if _, trains := u.layer.(*Conv2D[T]); !trains {
-		w.unasked = Vector[T](maxRows * w.in)
+	if w.inPlace {
+		w.y = x
 	}
-	return w
+	w.p.Ops().Activate(w.f, w.y[:n], x[:n])
+	return w.y[:n]
 }
 
-type imageWork[T Float] struct {
-	of      layerWork[T]
-	in      int
-	x       []T
-	unasked []T // replaces a nil dx, because the layer writes the gradient of its input in any case
+func (w *activationWork[T]) Backward(b *Batch[T], _, dy []T, _ func(lo, hi int)) []T {
+	dy = dy[:b.Rows*w.width]
+	w.p.Ops().ActivateGrad(w.f, dy, dy, w.y[:len(dy)])
+	return dy
 }
 
-func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {
-	w.x = x
-	return w.of.Forward(x, b.Rows)
+func (w *activationWork[T]) InputGrad(b *Batch[T], _, dy []T, _ int) []T {
+	return w.Backward(b, nil, dy, nil)
 }
 
-func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
-	if dx == nil {
-		dx = w.unasked
-	}
-	if dx != nil {
-		dx = dx[:b.Rows*w.in]
-	}
-	w.of.Backward(dx, w.x, dy, b.Rows, ready)
+// batchNorm is a BatchRenorm.
+type batchNorm[T Float] struct{ *BatchRenorm[T] }
+
+func (u *batchNorm[T]) Init(uint64) { u.BatchRenorm.Init() }
+
+func (u *batchNorm[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	of := u.BatchRenorm.NewWork(w.maxRows)
+	w.norms = append(w.norms, of)
+	return &batchNormWork[T]{u.BatchRenorm, of}
+}
+
+type batchNormWork[T Float] struct {
+	*BatchRenorm[T]
+	of *BatchRenormWork[T]
+}
+
+func (w *batchNormWork[T]) Forward(b *Batch[T], x []T) []T {
+	return w.BatchRenorm.Forward(w.of, x, b.Rows, b.Renorm)
+}
+
+func (w *batchNormWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
+	w.BatchRenorm.Backward(w.of, dy, b.Rows)
+	ready(w.Range())
+	return dy
+}
+
+func (w *batchNormWork[T]) InputGrad(b *Batch[T], _, dy []T, first int) []T {
+	w.BatchRenorm.InputGrad(w.of, dy[:b.Rows*(w.Width-first)], w.Width-first)
+	return dy
 }
 
 // recurrentCell is a Recurrent whose state is a part of the network's state.
@@ -184,10 +205,8 @@ type recurrentCell[T Float] struct {
 	at, total int // offset of the cell's state in the network's state, and width of the network's state
 }
 
-func (u *recurrentCell[T]) Init(seed uint64) { u.Recurrent.Init(seed) }
-
-func (u *recurrentCell[T]) NewWork(maxRows int) unitWork[T] {
-	return &recurrentCellWork[T]{u, u.Recurrent.NewWork(maxRows), Vector[T](maxRows * u.State)}
+func (u *recurrentCell[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &recurrentCellWork[T]{u, u.Recurrent.NewWork(w.maxRows), w.rows(u.State)}
 }
 
 type recurrentCellWork[T Float] struct {
@@ -198,14 +217,16 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
-	kernel.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
+	o := w.input.p.Ops()
+	o.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
 	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
-	kernel.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
+	o.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
 	return y
 }
 
-func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) {
+func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	copy(w.OutGrad(w.of), dy)
 	w.Recurrent.Backward(w.of, dx)
 	ready(w.Range())
+	return dx
 }

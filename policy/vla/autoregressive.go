@@ -1,19 +1,23 @@
 package vla
 
-import "github.com/rlinf/rlinf/policy/nn/kernel"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn"
+)
 
 // An autoregressiveHead is a tokensHead that fills its slots one after the other. A slot attends to the prefix
 // and the earlier slots. The input of a slot is its own embedding plus the embedding of the token in the
 // previous slot (OpenVLA, Kim et al. 2024, arXiv:2406.09246).
 type autoregressiveHead struct {
 	*tokensHead
-	tokens []int32 // [rows, C·A], the token of each slot
+	previous []int32 // [rows, C·A], the token of the previous slot of each slot; -1 for the first slot
 }
 
 var _ iterativeHead = (*autoregressiveHead)(nil)
 
 func newAutoregressiveHead(p *Policy, rows int) *autoregressiveHead {
-	return &autoregressiveHead{tokensHead: newTokensHead(p, rows), tokens: make([]int32, rows*p.dims)}
+	return &autoregressiveHead{tokensHead: newTokensHead(p, rows), previous: slices.Repeat([]int32{-1}, rows*p.dims)}
 }
 
 // token returns the token for a bin of a slot. The tokens of the gripper come last.
@@ -24,45 +28,33 @@ func (h *autoregressiveHead) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// previousRow returns the row of embeddings for the token in the previous slot. The slice embeddings holds weights or
-// their gradients.
-func (h *autoregressiveHead) previousRow(slot, row int, embeddings []float32) []float32 {
-	d := h.p.d
-	return embeddings[int(h.tokens[row*h.p.dims+slot-1])*d:][:d]
+// set notes the token at an index of [rows, C·A].
+func (h *autoregressiveHead) set(at int, token int32) {
+	if at++; at%h.p.dims > 0 {
+		h.previous[at] = token
+	}
 }
 
 func (h *autoregressiveHead) encode(slots []float32, b batch) error {
-	p, embeddings := h.p, h.p.params.Of(h.p.previous)
+	p := h.p
 	for i, x := range b.action {
-		h.tokens[i] = h.token(i%p.dims, p.actions.encode(x, i%p.actions.dims))
+		h.set(i, h.token(i%p.dims, p.actions.encode(x, i%p.actions.dims)))
 	}
-	for row := range b.n {
-		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(slots[(row*p.dims+slot)*p.d:][:p.d], 1, h.previousRow(slot, row, embeddings))
-		}
-	}
+	p.params.Ops().AddRows(slots, nn.Rows{}, p.params.Of(p.previous), nn.Rows{Index: h.previous}, nil, p.d, b.n*p.dims)
 	return nil
 }
 
 func (h *autoregressiveHead) backwardSlots(dSlots []float32, n int) {
 	p, grad := h.p, h.p.params.GradOf(h.p.previous)
-	for row := range n {
-		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(h.previousRow(slot, row, grad), 1, dSlots[(row*p.dims+slot)*p.d:][:p.d])
-		}
-	}
+	p.params.Ops().AddRows(grad, nn.Rows{Index: h.previous}, dSlots, nn.Rows{}, nil, p.d, n*p.dims)
 }
 
 func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, s sampling) error {
-	p, n, embeddings := h.p, x.n, h.p.params.Of(h.p.previous)
-	learnt := p.params.Of(p.slotEmbedding)
+	p, n, o := h.p, x.n, h.p.params.Ops()
+	embeddings, learnt := p.params.Of(p.previous), p.params.Of(p.slotEmbedding)
 	for slot := range p.dims {
-		for row := range n {
-			in := x.slots[row*p.d : (row+1)*p.d]
-			if copy(in, learnt[slot*p.d:]); slot > 0 {
-				kernel.Axpy(in, 1, h.previousRow(slot, row, embeddings))
-			}
-		}
+		o.CopyColumns(x.slots, p.d, learnt[slot*p.d:], 0, p.d, n)
+		o.AddRows(x.slots, nn.Rows{}, embeddings, nn.Rows{Index: h.previous[slot:], Step: p.dims}, nil, p.d, n)
 		hidden, err := x.cache.extend(x, 1, false)
 		if err != nil {
 			return err
@@ -72,7 +64,7 @@ func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, s sam
 		for row := range n {
 			logp, prob := g.row(row)
 			bin, at := s.pick(row, logp, prob), row*p.dims+slot
-			h.tokens[at] = h.token(slot, bin)
+			h.set(at, h.token(slot, bin))
 			action[at], logProb[at] = p.actions.decode(bin, slot%p.actions.dims), logp[bin]
 		}
 	}

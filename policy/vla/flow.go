@@ -7,7 +7,6 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -153,20 +152,15 @@ func (h *flowHead) addTo(slots []float32, n int) {
 	}
 	h.p.flowState.Forward(h.slots, h.state, n*each)
 	h.p.flowTime.Forward(h.shift, h.waves, n)
-	kernel.Axpy(slots[:n*each*d], 1, h.slots[:n*each*d])
-	for i := range n * each {
-		row := i / each
-		kernel.Axpy(slots[i*d:(i+1)*d], 1, h.shift[row*d:(row+1)*d])
-	}
+	o := h.p.params.Ops()
+	o.Axpy(slots[:n*each*d], 1, h.slots[:n*each*d])
+	o.AddRows(slots, nn.Rows{}, h.shift, nn.Rows{Repeat: each}, nil, d, n*each)
 }
 
 func (h *flowHead) backwardSlots(dSlots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	clear(h.shift[:n*d])
-	for i := range n * each {
-		row := i / each
-		kernel.Axpy(h.shift[row*d:(row+1)*d], 1, dSlots[i*d:(i+1)*d])
-	}
+	h.p.params.Ops().AddRows(h.shift, nn.Rows{Repeat: each}, dSlots, nn.Rows{}, nil, d, n*each)
 	h.p.flowState.Backward(nil, h.state, dSlots, n*each, false, nil)
 	h.p.flowTime.Backward(nil, h.waves, h.shift, n, false, nil)
 }

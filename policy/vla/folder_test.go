@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
@@ -34,13 +35,9 @@ func folder(t *testing.T, vocabulary int) (string, *lm.Model) {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(7)
-	if err := hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, Pad: -1}}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, Pad: -1}}))
 	return dir, m
 }
 
@@ -56,9 +53,7 @@ func TestTrunkFromFolder(t *testing.T) {
 			fromFolder(&own, dir)
 			change(&own)
 			pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			for _, x := range m.Tensors() {
 				want := x.Data
 				if x.Name == "model.embed_tokens.weight" { // tied: the model has it as [hidden, vocabulary]
@@ -110,17 +105,13 @@ func TestCheckFiles(t *testing.T) {
 	cfg.Blank = true
 	check := func() error {
 		pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return pol.(policy.FileChecker).CheckFiles()
 	}
 	if err := check(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Remove(filepath.Join(dir, "model.safetensors")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(filepath.Join(dir, "model.safetensors")))
 	if err := check(); err == nil || !strings.HasPrefix(err.Error(), "model_path: load model: ") {
 		t.Errorf("a folder without weights: %v", err)
 	}

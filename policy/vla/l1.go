@@ -17,11 +17,10 @@ const laplaceLog = math.Ln2
 //
 // An l1Head always chooses the mean, so it cannot explore.
 type l1Head struct {
-	p      *Policy
-	net    *nn.MLPWork[float32]
-	hidden []float32 // of the slots, [n, C·A, d]
-	mean   []float32 // [n, C·A]
-	slope  []float32 // [n, C·A], ∂ log p / ∂μ
+	p     *Policy
+	net   *nn.NetWork[float32]
+	mean  []float32 // [n, C·A]
+	slope []float32 // [n, C·A], ∂ log p / ∂μ
 }
 
 func newL1Head(p *Policy, rows int) *l1Head {
@@ -30,8 +29,7 @@ func newL1Head(p *Policy, rows int) *l1Head {
 
 // means computes the means of n rows.
 func (h *l1Head) means(hidden []float32, n int) {
-	h.hidden = hidden
-	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
+	h.mean = h.p.mean.Forward(h.net, nn.Batch[float32]{Rows: n * h.p.cfg.NumActionChunks, Numbers: hidden})
 }
 
 // error returns u - μ. u is the normalised action, and μ is element i of h.mean.
@@ -59,11 +57,10 @@ func (h *l1Head) evaluate(logProb, entropy, hidden, action []float32, n int) {
 	}
 }
 
-func (h *l1Head) backward(dHidden, dLogProb, _ []float32, n int) {
-	actions := n * h.p.cfg.NumActionChunks
-	dMean := h.p.mean.OutGrad(h.net, actions)
+func (h *l1Head) backward(dHidden, dLogProb, _ []float32, _ int) {
+	dMean := h.p.mean.OutGrad(h.net)
 	for i := range dMean {
 		dMean[i] = h.slope[i] * dLogProb[i]
 	}
-	h.p.mean.Backward(h.net, dHidden, h.hidden, actions, nil)
+	h.p.mean.Backward(h.net, dHidden, nil)
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -28,7 +27,7 @@ type pass struct {
 	reader *reader
 	vision *nn.NetWork[float32]
 	trunk  *lm.Work
-	critic *nn.MLPWork[float32]
+	critic *nn.NetWork[float32]
 
 	head      head
 	iterative iterativeHead // the same head if it is iterative, else nil
@@ -143,11 +142,10 @@ func (x *pass) encode(b batch) error {
 		}
 		x.prefix = append(x.prefix, int32(len(x.texts[row])+p.observed.tokens))
 		x.starts = append(x.starts, int32(len(x.ids)))
-		at := len(x.given)
 		x.given = append(x.given, x.features[row*p.vision.Out:][:len(positions)]...)
-		kernel.Axpy(x.given[at:], 1, positions)
 		x.given = append(x.given, x.slots[row*p.slots*p.d:][:slots*p.d]...)
 	}
+	p.params.Ops().AddColumns(x.given, len(positions)+slots*p.d, positions, 0, len(positions), b.n)
 	return nil
 }
 
@@ -205,7 +203,7 @@ func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
 func (x *pass) values(value []float32) {
 	if x.p.critic != nil {
-		copy(value, x.p.critic.Forward(x.critic, x.last, x.n))
+		copy(value, x.p.critic.Forward(x.critic, nn.Batch[float32]{Rows: x.n, Numbers: x.last}))
 	}
 }
 
@@ -224,7 +222,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready
 		ready(p.groupRange(visionGroup))
 		return
 	}
-	p.vision.Backward(x.vision, ready)
+	p.vision.Backward(x.vision, nil, ready)
 }
 
 // backwardValues sets dLast to the gradient of x.last through the values.
@@ -238,8 +236,8 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 		clear(dLast)
 		ready(p.groupRange(criticGroup))
 	default:
-		copy(p.critic.OutGrad(x.critic, n), dValue)
-		p.critic.Backward(x.critic, dLast, x.last[:n*p.d], n, ready)
+		copy(p.critic.OutGrad(x.critic), dValue)
+		p.critic.Backward(x.critic, dLast, ready)
 	}
 }
 
@@ -269,11 +267,11 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 		if clear(predictions); dPrediction != nil {
 			copy(predictions, dPrediction[row*len(predictions):])
 		}
-		slots := x.dSlots[row*len(dLearnt) : (row+1)*len(dLearnt)]
-		copy(slots, dInput[end:])
-		kernel.Axpy(dPositions, 1, tokens)
-		kernel.Axpy(dLearnt, 1, slots)
+		copy(x.dSlots[row*len(dLearnt):(row+1)*len(dLearnt)], dInput[end:])
 	}
+	o := p.params.Ops()
+	o.AddColumns(dPositions, 0, dFeatures, p.vision.Out, len(dPositions), x.n)
+	o.AddColumns(dLearnt, 0, x.dSlots, len(dLearnt), len(dLearnt), x.n)
 	if x.iterative != nil {
 		x.iterative.backwardSlots(x.dSlots, x.n)
 	}

@@ -36,12 +36,12 @@ type Policy struct {
 	// layers of the action heads; nil if action_head does not use them
 	bins         *nn.Linear[float32] // tokens: [d, bins], for all dimensions except the gripper
 	gripper      *nn.Linear[float32] // tokens: [d, 2]
-	mean         *nn.MLP[float32]    // l1: [A·d, A], from the slots of an action
+	mean         *nn.Net[float32]    // l1: [A·d, A], from the slots of an action
 	flowState    *nn.Linear[float32] // flow: [A, d]
 	flowTime     *nn.Linear[float32] // flow: [waves, d]
 	flowVelocity *nn.Linear[float32] // flow: [d, A]
 
-	critic *nn.MLP[float32] // nil without a critic
+	critic *nn.Net[float32] // nil without a critic
 
 	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
 }
@@ -164,7 +164,7 @@ func (p *Policy) addActionHead() {
 			p.gripper = p.linear("actor.gripper", p.d, 2, firstGain)
 		}
 	case L1:
-		p.mean = p.mlp("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU, a.dims, firstGain)
+		p.mean = p.stack("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU, a.dims, firstGain)
 	case Flow:
 		p.flowVelocity = p.linear("actor.head", p.d, a.dims, firstGain)
 	}
@@ -186,10 +186,12 @@ func (p *Policy) linear(name string, in, out int, gain float64) *nn.Linear[float
 	return l
 }
 
-func (p *Policy) mlp(name string, in int, hidden []int, f nn.Activation, out int, gain float64) *nn.MLP[float32] {
-	m := nn.NewMLP(p.params, name, in, hidden, f).AddHead(p.params, name, out, gain)
-	p.initial = append(p.initial, func(seed uint64) { m.Init(seed, math.Sqrt2) })
-	return m
+// stack declares hidden layers and an output layer.
+func (p *Policy) stack(name string, in int, hidden []int, f nn.Activation, out int, gain float64) *nn.Net[float32] {
+	layers := append(nn.Hidden(hidden, f, false), nn.Dense(out).Named("head").Gain(gain))
+	net := nn.NewStack(p.params, name, in, layers...)
+	p.initial = append(p.initial, net.Init)
+	return net
 }
 
 func (p *Policy) addCritic() {
@@ -201,7 +203,7 @@ func (p *Policy) addCritic() {
 	if p.cfg.Activation == "relu" {
 		f = nn.ReLU
 	}
-	p.critic = p.mlp("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
+	p.critic = p.stack("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
 // checkUnused returns an error for a key that is set, but has no effect on this policy or action head.

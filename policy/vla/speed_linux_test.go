@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/policy/vla"
@@ -24,9 +25,7 @@ func BenchmarkSpeed(b *testing.B) {
 	p, obs := speedPolicy(b, rows)
 	w, x := p.NewWork(rows), noise(rows)
 	act, err := p.Forward(w, obs, policy.Sample, x)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	action := act.Action.Clone()
 	g := policy.Grad{LogProb: tensor.New(tensor.F32, rows, 16), Entropy: tensor.New(tensor.F32, rows, 16),
 		Value: tensor.New(tensor.F32, rows, 1)}
@@ -38,9 +37,7 @@ func BenchmarkSpeed(b *testing.B) {
 			if _, err := p.Evaluate(w, obs, action); err != nil {
 				b.Fatal(err)
 			}
-			if err := p.Backward(w, g, nil); err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, p.Backward(w, g, nil))
 		}
 	}
 	rollout := func() {
@@ -74,9 +71,7 @@ func speedPolicy(b *testing.B, rows int) (policy.Policy, tensor.Dict) {
 		Action: box(tensor.F32, -1, 1, 4),
 	}
 	p, err := vla.New(cfg, vla.Defaults(), s, 1, tensor.Heap)
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	obs := tensor.Dict{}
 	for _, f := range s.Obs {
 		obs.Set(f.Name, tensor.New(f.DType, append([]int{rows}, f.Shape...)...))

@@ -2,7 +2,6 @@ package vla
 
 import (
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
 // A tokensHead computes a distribution over bins for each slot (Kim et al. 2025, arXiv:2502.19645). Slots are
@@ -17,6 +16,7 @@ type tokensHead struct {
 
 // A slotGroup holds the slots that share a layer, and the distributions of these slots.
 type slotGroup struct {
+	ops        nn.Ops[float32]
 	layer      *nn.Linear[float32]
 	slots      []int32   // indices of the slots in a row
 	x          []float32 // [n·slots, d], hidden states, then their gradient
@@ -31,7 +31,7 @@ func newTokensHead(p *Policy, rows int) *tokensHead {
 		if l == nil {
 			continue
 		}
-		g := slotGroup{layer: l}
+		g := slotGroup{ops: p.params.Ops(), layer: l}
 		for slot := range p.dims {
 			if (slot%a.dims == a.gripper) == (l == p.gripper) {
 				g.slots = append(g.slots, int32(slot))
@@ -73,10 +73,10 @@ func (g *slotGroup) softmax(x []float32, n int, temperature float64) {
 	logp, prob := g.logp[:n*g.layer.Out], g.prob[:n*g.layer.Out]
 	g.layer.Forward(logp, x, n)
 	if temperature != 1 {
-		kernel.Scale(logp, float32(1/temperature))
+		g.ops.Scale(logp, float32(1/temperature))
 	}
-	kernel.LogSoftmax(logp, logp, n, g.layer.Out)
-	kernel.Exp(prob, logp)
+	g.ops.LogSoftmax(logp, logp, n, g.layer.Out)
+	g.ops.Exp(prob, logp)
 }
 
 // row returns a row of logp and prob.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -20,9 +21,7 @@ func TestVision(t *testing.T) {
 	} {
 		s, own := seen(t, c.vision, c.grid, c.keypoints)
 		layer, err := s.network(own, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if s.tokens != c.tokens {
 			t.Errorf("%s, grid %d: %d tokens, want %d", c.vision, c.grid, s.tokens, c.tokens)
 		}
@@ -50,8 +49,6 @@ func seen(t *testing.T, vision string, grid, keypoints int) (*observations, *Con
 		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
 		{Name: "proprio", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}},
 	}}, &own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return s, &own
 }

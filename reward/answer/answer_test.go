@@ -5,24 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
 func grader(t *testing.T, name string, c Config) *Grader {
 	t.Helper()
 	g, err := Builtin().New(Setup{Type: name, Config: c, Seed: 7})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return g
 }
 
 func grade(t *testing.T, g *Grader, r Response) Grade {
 	t.Helper()
 	grades := make([]Grade, 1)
-	if err := g.Grade(grades, []Response{r}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, g.Grade(grades, []Response{r}))
 	return grades[0]
 }
 
@@ -159,9 +156,7 @@ func TestOwnRule(t *testing.T) {
 		return func([]Grade, []Response) error { return errors.New("no idea") }, nil
 	})
 	g, err := rules.New(Setup{Type: "short", Config: DefaultConfig(), Own: rules.Own("short")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for text, want := range map[string]float32{"abc": 1, "abcd": 0} {
 		if got := grade(t, g, Response{Text: text}); got.Reward != want {
 			t.Errorf("%s: %v", text, got)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
@@ -21,9 +22,7 @@ func python(t *testing.T, script string) Setup {
 		t.Skip("no python3: apt-get install python3")
 	}
 	at, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Setenv("PYTHONPATH", at)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	s := Setup{Type: Program, Config: DefaultConfig()}
@@ -36,17 +35,13 @@ func TestProgram(t *testing.T) {
 	s := python(t, "../../examples/verifier/verifier.py")
 	s.Config.RewardScale, s.Config.FormatReward = 5, 0.5
 	g, err := Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	q := &Question{Text: "1+1=", Solutions: []string{"2", "two"}}
 	grades := make([]Grade, 3)
 	for range 2 { // the program goes on
 		err := g.Grade(grades, []Response{{Question: q, Text: "it is 2"}, {Question: q, Text: "é 3"},
 			{Question: q, Text: "two"}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}
 		if !slices.Equal(grades, want) {
 			t.Errorf("%v, want %v", grades, want)
@@ -61,9 +56,7 @@ func TestProgram(t *testing.T) {
 func TestJudge(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "judge.py")
 	program := "import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"
-	if err := os.WriteFile(script, []byte(program), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(script, []byte(program), 0o666))
 	s := python(t, script)
 	s.Judge = new(Judge)
 	graders := make([]*Grader, 3)
@@ -125,9 +118,7 @@ func TestProgramFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			script := filepath.Join(t.TempDir(), "judge.py")
-			if err := os.WriteFile(script, []byte(c.script), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(script, []byte(c.script), 0o666))
 			s := python(t, script)
 			if s.Config.Program.Timeout = time.Minute; name == "too slow" {
 				s.Config.Program.Timeout = time.Second

@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/language"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/roles/session"
@@ -80,8 +81,8 @@ func layoutsOf(w *planner.Work) (list []planner.Layout) {
 			if n := part.Members(); n > 1 && n <= 2 {
 				add(nil, []int{0, 1}, 1)
 				l := &list[len(list)-1]
-				l.Actor, l.Meshes = []int{0, 1, 2, 3}, map[string]planner.Mesh{"actor": part.Mesh}
-				if part.Pipeline == 1 {
+				l.Actor, l.Meshes = []int{0, 1, 2, 3}, map[string]mesh.Mesh{"actor": part.Mesh}
+				if part.Stages == 1 {
 					l.Meshes["rollout"] = part.Mesh
 				}
 			}

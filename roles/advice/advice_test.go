@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/results/resultstest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -71,9 +72,7 @@ func TestAuto(t *testing.T) {
 	}
 	file := filepath.Join(log, "auto", "plan.json")
 	p, err := advice.ReadPlan(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if len(p.Layout.Actor) != 2 || len(p.Found.Best) == 0 || p.Profile.Work.Envs != 16 {
 		t.Errorf("plan for %d actors, %d layouts, %+v", len(p.Layout.Actor), len(p.Found.Best), p.Profile.Work)
 	}
@@ -91,9 +90,7 @@ func TestAuto(t *testing.T) {
 	}
 
 	before, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	longer, _ := rolestest.MustLoad(t, rolestest.Cartpole, auto(small(log, "auto", "runner.max_epochs=6"))...)
 	if said := train(t, longer, 2, "auto"); strings.Contains(said, "Place ") || !strings.Contains(said, "resuming") {
 		t.Errorf("a resume said\n%s", said)
@@ -137,9 +134,7 @@ func TestAutoOfFurtherComponents(t *testing.T) {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
 	}
 	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	x := p.Found.Winner()
 	if len(p.Layout.Reward) == 0 || len(p.Layout.Inference) == 0 || !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
 		t.Errorf("%v takes %v s", p.Layout, x.Seconds)
@@ -178,9 +173,7 @@ func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, ove
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(placed, "\n"))
 	}
 	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return p, said
 }
 
@@ -214,9 +207,7 @@ func TestNoCritic(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
 		"{actor: 0-1, rollout: auto, critic: auto}")...)
 	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var usage config.UsageError
 	if _, err := s.Profile(t.Context(), nil, nil); !errors.As(err, &usage) ||
 		!strings.Contains(err.Error(), "critic: expected no such component without") ||
@@ -244,9 +235,7 @@ func TestAutoOfThreads(t *testing.T) {
 		cfg, _ := rolestest.MustLoad(t, config, overrides...)
 		train(t, cfg, 1, "")
 		p, err := advice.ReadPlan(filepath.Join(log, name, "plan.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		resolved, err := os.ReadFile(filepath.Join(log, name, "config.yaml"))
 		n := p.Layout.Threads["actor"]
 		if given > 0 && n != given || n < 1 || len(p.Profile.Speedups) != 2 || err != nil || n > 1 &&
@@ -299,7 +288,7 @@ func TestPool(t *testing.T) {
 				continue
 			}
 			for _, name := range x.Layout.Components() {
-				if got := p.Common().Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
+				if got := p.Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
 					t.Errorf("%s: %v, and %s runs on %v", placement, x.Layout, name, got)
 				}
 			}
@@ -359,9 +348,7 @@ func TestOtherJob(t *testing.T) {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml",
 			answers(t, log, "a", placement, more...)...)
 		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 8), false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return s
 	}
 	s := subject("{actor: auto, rollout: auto}")

@@ -96,7 +96,7 @@ func (s *Subject) Serves(p *Plan) bool {
 // Provisional returns the plan of a job before its placement is chosen. If a component has the placement auto, the
 // whole job is on rank 0. chooser is the subject that chooses the placement. It is nil if the configuration gives all
 // placements.
-func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan,
+func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p *task.Plan,
 	chooser *Subject, err error) {
 	if auto, _ := cfg.Auto(); len(auto) > 0 {
 		if chooser, err = New(cfg, reg, tasks, nodes, false); err != nil {

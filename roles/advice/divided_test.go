@@ -26,7 +26,7 @@ func TestAutoOfDividedModels(t *testing.T) {
 		w.Model.MicroBatches != 2 || w.Model.Layers != 2 || w.Model.Running == 0 {
 		t.Errorf("%v, %+v", l, w)
 	}
-	if x := p.Found.Winner(); !strings.Contains(said, " (2 stages × 2 parts), rollout ") || !(x.Seconds > 0) ||
+	if x := p.Found.Winner(); !strings.Contains(said, " (2 stages × 2 tensor parts), rollout ") || !(x.Seconds > 0) ||
 		math.IsInf(x.Seconds, 0) {
 		t.Errorf("%v s\n%s", x.Seconds, said)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -119,13 +120,9 @@ func (s *simulated) moved(t *testing.T, placement string) planner.Layout {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=0", "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0, env: 0, rollout: 0}")
 	moved, err := cfg.Moved(rolestest.Registries(), placement)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	p, err := moved.Place(s.layout.Nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	l := s.layout
 	for name, ranks := range map[string]*[]int{"actor": &l.Actor, "env": &l.Env, "rollout": &l.Rollout} {
 		if !strings.Contains(placement, name) {
@@ -384,9 +381,7 @@ func TestSchedulerOfASubject(t *testing.T) {
 		"cluster.node_groups=[{label: few, node_ranks: 1}]", "cluster.auto_scheduler=true",
 		"rollout.pipeline_stage_num=1")
 	subject, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	s := newSimulated(1)
 	s.profile.Work.Envs, s.profile.Work.Actors = 64, 2
 	s.machine.Memory = 0

@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/roles/task"
@@ -29,7 +30,7 @@ type Subject struct {
 	present *spmd.Placement  // placement of the components that the configuration places itself
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the ranks of the other components, which a plan does not place
-	meshes  map[string]planner.Mesh
+	meshes  map[string]mesh.Mesh
 	actors  int  // number of replicas of the actors' model
 	open    bool // the configuration leaves the number of replicas open
 	critics int  // number of replicas of the critic; 0 if the job has no critic workers
@@ -39,10 +40,10 @@ type Subject struct {
 // placement is auto. If placeAll is true, it also places all other components that are not bound to a node group.
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, placeAll bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
-		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
+		meshes: map[string]mesh.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
 	for _, name := range s.placing.Components {
 		if l := cfg.Layout(name); l.Size() > 1 {
-			s.meshes[name] = planner.Mesh{Pipeline: l.PipelineModelParallelSize, Tensor: l.TensorModelParallelSize}
+			s.meshes[name] = l.Mesh()
 		}
 	}
 	auto, own := cfg.Auto()
@@ -162,7 +163,7 @@ func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 		if planner.Fits(m, p.Work(), s.Space()) {
 			if s.actors < most {
 				note = fmt.Sprintf("The memory of a node, %s, has no room for %d models of the actors: there are %d, "+
-					"among which batches are divided.", job.Mebibytes(m.Memory), most, s.actors)
+					"among which batches are divided.", figures.MiB(m.Memory), most, s.actors)
 			}
 			return note, nil
 		}
@@ -222,19 +223,16 @@ func (s *Subject) Space() planner.Space {
 }
 
 // axes marks the numbers of a component's mesh that a plan may change. If keepsGiven is true, numbers that the
-// configuration gives do not change. Pipeline does not change if the configuration lists the layers of the stages.
+// configuration gives do not change. The number of stages does not change if the configuration lists their layers.
 func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 	cfg := s.Config
 	if s.placing.Divided || !slices.Contains(s.placing.Models, component) {
 		return planner.Axes{}
 	}
 	free := func(key string) bool { return !keepsGiven || !cfg.Given(key) }
-	if component == "rollout" {
-		return planner.Axes{Tensor: free("rollout.tensor_parallel_size")}
-	}
-	return planner.Axes{Tensor: free(component + ".model.tensor_model_parallel_size"),
-		Pipeline: free(component+".model.pipeline_model_parallel_size") &&
-			len(cfg.Layout(component).PipelineLayers) == 0}
+	tensor, stages := config.LayoutKeys(component)
+	return planner.Axes{Tensor: free(tensor),
+		Stage: component != "rollout" && free(stages) && len(cfg.Layout(component).PipelineLayers) == 0}
 }
 
 // layout returns the layout of the configuration. A component without a placement is on the ranks of the actors.
@@ -296,7 +294,7 @@ func (s *Subject) hash() string {
 	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
 	for _, name := range s.placing.Models {
 		if slices.Contains(s.placing.Components, name) {
-			c.SetLayout(name, 1, 1)
+			c.SetLayout(name, mesh.Mesh{})
 		}
 	}
 	s.follow(&c)

@@ -1,15 +1,14 @@
 package advice
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
@@ -104,27 +103,23 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 
 // readTrial reads the times of a run's iterations. skipped is the number of iterations that it omits at the beginning.
 func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	times := map[string][]float64{}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	lines.Buffer(nil, 1<<24)
-	for n := 0; lines.Scan(); {
-		var row map[string]any
-		if json.Unmarshal(lines.Bytes(), &row) != nil || row["time/step"] == nil {
-			continue
+	times, n := map[string][]float64{}, 0
+	if _, err := metrics.ReadLines(file, 0, func(line []byte, _ int64) error {
+		if math.IsNaN(metrics.Number(line, "time/step")) {
+			return nil
 		}
 		if n++; n <= skipped {
-			continue
+			return nil
 		}
 		for _, name := range []string{"step", planner.SyncWeights, planner.GenerateRollouts, planner.CalAdvAndReturns,
 			planner.ActorTraining} {
-			if t, ok := row["time/"+name].(float64); ok {
+			if t := metrics.Number(line, "time/"+name); !math.IsNaN(t) {
 				times[name] = append(times[name], t)
 			}
 		}
+		return nil
+	}); err != nil {
+		return nil, err
 	}
 	if len(times["step"]) == 0 {
 		return nil, fmt.Errorf("real iterations of the job: no times in %s", file)

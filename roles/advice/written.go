@@ -43,10 +43,8 @@ func (s *Subject) placedBy(l *planner.Layout) *config.Config {
 		c.Rollout.PipelineStageNum = l.Stages
 	}
 	for _, name := range l.Components() {
-		now, mesh := c.Layout(name), l.Meshes[name]
-		if t, p := max(1, mesh.Tensor), max(1, mesh.Pipeline); t != now.TensorModelParallelSize ||
-			p != now.PipelineModelParallelSize {
-			c.SetLayout(name, t, p)
+		if by := l.Meshes[name].Full(); by != c.Layout(name).Mesh() {
+			c.SetLayout(name, by)
 		}
 	}
 	s.follow(&c)
@@ -61,7 +59,7 @@ func (s *Subject) follow(c *config.Config) {
 	actor := c.Layout("actor")
 	for _, name := range s.placing.Models {
 		if name != "rollout" && !slices.Contains(s.placing.Components, name) && !c.Given(name+".model") {
-			c.SetLayout(name, actor.TensorModelParallelSize, actor.PipelineModelParallelSize)
+			c.SetLayout(name, actor.Mesh())
 		}
 	}
 }
@@ -107,13 +105,12 @@ func (s *Subject) layoutKeys(c *config.Config, component string) []string {
 	if (component == "inference" || component == critic) && !c.Given(component+".model") {
 		now = c.Layout("actor") // the default
 	}
-	t, p := next.TensorModelParallelSize, next.PipelineModelParallelSize
 	switch {
-	case t == now.TensorModelParallelSize && p == now.PipelineModelParallelSize:
+	case next.Mesh() == now.Mesh():
 		return nil
 	case component == "rollout":
-		return []string{fmt.Sprintf("tensor_parallel_size: %d", t)}
+		return []string{fmt.Sprintf("tensor_parallel_size: %d", next.TensorModelParallelSize)}
 	}
-	return []string{"model:", fmt.Sprintf("  tensor_model_parallel_size: %d", t),
-		fmt.Sprintf("  pipeline_model_parallel_size: %d", p)}
+	return []string{"model:", fmt.Sprintf("  tensor_model_parallel_size: %d", next.TensorModelParallelSize),
+		fmt.Sprintf("  pipeline_model_parallel_size: %d", next.PipelineModelParallelSize)}
 }

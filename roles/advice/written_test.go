@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 	"gopkg.in/yaml.v3"
 )
@@ -22,13 +23,13 @@ func TestWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	both := planner.Axes{Pipeline: true, Tensor: true}
+	both := planner.Axes{Stage: true, Tensor: true}
 	if space := s.Space(); len(space.Threads) != 0 || !maps.Equal(space.Free, map[string]planner.Axes{"actor": both,
 		"rollout": {Tensor: true}}) {
 		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Free, space.Threads)
 	}
 	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
-		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
+		Meshes: map[string]mesh.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
 	c := s.Resolve(&l)
 	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
 		t.Errorf("%d and %d threads, %d parts", c.Actor.Threads, c.Rollout.Threads, c.Rollout.TensorParallelSize)
@@ -84,8 +85,8 @@ func chosenLayouts(t *testing.T, log string) []chosen {
 		return placed(answers(t, log, "a", "{}", more...), placement)
 	}
 	const reasoning, recompute = "../../internal/digests/testdata/reasoning.yaml", "++algorithm.recompute_logprobs=true"
-	meshes := map[string]planner.Mesh{"actor": {Pipeline: 2, Tensor: 1}, "rollout": {Tensor: 2},
-		"inference": {Pipeline: 1, Tensor: 2}}
+	meshes := map[string]mesh.Mesh{"actor": {Stages: 2, Tensor: 1}, "rollout": {Tensor: 2},
+		"inference": {Stages: 1, Tensor: 2}}
 	return []chosen{
 		{"together", rolestest.Cartpole, steps("{'actor,env': 0-1, rollout: 2}"),
 			planner.Layout{Actor: []int{0, 1}, Env: []int{2}, Rollout: []int{1, 2}, Stages: 2}},
@@ -102,7 +103,7 @@ func chosenLayouts(t *testing.T, log string) []chosen {
 				Meshes: meshes}},
 		{"inference as actors", reasoning, texts("{'actor,rollout,inference': 0-2}", recompute),
 			planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2}, Inference: []int{0, 1}, Stages: 1,
-				Meshes: map[string]planner.Mesh{"actor": {Tensor: 2}, "inference": {Tensor: 2}}}},
+				Meshes: map[string]mesh.Mesh{"actor": {Tensor: 2}, "inference": {Tensor: 2}}}},
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -131,9 +132,7 @@ func TestAlgorithmKeys(t *testing.T) {
 	dir := t.TempDir()
 	sim := standIn{obs: 2, act: 2}
 	file := filepath.Join(dir, "job.yaml")
-	if err := os.WriteFile(file, []byte(keyJob), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(keyJob), 0o666))
 	demos := ""
 	for _, pair := range algo.Builtin().Pairs() {
 		for variant := range 2 {
@@ -182,9 +181,7 @@ func changeKeys(t *testing.T, sim standIn, file string, base []string) {
 		return plainMetrics(t, filepath.Join(dir, "run", "metrics.jsonl")), stderr, code
 	}
 	cfg, _, err := config.Load(sim.registries(), file, base, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	before, warnings, code := metrics()
 	if code != loop.ExitOK || strings.Contains(warnings, "without effect") {
 		t.Fatalf("%s: exit code %d\n%s", strings.Join(base, " "), code, warnings)
@@ -263,9 +260,7 @@ func plainMetrics(t *testing.T, file string) string {
 	var out strings.Builder
 	for line := range strings.Lines(string(text)) {
 		var values map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(line), &values); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &values))
 		for _, key := range slices.Sorted(maps.Keys(values)) {
 			if key != "time" && !strings.HasPrefix(key, "time/") {
 				fmt.Fprintf(&out, "%s %s\n", key, values[key])

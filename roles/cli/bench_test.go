@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	results "github.com/rlinf/rlinf/collectives/bench/report"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -25,9 +26,7 @@ func runWith(t *testing.T, reg config.Registries, args ...string) (code int, std
 	t.Helper()
 	read := func(f **os.File) func() string {
 		r, w, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		old := *f
 		*f = w
 		text := make(chan string)
@@ -58,15 +57,11 @@ func TestBench(t *testing.T) {
 	}{
 		{"bench -np 3 --sizes 8,1K,4K --algo ring,ordered --np-sweep 2,3 --plot " + file("plot.svg"), 12,
 			[]string{"# rlinf bench", "allreduce", "fit allreduce ring", "complete"}},
-		{"bench -o wide --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache " +
+		{"bench -o csv --op all --sizes 256 -np 2 --place both --mem arena,go --root rotate --shuffle --off-cache " +
 			"--cache 3M -w 0", 36,
-			[]string{"reduce_scatter", "go+out", "rotate", "last-level cache 3MiB",
-				"2.00 times its last-level cache of 3MiB"}},
-		{"bench --sizes 8,64 -o nccl --data real -d bf16 --redop max", 2,
-			[]string{"# Out of bounds values : 0 OK", "bfloat16"}},
-		{"bench -o osu --sizes 8,64 -d i64", 2, []string{"# Datatype: MPI_INT64_T.", "Pass"}},
-		{"bench -o md --sizes 8", 1, []string{"|---|"}},
-		{"bench -o csv --sizes 8", 1, []string{"op,algo,n,size"}},
+			[]string{"op,algo,n,size", "reduce_scatter", "go+out", "rotate"}},
+		{"bench --sizes 8,64 --off-cache --cache 3M --data real -d bf16 --redop max", 2,
+			[]string{"2.00 times its last-level cache of 3MiB"}},
 		{"bench p2p --sizes 0,100 --window 4", 8, []string{"message_rate"}},
 		{"bench channel --sizes 100 --window 4 --consume 10us", 3, []string{"back_pressure"}},
 		{"bench overlap --sizes 4K --algo ring", 1, []string{"overlap_pct"}},
@@ -87,9 +82,7 @@ func TestBench(t *testing.T) {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
 			rep, err := results.Read(out)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			least := c.rows
 			if strings.Contains(c.args, "--tune") || strings.Contains(c.args, "--op all") {
 				least = 1
@@ -195,15 +188,16 @@ func TestBenchRefusesReports(t *testing.T) {
 	refuses(t, map[string]string{
 		"bench --threshold -1":               "--threshold -1: expected a number from 0 to 1e+06",
 		"bench -o xml":                       `format "xml": expected one of table`,
-		"bench channel -o osu":               "format osu: there is no such benchmark as channel",
-		"bench p2p -o nccl":                  "format nccl",
-		"bench --out x.yaml":                 "expected a file with the ending .txt, .csv, .json or .md",
+		"bench -o wide":                      `format "wide": it was removed: expected csv`,
+		"bench channel -o osu":               `format "osu": it was removed: expected json`,
+		"bench --out x.md":                   "expected a file with the ending .txt, .csv or .json",
 		"bench --out /nowhere/x.json":        "no such file or directory",
 		"bench --plot x.png":                 "expected a file with the ending .svg",
 		"bench --compare /nowhere/x.json":    "no such file or directory",
 		"bench --compare " + bad:             "schema 0: expected 1",
 		"bench --table " + bad:               "table of algorithms",
 		"bench --tune x.json --algo ring":    "expected it without --algo",
+		"bench --baseline --op all":          "--baseline with --op reduce: expected barrier, broadcast or allreduce",
 		"bench --check-min-busbw -1":         "expected a number from 0 to 1e+09",
 		"bench --starts 0":                   "--starts 0: expected a number from 1 to 30",
 		"bench --starts 3 --launcher mpirun": "expected {np} where the number of ranks stands",
@@ -314,9 +308,7 @@ func TestBenchComparesWithThePast(t *testing.T) {
 func writeScaled(t *testing.T, old, path string, factor float64) {
 	t.Helper()
 	rep, err := results.Read(old)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if rep.Starts() != 4 || len(rep.Rows[0].Samples) != 40 {
 		t.Fatalf("%d starts, %d samples", rep.Starts(), len(rep.Rows[0].Samples))
 	}
@@ -330,15 +322,11 @@ func writeScaled(t *testing.T, old, path string, factor float64) {
 		row.Median *= factor
 	}
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := results.NewWriter("json", "collectives", f)
+	test.OK(t, err)
+	w, err := results.NewWriter("json", f)
 	if err == nil {
 		err = w.End(rep)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f.Close()
 }

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -134,7 +135,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	if err != nil {
 		return errors.Join(err, loop.CheckPaths(cfg))
 	}
-	if err := loop.CheckStart(p); err != nil {
+	if err := loop.CheckStart(&p.Plan); err != nil {
 		return err
 	}
 	for r := range nodes {
@@ -200,15 +201,14 @@ type rankReport struct {
 }
 
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
-func (r *findings) add(p task.Plan, nodes []int) {
-	j := p.Common()
-	r.Placement, r.Batches, r.Warnings = fmt.Sprint(j.Placement.Mode()), p.Describe(), p.Notes()
+func (r *findings) add(p *task.Plan, nodes []int) {
+	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
 			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations,
 			"messages": mem.Messages, "texts": mem.Texts, "all": mem.Sum()}
-		r.Ranks = append(r.Ranks, rankReport{rank, node, p.WorkersOn(rank), bytes})
+		r.Ranks = append(r.Ranks, rankReport{rank, node, p.NamesOn(rank), bytes})
 	}
 }
 
@@ -226,13 +226,12 @@ func (r *findings) write(out io.Writer, headline string, overrides []string, err
 
 // describe writes the table of ranks with their memory, and the batches. It returns an error if this machine has too
 // little memory.
-func describe(out io.Writer, p task.Plan, nodes []int) error {
-	j := p.Common()
+func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	devices, note := gpu.Devices()
-	fmt.Fprintf(out, "%s on %s, %s\n", count(len(nodes), "rank"), count(nodes[len(nodes)-1]+1, "node"),
-		j.Placement.Mode())
+	fmt.Fprintf(out, "%s on %s, %s\n", figures.Count(len(nodes), "rank"), figures.Count(nodes[len(nodes)-1]+1, "node"),
+		p.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	columns := p.MemoryColumns()
+	columns := p.MemoryColumns
 	fmt.Fprint(w, "rank\tnode\tworkers\tdevice")
 	for _, c := range columns {
 		fmt.Fprint(w, "\t", c.Name)
@@ -245,9 +244,9 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 			device = devices[local[node]%len(devices)].Name
 		}
 		local[node]++
-		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.WorkersOn(r), " "), device)
+		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.NamesOn(r), " "), device)
 		for mem, i := p.MemoryOf(r), 0; i < len(columns); i++ {
-			fmt.Fprintf(w, "\t%s", job.Mebibytes(columns[i].Bytes(mem)))
+			fmt.Fprintf(w, "\t%s", figures.MiB(columns[i].Bytes(mem)))
 		}
 		fmt.Fprintln(w)
 	}
@@ -260,21 +259,18 @@ func describe(out io.Writer, p task.Plan, nodes []int) error {
 	if len(devices) > 0 && local[0] > len(devices) {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
-	for _, line := range p.Describe() {
+	for _, line := range p.Lines {
 		fmt.Fprintln(out, printable.Line(line))
 	}
-	simulators := config.ExternalUses(j.Config, j.Placement.Ranks("env"))
-	if cores, counted := sideBySide(j.Config, j, 0, len(nodes)); len(simulators) > 0 {
+	simulators := config.ExternalUses(p.Config, p.Placement.Ranks("env"))
+	if cores, counted := sideBySide(p.Config, p.Job, 0, len(nodes)); len(simulators) > 0 {
 		fmt.Fprintf(out, "cores: %d for each rank (%s at the same time)\n", cores, counted)
 	}
-	if err := writeOwn(out, p.OwnKeys()); err != nil {
+	if err := writeOwn(out, p.Config.OwnKeys()); err != nil {
 		return err
 	}
-	for _, note := range p.Notes() {
+	for _, note := range p.Notes {
 		fmt.Fprintln(out, "warning:", note)
-	}
-	if err := p.CheckReplay(nodes, 0); err != nil {
-		return config.UsageError{Err: err}
 	}
 	for node := range nodes[len(nodes)-1] + 1 {
 		if err := p.CheckMemory(nodes, node, job.AvailableOn(nodes, node)); err != nil {
@@ -303,14 +299,6 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 	if err := w.Flush(); err != nil || defaults == 0 {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "defaults of %s: %s\n", count(defaults, "other key"), strings.Join(lists, ", "))
+	_, err := fmt.Fprintf(out, "defaults of %s: %s\n", figures.Count(defaults, "other key"), strings.Join(lists, ", "))
 	return err
-}
-
-// count returns a number with a noun: "1 rank", "2 ranks".
-func count(n int, thing string) string {
-	if n != 1 {
-		thing += "s"
-	}
-	return fmt.Sprintf("%d %s", n, thing)
 }

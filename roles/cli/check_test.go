@@ -30,3 +30,11 @@ func TestCheckCountsCores(t *testing.T) {
 		t.Errorf("a rank on each of two nodes: %s", got)
 	}
 }
+
+// TestCheckWarnsOnce: check shows a warning of the plan once.
+func TestCheckWarnsOnce(t *testing.T) {
+	const warning = "warning: env.eval.group_size: an evaluation plays 16 episodes from 4 initial states"
+	if out := ok(t, "check", "-c", rolestest.Cartpole, "env.eval.group_size=4"); strings.Count(out, warning) != 1 {
+		t.Errorf("%s", out)
+	}
+}

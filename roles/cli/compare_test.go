@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -23,9 +24,7 @@ func evaluated(t *testing.T, dir string, seed int, value float64) {
 		"provenance.json": `[{"started":"2026-01-02T03:04:05Z","args":["/home/me/rlinf"],"build":{"go":"go1.26",` +
 			`"platform":"linux/amd64"}}]`,
 	} {
-		if err := os.MkdirAll(dir, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.MkdirAll(dir, 0o777))
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 }
@@ -170,10 +169,8 @@ func TestCompareHeadline(t *testing.T) {
 			`{"step":1,"time":1,"time/step":2,"env/steps":100,"env/return":7}`},
 		text: {"runner: {task_type: sft}\n", `{"step":1,"time":1,"time/step":2,"train/sft/loss":3,"eval/loss":2}`},
 	} {
-		if err := errors.Join(os.Mkdir(run, 0o777), os.WriteFile(filepath.Join(run, "config.yaml"), []byte(files[0]),
-			0o666), os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, errors.Join(os.Mkdir(run, 0o777), os.WriteFile(filepath.Join(run, "config.yaml"), []byte(files[0]),
+			0o666), os.WriteFile(filepath.Join(run, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666)))
 	}
 	for _, c := range []struct {
 		args      []string

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
@@ -29,17 +30,11 @@ func newManyEnds(t *testing.T) manyEnds {
 	base := filepath.Join(dir, "base")
 	k, err := tokenizer.Train(base, slices.Values([]string{"a"}), tokenizer.Training{VocabSize: 260, Pattern: "qwen2",
 		MinCount: 2, Special: []string{"<end>", "<folder>", "<|im_start|>", "<|im_end|>"}, EOS: "<end>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m := newLlama(t, lm.Options{Frozen: true})
 	end, _ := k.ID("<folder>")
-	if err := hf.Save(m, base, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(end)}, Pad: -1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(base, "generation_config.json")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.Save(m, base, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(end)}, Pad: -1}}))
+	test.OK(t, os.Remove(filepath.Join(base, "generation_config.json")))
 	writeFile(t, filepath.Join(base, "chat_template.jinja"), "{% for m in messages %}<|im_start|>{{ m.role }}\n"+
 		"{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 	writeFile(t, filepath.Join(dir, "data.jsonl"), `{"prompt": "hi", "answer": "yes"}`+"\n"+
@@ -56,9 +51,7 @@ func newLlama(t *testing.T, o lm.Options) *lm.Model {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(3)
 	return m
 }
@@ -79,9 +72,7 @@ actor: {micro_batch_size: 2, %s, model: {model_type: llama, model_path: %s}}
 `, task, more, name, f.dir, chat, data, actor, filepath.Join(f.dir, model)))
 	if task == "reasoning" {
 		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		writeFile(t, path, string(text)+
 			"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, n_minibatches: 1}\n")
 	}
@@ -209,22 +200,16 @@ func TestGenerateEnds(t *testing.T) {
 	if got := generate(); !slices.Equal(got, end) {
 		t.Errorf("an end of the folder: %v, expected %v", got, end)
 	}
-	if err := os.Remove(filepath.Join(base, "generation_config.json")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(filepath.Join(base, "generation_config.json")))
 	config, err := json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	writeFile(t, filepath.Join(base, "tokenizer_config.json"), string(config))
 	if got := generate(); !slices.Equal(got, end) {
 		t.Errorf("an end of the tokenizer: %v, expected %v", got, end)
 	}
 	writeFile(t, filepath.Join(f.dir, "typed"), f.tokens.Decode([]int32{71, 72})+"\n")
 	typed, err := os.Open(filepath.Join(f.dir, "typed"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer typed.Close()
 	stdin := os.Stdin
 	os.Stdin = typed
@@ -235,9 +220,7 @@ func TestGenerateEnds(t *testing.T) {
 	}
 	adapter, first := t.TempDir(), hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
 	m := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}})
-	if err := hf.SaveAdapter(m, adapter, base, first); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.SaveAdapter(m, adapter, base, first))
 	if got := generate("--adapter", adapter); !slices.Equal(got, free[:1]) {
 		t.Errorf("an end of the adapter: %v, expected %v", got, free[:1])
 	}
@@ -253,15 +236,11 @@ func TestGenerateEnds(t *testing.T) {
 func tokenAt(t *testing.T, dir string, id int32) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var file struct {
 		Model struct{ Vocab map[string]int32 }
 	}
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(text, &file))
 	for token, i := range file.Model.Vocab {
 		if i == id {
 			return token

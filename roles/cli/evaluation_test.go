@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -34,9 +35,7 @@ func trainedJob(t *testing.T) evaluationJob {
 	t.Helper()
 	dir := t.TempDir()
 	j := evaluationJob{dir, filepath.Join(dir, "job.yaml")}
-	if err := os.WriteFile(j.file, fmt.Appendf(nil, evaluatedYAML, dir), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(j.file, fmt.Appendf(nil, evaluatedYAML, dir), 0o666))
 	j.train(t)
 	return j
 }
@@ -225,9 +224,7 @@ func TestEvaluatedTwice(t *testing.T) {
 			metrics, _ := os.ReadFile(filepath.Join(j.dir, "s", "metrics.jsonl"))
 			lines := strings.Split(strings.TrimSpace(string(metrics)), "\n")
 			var last map[string]any
-			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, json.Unmarshal([]byte(lines[len(lines)-1]), &last))
 			got := twice(trains)
 			if last["eval/num_trajectories"] != 12.0 || got["eval/return"] != last["eval/return"] {
 				t.Errorf("training evaluates %v of %v episodes, rlinf eval %v",

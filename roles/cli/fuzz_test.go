@@ -15,6 +15,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -24,10 +25,8 @@ import (
 func TestCheckOfAnything(t *testing.T) {
 	dir := t.TempDir()
 	data := filepath.Join(dir, "texts.jsonl")
-	if err := os.WriteFile(data, []byte(strings.Repeat(`{"prompt": "the hen", "answer": "42"}`+"\n", 8)),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(data, []byte(strings.Repeat(`{"prompt": "the hen", "answer": "42"}`+"\n", 8)),
+		0o666))
 	bases := []string{fmt.Sprintf(textsYAML, languageFolder(t), data)}
 	for _, name := range []string{"cartpole_ppo", "cartpole_grpo", "cartpole_reward", "cartpole_inference",
 		"pendulum_async_sac", "pendulum_dagger", "pendulum_iql"} {
@@ -42,17 +41,13 @@ func TestCheckOfAnything(t *testing.T) {
 	for seed := uint64(0); seed < least || os.Getenv("RLINF_TEST_FULL") != "" && time.Now().Before(deadline); seed++ {
 		s := &spoiler{rand.New(rand.NewPCG(seed, 1))}
 		var root map[string]any
-		if err := yaml.Unmarshal([]byte(pick(s, bases)), &root); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(pick(s, bases)), &root))
 		for range 1 + s.IntN(4) {
 			s.spoil(root)
 		}
 		text, _ := yaml.Marshal(root)
 		file := filepath.Join(dir, "spoilt.yaml")
-		if err := os.WriteFile(file, text, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, text, 0o666))
 		code, verdict, err := checkOrPanic(t, file)
 		if err == nil && code != loop.ExitOK && code != loop.ExitConfig {
 			err = fmt.Errorf("exit code %d", code)

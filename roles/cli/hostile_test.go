@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/config"
@@ -118,12 +119,8 @@ func TestNumbersAreBounded(t *testing.T) {
 			for _, value := range hostile {
 				numbers++
 				set := flag.NewFlagSet("", flag.ContinueOnError)
-				if err := f.Apply(set); err != nil {
-					t.Fatal(err)
-				}
-				if err := set.Set(f.Names()[0], value); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, f.Apply(set))
+				test.OK(t, set.Set(f.Names()[0], value))
 				err := f.(cli.ActionableFlag).RunAction(cli.NewContext(nil, set, nil))
 				if _, refused := err.(config.UsageError); !refused {
 					t.Errorf("rlinf %s --%s %s: %v, expected a usage error: declare the flag by args.Int, args.Float "+
@@ -157,17 +154,13 @@ func TestHostileCommandLines(t *testing.T) {
 	if err == nil {
 		err = syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	h := newHostile(rand.New(rand.NewPCG(1, 2)))
 	tried := 0
 	for ; tried < lines && time.Now().Before(until); tried++ {
 		words, variables := h.line()
 		// a command may have written there
-		if err := os.WriteFile(filepath.Join(dir, "job.yaml"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, "job.yaml"), text, 0o600))
 		began := time.Now()
 		code, out, said := endedEarly(t, dir, variables, words)
 		line := fmt.Sprintf("%q rlinf %q: exit code %d after %v\n%.1000s%.3000s", variables, words, code,
@@ -199,9 +192,7 @@ func endedEarly(t *testing.T, dir string, variables, words []string) (code int, 
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	cmd.WaitDelay = time.Second // what it started may hold the pipes
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, cmd.Start())
 	ask := time.AfterFunc(3*time.Second, func() { cmd.Process.Signal(syscall.SIGTERM) })
 	kill := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
 	cmd.Wait()

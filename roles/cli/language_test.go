@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
@@ -38,9 +39,7 @@ func languageFolderOf(t *testing.T, change func(*lm.Model)) string {
 		t.Fatalf("tokenizer train: %d, %s%s", code, out, errs)
 	}
 	k, err := tokenizer.Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
 		Family: lm.Qwen2, Vocab: k.Size(), Hidden: 16, Layers: 2, Heads: 8, KVHeads: 4, HeadDim: 16, Intermediate: 24,
 		Eps:  1e-5,
@@ -49,15 +48,10 @@ func languageFolderOf(t *testing.T, change func(*lm.Model)) string {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(1)
 	change(m)
-	if err := hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(k.EOS())}, Pad: -1}}); err !=
-		nil {
-		t.Fatal(err)
-	}
+	test.OK(t, hf.Save(m, dir, hf.SaveOptions{Tokens: hf.Tokens{BOS: -1, EOS: []int{int(k.EOS())}, Pad: -1}}))
 	return dir
 }
 

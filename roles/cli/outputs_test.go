@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -18,9 +19,7 @@ func TestOutputs(t *testing.T) {
 	dir := recorded(t)
 	evaluated(t, dir, 1, 5)
 	texts := filepath.Join(t.TempDir(), "texts")
-	if err := os.WriteFile(texts, []byte("some words\n"), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(texts, []byte("some words\n"), 0o666))
 	const demos = "demos -c ../../configs/pendulum_bc.yaml --episodes 1 --all env.eval.total_num_envs=1 " +
 		"env.eval.max_steps_per_rollout_epoch=2 "
 	const refusal = ": this command did not write the file that is there: expected another name, or --force to " +
@@ -51,9 +50,7 @@ func TestOutputs(t *testing.T) {
 				{"a file of the user, by force", "my notes\n", " --force", loop.ExitOK},
 			} {
 				if c.content != "its own" {
-					if err := os.WriteFile(path, []byte(c.content), 0o666); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, os.WriteFile(path, []byte(c.content), 0o666))
 				}
 				code, out, errs := run(t, strings.Fields(command+c.flag)...)
 				text, err := os.ReadFile(path)
@@ -73,17 +70,13 @@ func TestOutputs(t *testing.T) {
 		"film.gif": demos + "--film OUT", "p.json": "plan -c ../../configs/cartpole_one_rank.yaml --save-profile OUT",
 	} {
 		path, command := placeOutput(t, file, command)
-		if err := os.WriteFile(path, []byte("my notes\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, []byte("my notes\n"), 0o666))
 		code, _, errs := run(t, strings.Fields(command)...)
 		text, err := os.ReadFile(path)
 		if err != nil || string(text) != "my notes\n" || code != loop.ExitConfig {
 			t.Errorf("%s: code %d: %s%d bytes are left, %v", command, code, errs, len(text), err)
 		}
-		if err := errors.Join(os.Remove(path), os.Mkdir(path, 0o777)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, errors.Join(os.Remove(path), os.Mkdir(path, 0o777)))
 		code, _, errs = run(t, strings.Fields(command+" --force")...)
 		if want := path + ": there is a folder: expected the name of a file\n"; code != loop.ExitConfig ||
 			!strings.HasSuffix(errs, want) {
@@ -97,9 +90,7 @@ func placeOutput(t *testing.T, file, command string) (string, string) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(t.TempDir(), file)
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.MkdirAll(filepath.Dir(file), 0o777))
 	return file, strings.NewReplacer("OUT", file, "DIR", filepath.Dir(file)).Replace(command)
 }
 
@@ -110,9 +101,7 @@ func TestIsProfile(t *testing.T) {
 		machine *planner.Machine
 		profile *planner.Profile
 	}{{new(planner.Machine), nil}, {nil, new(planner.Profile)}} {
-		if err := planner.Write(path, f.machine, f.profile); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, planner.Write(path, f.machine, f.profile))
 		if head, err := args.Head(path); err != nil || !isProfile(head) {
 			t.Errorf("%.100q, %v", head, err)
 		}

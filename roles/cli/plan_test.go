@@ -16,6 +16,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -75,9 +76,7 @@ func planFromFile(t *testing.T, file, out string) {
 func planWhatIf(t *testing.T, file string) {
 	cluster := filepath.Join(t.TempDir(), "cluster.json")
 	m := &planner.Machine{Cores: 4, Nodes: 2, Copy: 1e10, Network: planner.Usual()}
-	if err := planner.Write(cluster, m, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, planner.Write(cluster, m, nil))
 	code, text, errs := run(t, planArgs("--profile", file, "--machine", cluster, "--ranks", "8", "--json")...)
 	var plan struct{ Best []planner.Prediction }
 	if err := json.Unmarshal([]byte(text), &plan); err != nil || code != loop.ExitOK ||
@@ -85,9 +84,7 @@ func planWhatIf(t *testing.T, file string) {
 		t.Errorf("code %d, %v\n%s%s", code, err, text, errs)
 	}
 	m.Memory = 1 << 10
-	if err := planner.Write(cluster, m, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, planner.Write(cluster, m, nil))
 	code, _, errs = run(t, planArgs("--profile", file, "--machine", cluster, "--ranks", "8")...)
 	if code != loop.ExitConfig || !strings.Contains(errs, "no placement fits into the memory of a node") ||
 		!strings.Contains(errs, "the nearest miss is actor ") {
@@ -98,9 +95,7 @@ func planWhatIf(t *testing.T, file string) {
 // planFloats: a machine and a profile may have whole numbers with a fraction, as other programs write them.
 func planFloats(t *testing.T, file, out string) {
 	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	floats := filepath.Join(t.TempDir(), "floats.json")
 	text = regexp.MustCompile(`(?m)([:\[ ] *-?[0-9]+)(,?)$`).ReplaceAll(text, []byte("$1.0$2"))
 	if err := os.WriteFile(floats, text, 0o600); err != nil || !bytes.Contains(text, []byte(`"cores": `)) ||
@@ -122,20 +117,14 @@ func planRefuses(t *testing.T, file string) {
 	dir := t.TempDir()
 	change := func(name string, f func(m *planner.Machine, p *planner.Profile)) string {
 		m, p, err := planner.Read(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		f(m, p)
 		path := filepath.Join(dir, name)
-		if err := planner.Write(path, m, p); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, planner.Write(path, m, p))
 		return path
 	}
 	machine := filepath.Join(dir, "machine.json")
-	if err := planner.Write(machine, &planner.Machine{Cores: 1, Nodes: 1, Copy: 1}, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, planner.Write(machine, &planner.Machine{Cores: 1, Nodes: 1, Copy: 1}, nil))
 	for want, args := range map[string][]string{
 		"the profile is of another job (": {"--profile", file, "algorithm.gamma=0.5"},
 		"the profile is of another build (": {"--profile", change("build.json", func(_ *planner.Machine,

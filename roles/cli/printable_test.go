@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -27,15 +28,11 @@ func evilRun(t *testing.T, logs string) (dir string) {
 	long := evil + strings.Repeat("long", 1<<14)
 	quoted := func(text string) string {
 		b, err := json.Marshal(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return string(b)
 	}
 	text, err := os.ReadFile(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	settings := strings.Replace(string(text), "runner:",
 		"runner:\n  "+quoted(long)+": 1\n  task_type: "+quoted(long), 1)
 	settings += "\n" + quoted(evil) + ": {" + quoted(long) + ": " + quoted(long) + "}\n"
@@ -47,9 +44,7 @@ func evilRun(t *testing.T, logs string) (dir string) {
 		"provenance.json":    `[{"iterations": 3, "launcher": ` + quoted(long) + `, "hosts": [` + quoted(long) + `]}]`,
 		"logs/rank-0000.log": "warning: " + long + "\n",
 	} {
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o777))
 		writeFile(t, filepath.Join(dir, name), text)
 	}
 	return dir
@@ -61,9 +56,7 @@ func goodRun(t *testing.T, logs string) (dir string) {
 	dir = filepath.Join(logs, "good"+evil)
 	evaluated(t, dir, 1, 5)
 	text, err := os.ReadFile(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	writeFile(t, filepath.Join(dir, "config.yaml"), string(text))
 	writeFile(t, filepath.Join(dir, "STATUS"), evil)
 	return dir
@@ -76,9 +69,7 @@ func TestPrintable(t *testing.T) {
 	dir := evilRun(t, logs)
 	good := goodRun(t, logs)
 	valid, err := filepath.Abs(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Chdir(t.TempDir()) // some commands write files there
 	tried, seen := 0, map[string]bool{}
 	check := func(words ...string) {

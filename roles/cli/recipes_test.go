@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -103,10 +104,8 @@ func (r recipe) train(t *testing.T, more ...string) {
 			args[i] = key + "=" + languageFolder(t)
 		case strings.HasSuffix(a, "=FILE"):
 			args[i] = key + "=" + filepath.Join(t.TempDir(), "texts.jsonl")
-			if err := os.WriteFile(strings.TrimPrefix(args[i], key+"="),
-				[]byte(strings.Repeat(`{"prompt": "the hen", "solutions": ["42"]}`+"\n", 4)), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(strings.TrimPrefix(args[i], key+"="),
+				[]byte(strings.Repeat(`{"prompt": "the hen", "solutions": ["42"]}`+"\n", 4)), 0o666))
 		case a == "algorithm.demo_buffer.load_path=demos.safetensors":
 			args[i] = key + "=" + sim.demos(t)
 		}
@@ -220,9 +219,7 @@ func TestRLinfRecipes(t *testing.T) {
 		t.Skip("RLINF_REPO is not set: it names the repository RLinf/RLinf at commit a3816b596")
 	}
 	repo, err := filepath.Abs(repo)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
 	table, play := verdicts(t, repo)
 	if os.Getenv("RLINF_UPDATE") != "" {
@@ -261,9 +258,7 @@ func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 	}
 	return table, play
 }
@@ -276,9 +271,7 @@ func writeVerdicts(t *testing.T, table string) {
 		before, _, after := aroundCounts(t, string(page))
 		err = os.WriteFile(verdictPage, []byte(before+counts(table)+after), 0o666)
 	}
-	if err := errors.Join(err, os.WriteFile(verdictTable, []byte(table), 0o666)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, errors.Join(err, os.WriteFile(verdictTable, []byte(table), 0o666)))
 }
 
 // sameVerdicts compares two tables line by line. A replay buffer that does not fit into the memory differs from machine

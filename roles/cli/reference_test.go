@@ -13,6 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -55,9 +56,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 		}
 	}
 	var resolved map[string]any
-	if err := yaml.Unmarshal(config.Default().Resolved(), &resolved); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal(config.Default().Resolved(), &resolved))
 	eachKey(resolved, "", each)
 	for _, key := range config.KeysWithoutEffect(rolestest.Registries()) {
 		each(key)
@@ -88,9 +87,7 @@ func eachKey(v any, key string, f func(key string)) {
 // TestSchemaAccepts: the configurations of the project follow the schema, and mistakes do not.
 func TestSchemaAccepts(t *testing.T) {
 	var root map[string]any
-	if err := json.Unmarshal(manual.Schema(rolestest.Registries()), &root); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(manual.Schema(rolestest.Registries()), &root))
 	files, err := filepath.Glob("../../configs/*.yaml")
 	if err != nil || len(files) < 30 {
 		t.Fatal(files, err)
@@ -98,9 +95,7 @@ func TestSchemaAccepts(t *testing.T) {
 	for _, file := range files {
 		text := readFile(t, file)
 		var doc any
-		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(text), &doc))
 		if wrong := follows(root, doc, ""); wrong != "" {
 			t.Errorf("%s: %s", file, wrong)
 		}
@@ -115,9 +110,7 @@ func TestSchemaAccepts(t *testing.T) {
 		"algorithm: {gamma: [1]}": ".algorithm.gamma: [1]",
 	} {
 		var doc any
-		if err := yaml.Unmarshal([]byte(text), &doc); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(text), &doc))
 		if got := follows(root, doc, ""); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -62,7 +63,8 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	switch need := extent(moved); {
 	case need > len(r.nodes):
 		return 0, config.Usagef("scale: the job has %s, and %s needs %d: expected ranks 0..%d, or a resume on more:\n"+
-			"%w", count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1, args.Commands(r.resume(moved, need)))
+			"%w", figures.Count(len(r.nodes), "rank"), words[1], need, len(r.nodes)-1,
+			args.Commands(r.resume(moved, need)))
 	case status == runfolder.Done:
 		return 0, config.Usagef("scale: %s: expected a run that runs, this one is done", dir)
 	case status != runfolder.Running:
@@ -265,7 +267,7 @@ func members(component string, n int) string {
 	if component != "actor" {
 		component += " worker"
 	}
-	return count(n, component)
+	return figures.Count(n, component)
 }
 
 // mistakes returns the lines of err.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -42,29 +43,21 @@ func begun(t *testing.T, dir string, p runfolder.Provenance) {
 	t.Helper()
 	p.Started, p.Iterations = time.Date(2026, 3, 4, 5, 6, 30, 0, time.UTC), 100
 	text, err := json.Marshal([]runfolder.Provenance{p})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	writeFile(t, filepath.Join(dir, "provenance.json"), string(text))
 }
 
 // writeFile writes a file, and makes its folder.
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+	test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 }
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return string(text)
 }
 
@@ -72,13 +65,9 @@ func readFile(t testing.TB, path string) string {
 func runningJob(t *testing.T, dir string) *runfolder.Folder {
 	t.Helper()
 	f, err := runfolder.Open(dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { f.Close() })
-	if err := f.SetStatus(runfolder.Running); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.SetStatus(runfolder.Running))
 	return f
 }
 
@@ -156,9 +145,7 @@ func TestScaleOfAPool(t *testing.T) {
 	expect("{actor: 6-7}", loop.ExitOK, "asked for {actor: 6-7, rollout: 0-5};")
 	expect("{actor: '6:0-1'}", loop.ExitOK, "asked for {actor: '6:0-1', rollout: 0-5};")
 	expect("{rollout: 0-7}", loop.ExitConfig, "rollout: 8 rollout workers: expected 6 rollout workers, as now")
-	if err := moves.Append(dir, moves.Move{Step: 3, After: "{actor: '3:0-1', rollout: '4:0-5'}"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Append(dir, moves.Move{Step: 3, After: "{actor: '3:0-1', rollout: '4:0-5'}"}))
 	expect("{rollout: 4}", loop.ExitOK, "already")
 	expect("{rollout: 0-5}", loop.ExitOK, "asked for {actor: '3:0-1', rollout: 0-5};")
 }
@@ -185,18 +172,14 @@ func TestScaleResumesAPool(t *testing.T) {
 func TestScaleFromTheNewestPlacement(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
-	if err := moves.Append(dir, moves.Move{Step: 3, After: "{actor: 2-3, env: 0, rollout: 1}"}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Append(dir, moves.Move{Step: 3, After: "{actor: 2-3, env: 0, rollout: 1}"}))
 	code, out, errs := run(t, "scale", "--no-wait", dir, "{env: 1}")
 	r, err := moves.Pending(dir)
 	if code != 0 || err != nil || r == nil || r.Placement != "{actor: 2-3, env: 1, rollout: 1}" ||
 		!strings.HasPrefix(out, "asked for {actor: 2-3, env: 1, rollout: 1}; rlinf status ") {
 		t.Errorf("code %d, %+v, %v\n%s%s", code, r, err, out, errs)
 	}
-	if err := moves.Withdraw(dir, r.ID); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Withdraw(dir, r.ID))
 	if code, out, _ := run(t, "scale", dir, "{rollout: 1}"); code != 0 || !strings.Contains(out, "already") {
 		t.Errorf("to where it is: code %d, %s", code, out)
 	}
@@ -242,9 +225,7 @@ func TestScaleMistakes(t *testing.T) {
 	if r, err := moves.Pending(dir); r != nil || err != nil {
 		t.Errorf("the job was asked: %+v, %v", r, err)
 	}
-	if err := os.Remove(filepath.Join(dir, "provenance.json")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(filepath.Join(dir, "provenance.json")))
 	if code, _, errs := run(t, "scale", dir, "{env: 0}"); code != loop.ExitConfig ||
 		!strings.Contains(errs, "expected a run that has begun") {
 		t.Errorf("without provenance: code %d, %s", code, errs)
@@ -295,16 +276,12 @@ func TestScaleByResume(t *testing.T) {
 			t.Errorf("%s: code %d\n%s%s\nwant\n%s", c.text, code, out, errs, want)
 		}
 	}
-	if err := f.SetStatus(runfolder.Done); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.SetStatus(runfolder.Done))
 	if code, _, errs := run(t, "scale", dir, "{env: 3}"); code != loop.ExitConfig ||
 		errs != "scale: "+dir+": expected a run that runs, this one is done\n" {
 		t.Errorf("of a run that is done: code %d, %s", code, errs)
 	}
-	if err := f.SetStatus(runfolder.Checkpointed); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.SetStatus(runfolder.Checkpointed))
 	begun(t, dir, runfolder.Provenance{Hosts: []string{"a", "a", "a", "a"}})
 	want := "scale: " + dir + ": expected a run that runs, this one is checkpointed; to resume it there:\n" +
 		os.Args[0] + " -c " + config + " -np 4 " + moved +
@@ -349,9 +326,7 @@ func TestScaleInterrupted(t *testing.T) {
 	if code != loop.ExitInterrupted || !strings.Contains(errs, "the request stays; ") || r == nil || err != nil {
 		t.Errorf("code %d, %+v, %v\n%s%s", code, r, err, out, errs)
 	}
-	if err := moves.Withdraw(dir, r.ID); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, moves.Withdraw(dir, r.ID))
 	answering(t, dir, func(*moves.Request) {
 		if _, err := moves.Ask(dir, "{env: 1}"); err != nil {
 			t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -170,7 +171,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	if open != nil && count == 2 {
 		return nil, errors.New("cluster.component_placement: auto: expected ranks, for a hetjob")
 	}
-	j := p.Common()
+	j := p.Job
 	ranks := []int{np} // ranks of each part
 	if count == 2 {
 		learners, err := actorRanks(j, np)
@@ -273,7 +274,7 @@ func sideBySide(c *config.Config, j *job.Job, first, end int) (cores int, counte
 	if simulators > 0 {
 		what = "simulator"
 	}
-	cores, counted = 1, count(1, "actor")
+	cores, counted = 1, figures.Count(1, "actor")
 	for r := first; r < end; r++ {
 		if envs[r]+rollouts[r] < cores || envs[r]+rollouts[r] == cores && cores > 1 {
 			continue
@@ -281,10 +282,10 @@ func sideBySide(c *config.Config, j *job.Job, first, end int) (cores int, counte
 		cores = envs[r] + rollouts[r]
 		var parts []string
 		if envs[r] > 0 {
-			parts = append(parts, count(envs[r], what))
+			parts = append(parts, figures.Count(envs[r], what))
 		}
 		if rollouts[r] > 0 {
-			parts = append(parts, count(rollouts[r], "rollout worker"))
+			parts = append(parts, figures.Count(rollouts[r], "rollout worker"))
 		}
 		counted = strings.Join(parts, " and ")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
@@ -40,9 +41,7 @@ func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
 					"cluster.num_nodes=2"}
 			}
 			got, err := slurmScript(t, args...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			want := readFile(t, filepath.Join("scripts", "slurm", file+".sbatch"))
 			if got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -115,9 +114,7 @@ func TestSlurmResources(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script, err := slurmScript(t, strings.Fields("-c "+c.args)...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if got := strings.Join(slurmOptions(script), " "); got != c.want {
 				t.Errorf("%s: got %s, want %s", c.args, got, c.want)
 			}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/printable"
@@ -139,7 +140,7 @@ func writeLastMove(out io.Writer, s results.Standing) error {
 		}
 	}
 	if made > 1 {
-		words = append(words, count(made, "move")+" in all")
+		words = append(words, figures.Count(made, "move")+" in all")
 	}
 	if len(words) > 0 {
 		line("", strings.Join(words, ", "))

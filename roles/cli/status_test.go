@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -37,9 +38,7 @@ func folderOfRuns(t *testing.T) (logs string) {
 			err = errors.Join(err, os.WriteFile(filepath.Join(dir, "STATUS"), []byte(files[0]+"\n"), 0o666),
 				os.WriteFile(filepath.Join(dir, "metrics.jsonl"), []byte(files[1]+"\n"), 0o666))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 	}
 	provenance := filepath.Join(logs, "sweep/lr=1/seed_2/provenance.json")
 	writeFile(t, provenance, `[{"iterations": 9}]`)
@@ -47,9 +46,7 @@ func folderOfRuns(t *testing.T) (logs string) {
 	for i, run := range []string{"a", "sweep/lr=1/seed_3", "sweep/lr=1/seed_2"} { // the last is the newest
 		at := now.Add(time.Duration(i-9) * time.Minute)
 		for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
-			if err := os.Chtimes(filepath.Join(logs, run, name), now, at); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.Chtimes(filepath.Join(logs, run, name), now, at))
 		}
 	}
 	return logs
@@ -74,9 +71,7 @@ LOGS/a done 7
 // TestStatusOfADamagedRun: a STATUS that cannot be read does not hide the other runs.
 func TestStatusOfADamagedRun(t *testing.T) {
 	logs := folderOfRuns(t)
-	if err := os.Truncate(filepath.Join(logs, "a", "STATUS"), 2<<20); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Truncate(filepath.Join(logs, "a", "STATUS"), 2<<20))
 	code, out, errs := run(t, "status", logs)
 	if code != loop.ExitOK || errs != "" || strings.Count(out, "\n") != 4 ||
 		!regexp.MustCompile(regexp.QuoteMeta(logs)+`/a +unreadable +0 `).MatchString(out) {
@@ -108,9 +103,7 @@ func TestStatusAsJSON(t *testing.T) {
 func TestStatusWithoutAFolder(t *testing.T) {
 	logs := folderOfRuns(t)
 	t.Chdir(filepath.Dir(logs))
-	if err := os.Rename(logs, "logs"); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Rename(logs, "logs"))
 	if _, out, _ := run(t, "status"); !strings.Contains(out, "\nlogs/a ") {
 		t.Errorf("without an argument: %s", out)
 	}
@@ -145,9 +138,7 @@ func TestStatusOfARunThatMoved(t *testing.T) {
 			Before: "{actor: 0-1, env: 2, rollout: 3}", After: "{actor: 0-1, env: 3, rollout: 2}",
 			Seconds: 0.2, Bytes: 3 << 20, Members: 2, Predicted: 1.5},
 	} {
-		if err := moves.Append(dir, m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, moves.Append(dir, m))
 		want := []string{`placement   {actor: 0-1, env: 2, rollout: 3}
 moved       after step 1, LOCAL: → {actor: 0-1, env: 0, rollout: 0}
             earlier\x1b; 0 s, 0 members, 0 B sent

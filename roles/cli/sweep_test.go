@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -31,25 +32,19 @@ func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	grid := append([]string{"sweep", "--seeds", "2", "--jobs", "2", "actor.optim.lr=1e-3,1e-4"}, momentary(dir)...)
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "grid-sweep"}, parts...)...) }
-	if err := os.MkdirAll(at("lr=1e-3"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.MkdirAll(at("lr=1e-3"), 0o777))
 	if err := os.WriteFile(at("lr=1e-3", "seed_2"), nil, 0o666); err != nil { // where a folder should be
 		t.Fatal(err)
 	}
 	for _, name := range []string{"table.md", "curves.svg"} { // of the user
-		if err := os.WriteFile(at(name), []byte("my notes\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(at(name), []byte("my notes\n"), 0o666))
 		code, _, errs := run(t, grid...)
 		if entries, err := os.ReadDir(at("lr=1e-3")); code != loop.ExitConfig || err != nil || len(entries) > 1 ||
 			!strings.HasSuffix(errs, at(name)+": this command did not write the file that is there: expected another "+
 				"runner.logger.experiment_name, or --force to replace it\n") {
 			t.Fatalf("code %d, %v\n%s", code, entries, errs)
 		}
-		if err := os.Remove(at(name)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Remove(at(name)))
 	}
 	code, out, errs := run(t, grid...)
 	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") ||
@@ -57,14 +52,10 @@ func TestSweep(t *testing.T) {
 		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
 	}
 	before, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 
 	// Without the file in its way, that run alone is left to train. The table has all runs.
-	if err := os.Remove(at("lr=1e-3", "seed_2")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(at("lr=1e-3", "seed_2")))
 	if code, out, errs = run(t, grid...); code != loop.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 ||
 		!strings.Contains(out, "4 of 4 runs are finished") {
 		t.Fatalf("again: code %d\n%s%s", code, out, errs)
@@ -173,9 +164,7 @@ func TestSweepPicture(t *testing.T) {
 func evaluations(t *testing.T, dir string) map[int64]float64 {
 	t.Helper()
 	r, err := results.ReadRun(dir, "eval/return")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	found := map[int64]float64{}
 	for _, row := range r.Rows {
 		found[row.Step] = row.Values["eval/return"]

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -66,9 +67,7 @@ func TestEvaluationsHaveNoGroups(t *testing.T) {
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, grouped...)...)
 		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for _, e := range []*env.Config{&c.Env.Eval, &again.Env.Eval} {
 			if e.GroupSize != tc.group || e.UseFixedResetStateIDs != tc.fixed {
 				t.Errorf("%q: groups of %d, fixed %v", tc.overrides, e.GroupSize, e.UseFixedResetStateIDs)
@@ -110,9 +109,7 @@ func TestResolvedReadAgain(t *testing.T) {
 				t.Fatalf("%s %v: %v\n%s", path, overrides, err, text)
 			}
 			file := filepath.Join(t.TempDir(), "config.yaml")
-			if err := os.WriteFile(file, text, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(file, text, 0o666))
 			fromFile, warnings := rolestest.MustLoad(t, file)
 			rolestest.Expect(t, "warnings of "+path, warnings)
 			for _, other := range []*config.Config{again, fromFile} {
@@ -380,9 +377,7 @@ func TestIdleKeysOfTexts(t *testing.T) {
 		text := fmt.Sprintf("cluster: {component_placement: {actor: 0}}\nrunner: {task_type: "+task+
 			", max_steps: 1, seq_length: 9}\n"+own,
 			"micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}")
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte(text), 0o666))
 		for key, value := range map[string]string{"env.eval.rollout_epoch": "2", "env.train.total_num_envs": "4",
 			"algorithm.eval_rollout_epoch": "2",
 			"reward.reward_weight":         "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
@@ -396,9 +391,7 @@ func TestIdleKeysOfTexts(t *testing.T) {
 			t.Fatalf("%s: %v", task, err)
 		}
 		record := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(record, cfg.Record(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(record, cfg.Record(), 0o666))
 		older := fmt.Sprint("env.eval.group_size=", cfg.Algorithm.GroupSize) // as version 0.1.0 recorded it
 		for _, overrides := range [][]string{nil, {older}} {
 			_, warnings, err := config.Load(rolestest.Registries(), record, overrides, true)
@@ -427,9 +420,7 @@ func TestClipsOfAnswers(t *testing.T) {
 	} {
 		text := fmt.Sprintf("runner: {task_type: %s}\nalgorithm: {adv_type: grpo, loss_type: actor, %s}\n", tc.task,
 			tc.keys)
-		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte(text), 0o666))
 		c, _, _ := config.Load(rolestest.Registries(), file, nil, false)
 		if a := &c.Algorithm; a.ClipRatioLow != tc.low || a.ClipRatioHigh != tc.high || a.ClipRatioC != tc.cs {
 			t.Errorf("%s: {%s}: clips %v, %v and %v, want %v, %v and %v", tc.task, tc.keys, a.ClipRatioLow,

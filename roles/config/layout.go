@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/params"
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // InferenceConfig is the section inference.
@@ -17,7 +18,7 @@ type InferenceConfig struct {
 }
 
 // LayoutConfig is the parallel layout of a language model on the workers of a component. The workers of a replica are
-// consecutive: the outermost axis is "data", and the innermost is "tensor". A layout changes no result.
+// consecutive: the outermost axis is the replica, and the innermost is tensor. A layout changes no result.
 type LayoutConfig struct {
 	// TensorModelParallelSize is the number of workers that divide every layer of one model.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
@@ -30,14 +31,18 @@ type LayoutConfig struct {
 // wholeModel is the layout of a model on one rank.
 var wholeModel = LayoutConfig{TensorModelParallelSize: 1, PipelineModelParallelSize: 1}
 
+// Mesh returns the mesh of a replica.
+func (l LayoutConfig) Mesh() mesh.Mesh {
+	return mesh.Mesh{Stages: l.PipelineModelParallelSize, Tensor: l.TensorModelParallelSize}
+}
+
 // Size returns the number of workers that share one model.
 func (l LayoutConfig) Size() int {
 	return Product(l.TensorModelParallelSize, l.PipelineModelParallelSize)
 }
 
 func (l LayoutConfig) equal(o LayoutConfig) bool {
-	return l.TensorModelParallelSize == o.TensorModelParallelSize &&
-		l.PipelineModelParallelSize == o.PipelineModelParallelSize && slices.Equal(l.PipelineLayers, o.PipelineLayers)
+	return l.Mesh() == o.Mesh() && slices.Equal(l.PipelineLayers, o.PipelineLayers)
 }
 
 // check validates each value by itself. It passes the result of each rule to report.
@@ -95,20 +100,29 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
-// SetLayout sets the layout of a component's language model. If the number of stages changes, layers will be assigned
+// LayoutKeys returns the keys of a component's mesh.
+func LayoutKeys(component string) (tensor, stages string) {
+	if component == "rollout" {
+		return "rollout.tensor_parallel_size", "rollout.pipeline_parallel_size"
+	}
+	return component + ".model.tensor_model_parallel_size", component + ".model.pipeline_model_parallel_size"
+}
+
+// SetLayout sets the mesh of a component's language model. If the number of stages changes, layers will be assigned
 // to stages by their cost. SetLayout changes only c, and not a configuration from which c was copied.
-func (c *Config) SetLayout(component string, tensor, stages int) {
-	l := LayoutConfig{TensorModelParallelSize: tensor, PipelineModelParallelSize: stages}
-	if now := c.Layout(component); now.PipelineModelParallelSize == stages {
+func (c *Config) SetLayout(component string, by mesh.Mesh) {
+	by = by.Full()
+	l := LayoutConfig{TensorModelParallelSize: by.Tensor, PipelineModelParallelSize: by.Stages}
+	if now := c.Layout(component); now.PipelineModelParallelSize == by.Stages {
 		l.PipelineLayers = now.PipelineLayers
 	}
 	switch component {
 	case "actor":
 		m := c.LanguageModel()
-		m.TensorSize, m.PipelineSize, m.PipelineLayers = tensor, stages, l.PipelineLayers
+		m.TensorSize, m.PipelineSize, m.PipelineLayers = by.Tensor, by.Stages, l.PipelineLayers
 		c.Actor.Model.Own = params.New(m)
 	case "rollout":
-		c.Rollout.TensorParallelSize, c.Rollout.PipelineParallelSize = tensor, stages
+		c.Rollout.TensorParallelSize, c.Rollout.PipelineParallelSize = by.Tensor, by.Stages
 	case "inference":
 		c.Inference.Model = l
 	case "critic":

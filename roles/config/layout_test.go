@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -22,9 +23,7 @@ func answering(t *testing.T) string {
 		"data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\n" +
 		"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n" +
 		"actor: {micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(text), 0o666))
 	return file
 }
 
@@ -50,9 +49,7 @@ func TestLayouts(t *testing.T) {
 		{append(slices.Clone(actor), "+inference.load_from_actor=false"), two, wide(4), two, two, plain},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), file, tc.overrides, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := fmt.Sprint(c.Layout("actor"), c.Layout("rollout"), c.Layout("inference"), c.Layout("critic"),
 			c.Layout("reward"))
 		want := fmt.Sprint(tc.actor, tc.rollout, tc.inference, tc.critic, tc.reward)
@@ -60,9 +57,7 @@ func TestLayouts(t *testing.T) {
 			t.Errorf("%q: %s, want %s", tc.overrides, got, want)
 		}
 		record := filepath.Join(t.TempDir(), "config.yaml")
-		if err := os.WriteFile(record, c.Record(), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(record, c.Record(), 0o666))
 		again, warnings, err := config.Load(rolestest.Registries(), record, nil, true)
 		if err != nil || len(warnings) > 0 || string(again.Resolved()) != string(c.Resolved()) {
 			t.Errorf("%q: the record: %v, %q", tc.overrides, err, warnings)
@@ -91,9 +86,7 @@ func TestExtentOfLayouts(t *testing.T) {
 		{[]string{"++actor.model.tensor_model_parallel_size=8"}, 4, false, 8},
 	} {
 		c, _, err := config.Load(rolestest.Registries(), answering(t), tc.overrides, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if ranks, whole := c.Extent(); ranks != tc.ranks || whole != tc.whole || c.Unit() != tc.unit {
 			t.Errorf("%q: %d ranks, whole %v, unit %d, want %v", tc.overrides, ranks, whole, c.Unit(), tc)
 		}
@@ -183,9 +176,7 @@ func TestMemoryKeys(t *testing.T) {
 	} {
 		for _, file := range []string{answering(t), rolestest.Cartpole} {
 			c, warnings, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			idle := tc.idle
 			if !c.FineTunes() {
 				idle = tc.layers > 0 || tc.shards != "" || tc.idle

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -69,9 +70,7 @@ func TestKeepMembers(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0-7, env: 0-2, rollout: 0}")
 	before, err := cfg.Place(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for text, want := range map[string]string{
 		"{actor: 2-3}":                   "{actor: '2-3:0-7', env: 0-2, rollout: 0}",
 		"{actor: '0,4-5', env: 6-7}":     "{actor: '0:0-2,4:3-5,5:6-7', env: '6:0-1,7', rollout: 0}",
@@ -82,9 +81,7 @@ func TestKeepMembers(t *testing.T) {
 		"{actor: 7, env: 7, rollout: 7}": "{actor: '7:0-7', env: '7:0-2', rollout: 7}",
 	} {
 		m, err := cfg.Moved(rolestest.Registries(), text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		m.KeepMembers(before, nodes)
 		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -149,9 +146,7 @@ func TestPlacementRemoved(t *testing.T) {
 // TestPlacementOfFiles: a file takes components out of the keys of its presets, as an override does.
 func TestPlacementOfFiles(t *testing.T) {
 	base, err := filepath.Abs(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, c := range []struct{ places, want string }{
 		{`{"actor,env,rollout": 0-1}`, "{'actor,env,rollout': 0-1}"},
 		{`{"env, rollout": 1}`, "{actor: 0-7, 'env, rollout': 1}"},
@@ -159,14 +154,10 @@ func TestPlacementOfFiles(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		text, err := os.ReadFile(base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		job := "defaults: [base]\ncluster: {component_placement: " + c.places + "}\n"
 		for name, text := range map[string]string{"base.yaml": string(text), "job.yaml": job} {
-			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		cfg, _ := rolestest.MustLoad(t, filepath.Join(dir, "job.yaml"))
 		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {

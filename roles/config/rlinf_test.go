@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -107,9 +108,7 @@ func TestCriticRate(t *testing.T) {
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, "actor.optim.lr=0.5")...)
 		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got := c.Actor.CriticOptim.CriticLR(); got != tc.want || again.Actor.CriticOptim.CriticLR() != got {
 			t.Errorf("%q: critics learn at %v, then %v, want %v", tc.overrides, got,
 				again.Actor.CriticOptim.CriticLR(), tc.want)
@@ -142,9 +141,7 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 		{"{env_type: CartPol-v1}", "{}", []string{command}, [2]string{"CartPol-v1", "CartPol-v1"}}, // a slip stays one
 	} {
 		file := filepath.Join(t.TempDir(), "job.yaml")
-		if err := os.WriteFile(file, []byte("env: {train: "+tc.train+", eval: "+tc.eval+"}\n"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(file, []byte("env: {train: "+tc.train+", eval: "+tc.eval+"}\n"), 0o666))
 		c, _, _ := config.Load(rolestest.Registries(), file, tc.overrides, false)
 		if got := [2]string{c.Env.Train.ID(), c.Env.Eval.ID()}; got != tc.want {
 			t.Errorf("train %s, eval %s, %q: %v, want %v", tc.train, tc.eval, tc.overrides, got, tc.want)

@@ -95,12 +95,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	}
 	defer weights.Close()
 	if err := weights.Load(e.policy.Params(), e.policy.Params()); err != nil {
-		if then := loop.ConfigAt(reg, from); then != nil {
-			if changed := external.Changed(then.Env.Train.External.Greeting, e.env.External.Greeting); changed != "" {
-				return nil, fmt.Errorf("%s: %s", from, changed)
-			}
-		}
-		return nil, fmt.Errorf("%s: %w", from, err)
+		return nil, loop.ExplainSpaces(fmt.Errorf("%s: %w", from, err), reg, from, e.env.External.Greeting)
 	}
 	e.from, e.film = from, cfg.VideoFile(strings.TrimSuffix(filepath.Base(from), filepath.Ext(from)))
 	if e.unrenderable, err = play.Film(reg.Envs, e.env); err != nil {

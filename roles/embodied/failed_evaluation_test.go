@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -91,9 +92,7 @@ func train(t *testing.T, at, folder, resume, components string, np int, override
 			"actor.model.model_type=frail_policy",
 			"runner.logger.log_path=" + folder, "runner.logger.experiment_name=run",
 			"runner.logger.logger_backends=[]"}, overrides), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var out bytes.Buffer
 	asked := loop.Watch()
 	defer asked.Close()
@@ -110,14 +109,10 @@ func train(t *testing.T, at, folder, resume, components string, np int, override
 func lines(t *testing.T, folder string) (all []map[string]any) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(folder, "run", "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for line := range strings.Lines(string(text)) {
 		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &m))
 		for name := range m {
 			if name == "time" || strings.HasPrefix(name, "time/") {
 				delete(m, name)

@@ -165,29 +165,10 @@ func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
 // endFailedEvaluation ends the run with the error of the evaluation, if it failed on any rank. It also makes actors
 // wait for the end of the evaluation, because rollout workers may read the weights in place.
 func (r *EmbodiedRunner) endFailedEvaluation(ctx context.Context) error {
-	failures := 0
-	for _, w := range r.Env.Here() {
-		if w.EvaluationError() != nil {
-			failures++
-		}
-	}
-	for _, w := range r.Rollout.Here() {
-		if w.EvaluationError() != nil {
-			failures++
-		}
-	}
 	drop := func() {
 		for _, w := range r.Env.Here() {
 			w.DropEvaluation()
 		}
 	}
-	return r.loop.EndFailedEvaluation(ctx, failures, drop, func() error {
-		env := loop.Call(ctx, r.Env, "evaluate", func(_ context.Context, w *worker.EnvWorker) error {
-			return w.EvaluationError()
-		})
-		rollout := loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context, w *worker.RolloutWorker) error {
-			return w.EvaluationError()
-		})
-		return loop.WaitAll(ctx, env, rollout)
-	})
+	return r.loop.EndFailedEvaluation(ctx, drop, loop.Evaluated(r.Env), loop.Evaluated(r.Rollout))
 }

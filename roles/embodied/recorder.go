@@ -23,6 +23,11 @@ type recorder struct {
 
 var _ loop.Recorder = (*recorder)(nil)
 
+func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
+	return &recorder{plan: p, rollouts: from.Rollouts(), from: from.Step, losses: [2]losses{
+		newLosses("env.train", p.Config.Env.Train), newLosses("env.eval", p.Config.Env.Eval)}}
+}
+
 // Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
 	if r.plan.Offline {

@@ -74,7 +74,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 					}
 				}()
 			}
-			c, err := loop.NewCluster(ctx, w, p, shared,
+			c, err := loop.NewCluster(ctx, w, &p.Plan, shared,
 				loop.Services{Saver: loop.NewSaver(group, nil, nil), Requests: new(loop.Requests), Count: count,
 					Trace: log, Holdings: own})
 			if err != nil {

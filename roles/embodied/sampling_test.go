@@ -7,19 +7,17 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Ranks without actors learn whether another rollout is needed, and make it. The metrics are those of one rank.
 func TestDynamicSamplingOnAnyRanks(t *testing.T) {
 	text, err := os.ReadFile("../../configs/cartpole_grpo.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	apart := filepath.Join(t.TempDir(), "apart.yaml")
 	placed := strings.Replace(string(text), "actor,env,rollout: 0", "actor: 1\n    env: 0\n    rollout: 1-2", 1)
-	if err := os.WriteFile(apart, []byte(placed), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(apart, []byte(placed), 0o600))
 	run := func(np int, path string) (all [][]float64, most float64) {
 		onRanks(t, np, path, []string{
 			"env.train.total_num_envs=16", "env.train.max_steps_per_rollout_epoch=12", "env.train.max_episode_steps=12",

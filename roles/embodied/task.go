@@ -49,46 +49,39 @@ func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, 
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or one error with all mistakes.
-func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+func (d draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
-	return planned{p}, err
-}
-
-// A planned is a plan with more methods. These methods need workers and metrics, which package plan cannot import.
-type planned struct{ *plan.Plan }
-
-var _ task.Plan = planned{}
-
-// Comms returns the communicators of a component. Actors have one, over which they sum gradients.
-func (planned) Comms(component string) (comms, direct []string) {
-	if component == "actor" {
-		comms = []string{member.Gradients}
+	if err != nil {
+		return nil, err
 	}
-	return comms, nil
+	return planOf(p), nil
 }
 
-// With returns the plan with the placement of j.
-func (p planned) With(j *job.Job) task.Plan {
-	moved := *p.Plan
-	moved.Job = j
-	return planned{&moved}
+// planOf returns the task.Plan of p. Package plan cannot make it, because it needs workers and metrics.
+func planOf(p *plan.Plan) *task.Plan {
+	return &task.Plan{
+		Plan: loop.Plan{Job: p.Job, EnvSpec: p.Spec, NumParams: p.NumParams(), Envs: p.Train.Envs, EnvStates: true,
+			Connect: connect, Fits: p.Fits, NewRecorder: func(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
+				return newRecorder(p, from)
+			}},
+		Notes: p.Notes(), Lines: p.Describe(), MemoryColumns: p.MemoryColumns(),
+		With: func(j *job.Job) *task.Plan {
+			moved := *p
+			moved.Job = j
+			return planOf(&moved)
+		},
+		NamesOn: p.WorkersOn, MemoryOf: p.MemoryOf, CheckMemory: p.CheckMemory, CheckFiles: p.CheckFiles,
+		Open: func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { return worker.NewShared(w, p, own), nil },
+		Work: func() planner.Work { return costs.WorkOf(p) },
+		Profile: func(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+			return costs.Profile(ctx, p, a)
+		},
+	}
 }
 
-// Open returns the worker.Shared of a rank.
-func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
-	return worker.NewShared(w, p.Plan, own), nil
-}
-
-// Work returns the work of an iteration, as far as it is known without a measurement.
-func (p planned) Work() planner.Work { return costs.WorkOf(p.Plan) }
-
-// Profile measures what the operations of the job cost.
-func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
-	return costs.Profile(ctx, p.Plan, a)
-}
-
-// NewRecorder returns a recorder of the metrics.
-func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
-	return &recorder{plan: p.Plan, rollouts: from.Rollouts(), from: from.Step, losses: [2]losses{
-		newLosses("env.train", p.Config.Env.Train), newLosses("env.eval", p.Config.Env.Eval)}}
+// connect sets the communicators of a component. Actors have one, over which they sum gradients.
+func connect(g *spmd.GroupSpec) {
+	if g.Name == "actor" {
+		g.Comms = []string{member.Gradients}
+	}
 }

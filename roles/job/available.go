@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,9 @@ type Available struct {
 }
 
 // String returns, for example, "this machine has 512 MiB free".
-func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
+func (r Available) String() string {
+	return fmt.Sprintf("%s has %s free", r.Where, figures.MiB(r.Free))
+}
 
 // AvailableOn returns the memory that the ranks of a node can allocate in total. The node must be the node of this
 // process. Rank r is on node nodes[r].

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestFindRoom: the smallest limit counts, and Where names it.
@@ -49,12 +51,8 @@ func TestFindRoom(t *testing.T) {
 		root := t.TempDir()
 		for name, text := range c.files {
 			path := filepath.Join(root, name)
-			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
+			test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		}
 		if got := FindAvailable(root, 1).String(); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
@@ -70,9 +68,7 @@ func TestFindRoomWithinLimits(t *testing.T) {
 	}
 	limited := was
 	limited.Cur = 1 << 45
-	if err := unix.Setrlimit(unix.RLIMIT_AS, &limited); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, unix.Setrlimit(unix.RLIMIT_AS, &limited))
 	defer unix.Setrlimit(unix.RLIMIT_AS, &was)
 	root := t.TempDir() // without the file that has the used memory
 	if got, want := FindAvailable(root, 2).String(), "the limit of ulimit -v has 67108864.0 MiB free"; got != want {

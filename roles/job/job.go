@@ -10,8 +10,6 @@ import (
 )
 
 // A Job is the part of a plan that all tasks share. It is the same on every rank, and does not change.
-//
-// The plan of a task embeds a Job. Several methods of Job are defaults with an empty result, which tasks override.
 type Job struct {
 	Config     *config.Config
 	Registries config.Registries // the parts that the configuration can name
@@ -77,27 +75,3 @@ func (j *Job) SavesAt(step int64) bool {
 	every, last := int64(j.Config.Runner.SaveInterval), step >= j.MaxSteps
 	return step > 0 && (last && j.Config.Runner.SaveAtEnd || every > 0 && (last || step%every == 0))
 }
-
-// Notes returns no warnings: see task.Plan.
-func (j *Job) Notes() []string { return nil }
-
-// OwnKeys returns the keys of users' own parts.
-func (j *Job) OwnKeys() []config.OwnKey { return j.Config.OwnKeys() }
-
-// Environments returns 0: see loop.Plan.
-func (j *Job) Environments() (n int, saved bool) { return 0, false }
-
-// Axes returns no axes: see loop.Plan.
-func (j *Job) Axes(string) []spmd.Axis { return nil }
-
-// MayDiffer returns no key: see loop.Plan.
-func (j *Job) MayDiffer() []string { return nil }
-
-// BelowAdapters returns false: see loop.Plan.
-func (j *Job) BelowAdapters(string) bool { return false }
-
-// CheckReplay returns nil: see task.Plan.
-func (j *Job) CheckReplay([]int, int) error { return nil }
-
-// CheckFiles returns nil: see task.Plan.
-func (j *Job) CheckFiles(int) error { return nil }

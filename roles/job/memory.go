@@ -1,7 +1,5 @@
 package job
 
-import "fmt"
-
 // A Footprint is an estimate of the memory of a rank, in bytes.
 type Footprint struct {
 	Parameters int64 // parameters, gradients, and copies of parameters for the rollouts of an asynchronous run
@@ -38,6 +36,3 @@ func NodeNeeds(nodes []int, node int, memoryOf func(r int) Footprint) (need int6
 	}
 	return need
 }
-
-// Mebibytes formats a number of bytes as MiB.
-func Mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -20,15 +21,11 @@ func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "CartPole-v1"
 	vec, err := all.Registry().New(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	net := policy.DefaultConfig()
 	net.HiddenSizes, net.NormalizeObservations = hidden, true
 	p, err := policy.NewMLP(net, vec.Spec(), seed, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return p.Params()
 }
 
@@ -60,9 +57,7 @@ func TestModelComesBack(t *testing.T) {
 		},
 	} {
 		dst := newModel(t, 2, 8, 4)
-		if err := load(dst); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, load(dst))
 		if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -80,9 +75,7 @@ func TestAdaptersAreOptional(t *testing.T) {
 	p.Add("weight", 2)
 	adapter := p.Add("lora", 1)
 	p.Fields[adapter].Optional = true
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	p.Of(adapter)[0] = 5
 	var d tensor.Dict
 	d.Set("weight", tensor.FromF32([]float32{1, 2}, 2))

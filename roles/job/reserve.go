@@ -3,6 +3,7 @@ package job
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,5 +46,5 @@ type Shortage struct {
 
 // Error says how much memory is needed and how much is available.
 func (s Shortage) Error() string {
-	return fmt.Sprintf("at least %s are needed, and %v", Mebibytes(s.need), s.have)
+	return fmt.Sprintf("at least %s are needed, and %v", figures.MiB(s.need), s.have)
 }

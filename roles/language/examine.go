@@ -19,6 +19,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -115,7 +116,7 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	size := x.plan.Mesh(x.plan.Examined()).Tensor
 	x.group, err = member.Divide(ctx, on.World, x.plan.Job, size, func(m *spmd.Member, line *member.Line) (*examinee,
 		error) {
-		e := &examinee{plan: x.plan, line: line, copy: m.Coordinate(member.Data), copies: m.Size() / size}
+		e := &examinee{plan: x.plan, line: line, copy: m.Coordinate(mesh.Replica), copies: m.Size() / size}
 		if m.Index() == 0 {
 			e.progress = on.Progress.Counter()
 		}

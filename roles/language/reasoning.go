@@ -261,20 +261,11 @@ func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	failures := 0
 	for _, w := range r.Rollout.Here() {
-		if w.EvaluationError() != nil {
-			failures++
-		}
 		for _, s := range w.Shown() {
 			rep.Answers = append(rep.Answers, s.Line(), s.Block())
 		}
 	}
 	drop := func() { rep.Names, rep.Values, rep.Answers = rep.Names[:training], rep.Values[:training], nil }
-	return r.loop.EndFailedEvaluation(ctx, failures, drop, func() error {
-		return loop.WaitAll(ctx, loop.Call(ctx, r.Rollout, "evaluate", func(_ context.Context,
-			w *worker.RolloutWorker) error {
-			return w.EvaluationError()
-		}))
-	})
+	return r.loop.EndFailedEvaluation(ctx, drop, loop.Evaluated(r.Rollout))
 }

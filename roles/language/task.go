@@ -83,76 +83,62 @@ func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { retu
 type draft struct{ *plan.Draft }
 
 // Complete returns the plan, or one error with all mistakes.
-func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+func (d draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
-	return planned{p}, err
-}
-
-// A planned is a plan with more methods. These methods need workers and metrics, which package plan cannot import.
-type planned struct{ *plan.Plan }
-
-var _ task.Plan = planned{}
-
-// Axes returns the axes along which the members of a component divide a model, outermost first. It returns nil if every
-// member has a whole model.
-func (p planned) Axes(component string) []spmd.Axis {
-	m := p.Mesh(component)
-	if m.Members() <= 1 {
-		return nil
+	if err != nil {
+		return nil, err
 	}
-	return []spmd.Axis{{Name: member.Data, Size: m.Data}, {Name: member.Pipeline, Size: m.Pipeline},
-		{Name: member.Tensor, Size: m.Tensor}}
+	return planOf(p), nil
 }
 
-// Comms returns the communicators of a component, and the components to which it sends direct messages. Members use
-// communicators to sum gradients and metrics, and to send activations and answers within a replica. They send direct
-// messages to exchange groups of answers.
-func (p planned) Comms(component string) (comms, direct []string) {
+// planOf returns the task.Plan of p. Package plan cannot make it, because it needs workers and metrics.
+func planOf(p *plan.Plan) *task.Plan {
+	return &task.Plan{
+		Plan: loop.Plan{Job: p.Job, NumParams: p.Trained, MayDiffer: p.MayDiffer(), BasePath: p.BaseWeights.Path,
+			Connect: func(g *spmd.GroupSpec) { connect(p, g) }, Fits: p.Fits,
+			NewRecorder: func(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
+				return &recorder{plan: p, answers: f.Answers(), path: f.Generation()}
+			}},
+		Notes: p.Notes(), Lines: p.Describe(), MemoryColumns: p.MemoryColumns(),
+		With: func(j *job.Job) *task.Plan {
+			moved := *p
+			moved.Job = j
+			return planOf(&moved)
+		},
+		NamesOn: p.WorkersOn, MemoryOf: p.MemoryOf, CheckMemory: p.CheckMemory,
+		CheckFiles: func(int) error { return nil }, // Open reads all files
+		Open:       func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { return worker.NewShared(w, p, own) },
+		Work:       func() planner.Work { return costs.WorkOf(p) },
+		Profile: func(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+			return costs.Profile(ctx, p, a)
+		},
+	}
+}
+
+// connect sets the communicators of a component, the components to which it sends direct messages, and the axes along
+// which its members divide a model, outermost first. Members use communicators to sum gradients and metrics, and to
+// send activations and answers within a replica. They send direct messages to exchange groups of answers.
+func connect(p *plan.Plan, g *spmd.GroupSpec) {
 	switch {
-	case component == "actor" || component == "critic" && p.Config.Reasons():
-		comms = []string{member.Gradients}
-		if p.ExchangesGroups(component) {
-			direct = []string{component}
+	case g.Name == "actor" || g.Name == "critic" && p.Config.Reasons():
+		g.Comms = []string{member.Gradients}
+		if p.ExchangesGroups(g.Name) {
+			g.Direct = []string{g.Name}
 		}
-	case component == "rollout" && p.Config.Reasons():
-		comms = []string{worker.Answers}
+	case g.Name == "rollout" && p.Config.Reasons():
+		g.Comms = []string{worker.Answers}
 		if p.Config.Deals() {
-			comms = append(comms, worker.Dealing)
+			g.Comms = append(g.Comms, worker.Dealing)
 		}
 	}
-	if mesh := p.Mesh(component); mesh.Members() > 1 {
-		comms = append(comms, member.Layers)
-		if mesh.Pipeline > 1 {
-			comms = append(comms, member.Activations)
+	if m := p.Mesh(g.Name); m.Members() > 1 {
+		g.Axes = m.Axes(len(g.Ranks))
+		g.Comms = append(g.Comms, member.Layers)
+		if m.Stages > 1 {
+			g.Comms = append(g.Comms, member.Activations)
 		}
-		if p.Config.Reasons() && (component != "rollout" || p.Config.Deals()) {
-			comms = append(comms, worker.Groups)
+		if p.Config.Reasons() && (g.Name != "rollout" || p.Config.Deals()) {
+			g.Comms = append(g.Comms, worker.Groups)
 		}
 	}
-	return comms, direct
-}
-
-// With returns the plan with the placement of j.
-func (p planned) With(j *job.Job) task.Plan {
-	moved := *p.Plan
-	moved.Job = j
-	return planned{&moved}
-}
-
-// Open loads the models of a rank's workers.
-func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
-	return worker.NewShared(w, p.Plan, own)
-}
-
-// Work returns the work of an iteration, as far as it is known without a measurement.
-func (p planned) Work() planner.Work { return costs.WorkOf(p.Plan) }
-
-// Profile measures what the operations of the job cost.
-func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
-	return costs.Profile(ctx, p.Plan, a)
-}
-
-// NewRecorder returns a recorder of the metrics.
-func (p planned) NewRecorder(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
-	return &recorder{plan: p.Plan, answers: f.Answers(), path: f.Generation()}
 }

@@ -17,7 +17,7 @@ import (
 // rank has its own Cluster.
 type Cluster struct {
 	world  *spmd.World
-	plan   Plan
+	plan   *Plan
 	shared Shared
 	with   Services
 	loop   *Loop // nil until the program makes a runner
@@ -54,7 +54,7 @@ type Services struct {
 }
 
 // NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.
-func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with Services) (*Cluster, error) {
+func NewCluster(ctx context.Context, w *spmd.World, p *Plan, shared Shared, with Services) (*Cluster, error) {
 	if with.Holdings == nil {
 		with.Holdings = NewHoldings(w)
 	}
@@ -65,13 +65,13 @@ func NewCluster(ctx context.Context, w *spmd.World, p Plan, shared Shared, with 
 func (c *Cluster) World() *spmd.World { return c.world }
 
 // Config returns the configuration, which must not be changed.
-func (c *Cluster) Config() *config.Config { return c.plan.Common().Config }
+func (c *Cluster) Config() *config.Config { return c.plan.Config }
 
 // EnvSpec returns the observations and actions of one training environment.
-func (c *Cluster) EnvSpec() env.Spec { return c.plan.EnvSpec() }
+func (c *Cluster) EnvSpec() env.Spec { return c.plan.EnvSpec }
 
 // NumParams returns the number of parameters of the policy.
-func (c *Cluster) NumParams() int { return c.plan.NumParams() }
+func (c *Cluster) NumParams() int { return c.plan.NumParams }
 
 // Alloc returns an allocator of the world's memory for m: see Holdings.Alloc.
 func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
@@ -109,12 +109,12 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 // separate ranks (disaggregated), or both (hybrid).
 type HybridComponentPlacement struct {
 	*spmd.Placement
-	plan Plan
+	plan *Plan
 }
 
 // NewHybridComponentPlacement returns the placement of c's components.
 func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
-	return HybridComponentPlacement{c.plan.Common().Placement, c.plan}
+	return HybridComponentPlacement{c.plan.Placement, c.plan}
 }
 
 // Strategy returns the group of a component's workers, for Launch. Launch returns an error if the component has no
@@ -124,8 +124,7 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 		return spmd.GroupSpec{Name: component}
 	}
 	at := p.Group(component)
-	at.Comms, at.Direct = p.plan.Comms(component)
-	at.Axes = p.plan.Axes(component)
+	p.plan.Connect(&at)
 	return at
 }
 
@@ -133,7 +132,7 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 // make the same launches in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
 	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
-	if known := c.plan.Common().Placement.Components(); len(spec.Ranks) == 0 {
+	if known := c.plan.Placement.Components(); len(spec.Ranks) == 0 {
 		return nil, fmt.Errorf("launch group %q: cluster.component_placement has no such component; did you mean %s?",
 			spec.Name, yaml.Nearest(spec.Name, known))
 	}

@@ -1,14 +1,41 @@
 package loop
 
-import "context"
+import (
+	"context"
 
-// EndFailedEvaluation ends the run if an evaluation has failed on any rank. Before that, it saves a checkpoint of the
-// iterations trained, without a score. failures is the number of errors on this rank, drop forgets the results of the
-// evaluation, and fail returns this rank's error from a group call. All ranks must call EndFailedEvaluation, with
-// nothing in flight. It returns when all ranks have called it.
-func (l *Loop) EndFailedEvaluation(ctx context.Context, failures int, drop func(), fail func() error) error {
-	all := []float64{float64(failures)}
-	if err := l.Sum(ctx, all); err != nil || all[0] == 0 {
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// An Evaluation is what became of an evaluation on the workers of a group.
+type Evaluation struct {
+	failures int                                      // number of workers of this rank that failed
+	fail     func(context.Context) *spmd.Future[None] // returns the error of a worker from a group call
+}
+
+// Evaluated returns the Evaluation of g. EvaluationError returns the error with which the last evaluation of a worker
+// failed, or nil.
+func Evaluated[W interface{ EvaluationError() error }](g *spmd.Group[W]) Evaluation {
+	e := Evaluation{fail: func(ctx context.Context) *spmd.Future[None] {
+		return Call(ctx, g, "evaluate", func(_ context.Context, w W) error { return w.EvaluationError() })
+	}}
+	for _, w := range g.Here() {
+		if w.EvaluationError() != nil {
+			e.failures++
+		}
+	}
+	return e
+}
+
+// EndFailedEvaluation ends the run with the error of an evaluation that has failed on any rank. Before that, it saves a
+// checkpoint of the iterations trained, without a score. drop forgets the results of the evaluation. groups are all
+// groups that took part. All ranks must call EndFailedEvaluation, with nothing in flight. It returns when all ranks
+// have called it.
+func (l *Loop) EndFailedEvaluation(ctx context.Context, drop func(), groups ...Evaluation) error {
+	failures := []float64{0}
+	for _, e := range groups {
+		failures[0] += float64(e.failures)
+	}
+	if err := l.Sum(ctx, failures); err != nil || failures[0] == 0 {
 		return err
 	}
 	drop()
@@ -19,7 +46,11 @@ func (l *Loop) EndFailedEvaluation(ctx context.Context, failures int, drop func(
 	if err := l.Barrier(ctx); err != nil { // rank 0 has written the checkpoint
 		return err
 	}
-	if err := fail(); err != nil {
+	var calls []*spmd.Future[None]
+	for _, e := range groups {
+		calls = append(calls, e.fail(ctx))
+	}
+	if err := WaitAll(ctx, calls...); err != nil {
 		return err
 	}
 	<-ctx.Done() // the error is on other ranks

@@ -47,12 +47,11 @@ type Logbook struct {
 
 // OpenLogbook opens the files of the metrics. progress is the progress line. deadline is the deadline of the run, or
 // the zero time if there is none.
-func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
+func OpenLogbook(f *runfolder.Folder, p *Plan, from StartState, progress *metrics.Progress,
 	deadline time.Time) (*Logbook, error) {
-	j := p.Common()
-	b := &Logbook{job: j, recorder: p.NewRecorder(f, from), progress: progress}
-	b.state = metrics.State{Step: from.Step, MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
-	if j.MaxSteps == math.MaxInt64 {
+	b := &Logbook{job: p.Job, recorder: p.NewRecorder(f, from), progress: progress}
+	b.state = metrics.State{Step: from.Step, MaxStep: p.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	if p.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
 	b.state.Earlier = metrics.ReadPace(f.Metrics())
@@ -61,7 +60,7 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
 		return nil, err
 	}
-	if slices.Contains(j.Config.Runner.Logger.LoggerBackends, "tensorboard") {
+	if slices.Contains(p.Config.Runner.Logger.LoggerBackends, "tensorboard") {
 		if err := b.openEvents(f.TensorBoard()); err != nil {
 			return nil, err
 		}

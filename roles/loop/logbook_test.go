@@ -50,7 +50,7 @@ func reportOf(step int64, evaluates bool) loop.Report {
 }
 
 // cartpoleLogbook plans a job on one rank, and opens its logbook in a folder of its own.
-func cartpoleLogbook(t *testing.T, overrides ...string) (task.Plan, *loop.Logbook, *runfolder.Folder) {
+func cartpoleLogbook(t *testing.T, overrides ...string) (*loop.Plan, *loop.Logbook, *runfolder.Folder) {
 	t.Helper()
 	placed := append(overrides, "cluster.component_placement={actor: 0, env: 0, rollout: 0}")
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, placed...)
@@ -63,12 +63,12 @@ func cartpoleLogbook(t *testing.T, overrides ...string) (task.Plan, *loop.Logboo
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { folder.Close() })
-	book, err := loop.OpenLogbook(folder, j, loop.StartState{}, metrics.NewProgress(io.Discard, metrics.Options{}),
-		time.Time{})
+	book, err := loop.OpenLogbook(folder, &j.Plan, loop.StartState{},
+		metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return j, book, folder
+	return &j.Plan, book, folder
 }
 
 // With log_interval 3 a line has the means of three iterations. Evaluations, checkpoints (here every 4th iteration) and
@@ -77,7 +77,7 @@ func TestLogInterval(t *testing.T) {
 	j, book, folder := cartpoleLogbook(t, "runner.max_epochs=12", "runner.logger.log_interval=3",
 		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
 	for step := range int64(10) {
-		r := reportOf(step, j.Common().EvaluatesAt(step+1))
+		r := reportOf(step, j.EvaluatesAt(step+1))
 		if err := book.Record(step+1, &r); err != nil {
 			t.Fatal(err)
 		}
@@ -206,4 +206,4 @@ func TestTensorBoardAxis(t *testing.T) {
 }
 
 // stepsOf returns how many environment steps an iteration of a plan of test has.
-func stepsOf(p task.Plan) int64 { return p.(interface{ EnvSteps() int64 }).EnvSteps() }
+func stepsOf(p *loop.Plan) int64 { return int64(p.Envs * p.Config.Env.Train.MaxStepsPerRolloutEpoch) }

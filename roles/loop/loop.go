@@ -33,7 +33,7 @@ type Loop struct {
 	shares    SharesHolder // the leader, if it is a SharesHolder; otherwise nil
 	parts     PartsHolder  // the leader, if it is a PartsHolder; otherwise nil
 	pieces    spmd.Comm    // carries parts
-	plan      Plan
+	plan      *Plan
 	job       *job.Job
 	world     *spmd.World
 	with      Services
@@ -89,7 +89,7 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if c.loop != nil {
 		return nil, errors.New("runner: this job has one already")
 	}
-	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Common(), world: c.world, with: c.with}
+	l := &Loop{leader: runner, plan: c.plan, job: c.plan.Job, world: c.world, with: c.with}
 	l.shares, _ = runner.(SharesHolder)
 	l.parts, _ = runner.(PartsHolder)
 	l.work = [...]string{SyncWeights: "sending weights", GenerateRollouts: "rollout", CalAdvAndReturns: "advantages",

@@ -9,32 +9,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan describes a task to the loop. It is the same on every rank, and does not change.
-type Plan interface {
-	// Common returns the part of the plan that all tasks share.
-	Common() *job.Job
-	// EnvSpec returns the observations and actions of one training environment. It returns the zero Spec if there are
-	// no environments.
-	EnvSpec() env.Spec
-	// NumParams returns the number of trained parameters.
-	NumParams() int
-	// Comms returns the names of the communicators among the members of a component. receivers has the components to
-	// which these members send direct messages.
-	Comms(component string) (comms, receivers []string)
-	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
-	Axes(component string) []spmd.Axis
-	// Environments returns the number of training environments, and whether checkpoints have their states.
-	Environments() (n int, saved bool)
-	// MayDiffer returns the keys of this task that may differ in a resumed run.
-	MayDiffer() []string
-	// BelowAdapters reports whether the file at path (runner.ckpt_path) has the base weights of adapters. Base weights
-	// are not trained.
-	BelowAdapters(path string) bool
+// A Plan describes a job of any task to the loop. It is the same on every rank, and does not change.
+type Plan struct {
+	*job.Job
+	EnvSpec   env.Spec // the observations and actions of a training environment; zero if there are no environments
+	NumParams int      // the number of trained parameters
+	Envs      int      // the number of training environments
+	EnvStates bool     // checkpoints have a file with the states of environments
+	MayDiffer []string // the keys of this task that may differ in a resumed run
+	// BasePath is the file with the base weights of adapters, if runner.ckpt_path names one. Base weights are not
+	// trained.
+	BasePath string
+
+	// Connect sets Comms, Axes and Direct in the group of a component.
+	Connect func(*spmd.GroupSpec)
 	// Fits returns an error if a state belongs to another job. model lists the tensors of the state's model. trainer
 	// has the small tensors of the trainer's state. trainer is empty if only weights are loaded.
-	Fits(model []tensor.Field, trainer tensor.Dict) error
+	Fits func(model []tensor.Field, trainer tensor.Dict) error
 	// NewRecorder returns the recorder of a run with this start state. It is called on rank 0.
-	NewRecorder(f *runfolder.Folder, from StartState) Recorder
+	NewRecorder func(f *runfolder.Folder, from StartState) Recorder
 }
 
 // A Recorder computes the metrics of a task from the reports of all ranks.

@@ -71,14 +71,13 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if s.Store == nil {
 		return nil
 	}
-	envs, saved := r.plan.Environments()
 	// Rank 0 does not copy its own shares: they do not change before the next step.
-	st, err := JoinShares(mine, all, envs)
+	st, err := JoinShares(mine, all, r.plan.Envs)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
 	}
 	files := []checkpoint.File{safetensors(ModelFile, st.Model), safetensors(trainerFile, st.Trainer)}
-	if saved {
+	if r.plan.EnvStates {
 		files = append(files, safetensors(envFile, st.Envs))
 	}
 	if !r.job.SyncsAt(r.step) {

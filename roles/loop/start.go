@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -95,7 +96,7 @@ var resumableKeys = [...]string{
 }
 
 // NamedState returns the start state from the checkpoint in dir.
-func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
+func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
 		return StartState{}, err
@@ -104,24 +105,23 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 }
 
 // StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
-func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
-	j := p.Common()
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
-		if then, err = config.Parse(j.Registries, stored); err != nil {
+		if then, err = config.Parse(p.Registries, stored); err != nil {
 			return nil, err
 		}
 		return then.Resolved(), nil
 	}
-	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
+	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer)...); err != nil {
 		return b, err
 	}
-	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, j.Config)}
+	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, p.Config)}
 	b.checkpoint, b.files = c, []string{ModelFile, trainerFile}
-	if _, saved := p.Environments(); saved {
+	if p.EnvStates {
 		b.files = append(b.files, envFile)
 	}
-	if !j.SyncsAt(c.Step) {
+	if !p.SyncsAt(c.Step) {
 		b.files = append(b.files, rolloutFile)
 	}
 	for _, file := range b.files {
@@ -156,9 +156,9 @@ func rescheduled(then, now *config.Config) string {
 }
 
 // WeightsIn returns the start state from the file of weights at path, the value of runner.ckpt_path.
-func WeightsIn(p Plan, path string) (b StartState, err error) {
+func WeightsIn(p *Plan, path string) (b StartState, err error) {
 	b.From = path
-	if p.BelowAdapters(path) {
+	if path == p.BasePath {
 		return b, nil
 	}
 	b.weights = path
@@ -185,8 +185,8 @@ func CheckPaths(cfg *config.Config) error {
 }
 
 // CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.
-func CheckStart(p Plan) error {
-	cfg := p.Common().Config
+func CheckStart(p *Plan) error {
+	cfg := p.Config
 	if err := CheckPaths(cfg); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func CheckStart(p Plan) error {
 }
 
 // check reads the small tensors of b. It returns an error if the state belongs to another job.
-func (b StartState) check(p Plan) (StartState, error) {
+func (b StartState) check(p *Plan) (StartState, error) {
 	files, err := b.open()
 	for _, f := range files {
 		defer f.Close()
@@ -257,23 +257,31 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 // OpenModel opens the file of the model in a checkpoint.
 func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) { return openTensors(c, ModelFile) }
 
-// ConfigAt returns the configuration of the run that wrote a checkpoint. path is the checkpoint's folder, or a file in
-// it. ConfigAt returns nil if there is no valid configuration.
-func ConfigAt(reg config.Registries, path string) *config.Config {
+// ExplainSpaces returns err, an error of loading the checkpoint at path, which is a folder, or a file in it. If the
+// simulators with this greeting show other observations or take other actions than those of the run that wrote the
+// checkpoint, it returns an error that says so instead.
+func ExplainSpaces(err error, reg config.Registries, path, greeting string) error {
+	if err == nil {
+		return nil
+	}
+	folder := path
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		path = filepath.Dir(path)
+		folder = filepath.Dir(path)
 	}
-	c, err := checkpoint.Load(path)
-	if err != nil {
-		return nil
+	c, unreadable := checkpoint.Load(folder)
+	if unreadable != nil {
+		return err
 	}
-	text, err := c.Read("config.yaml")
-	if err != nil {
-		return nil
+	text, unreadable := c.Read("config.yaml")
+	if unreadable != nil {
+		return err
 	}
-	cfg, err := config.Parse(reg, text)
-	if err != nil {
-		return nil
+	then, unreadable := config.Parse(reg, text)
+	if unreadable != nil {
+		return err
 	}
-	return cfg
+	if changed := external.Changed(then.Env.Train.External.Greeting, greeting); changed != "" {
+		return fmt.Errorf("%s: %s", path, changed)
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -55,14 +56,14 @@ func decode(b *testing.B, c lm.Config, sequences, tokens int) {
 // generate returns the shortest time of the requests on ranks that divide a model of c.
 func generate(b *testing.B, c lm.Config, ranks int, requests []engine.Request) float64 {
 	j := newJob(b)
-	spec := spmd.GroupSpec{Name: "rollout", Axes: mesh(1, 1, ranks), Comms: []string{member.Layers}}
+	spec := spmd.GroupSpec{Name: "rollout", Axes: axes(1, 1, ranks), Comms: []string{member.Layers}}
 	for r := range ranks {
 		spec.Ranks = append(spec.Ranks, r)
 	}
 	best := math.Inf(1)
 	err := spmd.Run(b.Context(), local.New(ranks), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		_, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) {
-			line, err := member.NewLine(ctx, m, j, member.Tensor)
+			line, err := member.NewLine(ctx, m, j, mesh.Tensor)
 			if err != nil {
 				return struct{}{}, err
 			}

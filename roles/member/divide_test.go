@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -35,7 +36,7 @@ func TestDivide(t *testing.T) {
 			w *spmd.World) error {
 			_, err := member.Divide(ctx, w, j, c.size, func(m *spmd.Member, line *member.Line) (struct{}, error) {
 				mu.Lock()
-				got[m.Index()] = fmt.Sprint(w.Rank(), m.Coordinate(member.Data), line.Index())
+				got[m.Index()] = fmt.Sprint(w.Rank(), m.Coordinate(mesh.Replica), line.Index())
 				mu.Unlock()
 				one := []float32{1}
 				if err := line.Sum(one); err != nil {

@@ -9,13 +9,6 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// The axes of a component whose models are divided among its members, outermost first.
-const (
-	Data     = "data"     // the members have copies of the same model, or of the same part of a model
-	Pipeline = "pipeline" // each member has some of the layers
-	Tensor   = "tensor"   // each member has a share of every layer
-)
-
 // Layers is the purpose of the communicators over which members sum and gather the activations of a divided model.
 const Layers = "layers"
 

@@ -18,6 +18,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -51,9 +52,9 @@ func onMesh(t *testing.T, axes []spmd.Axis, f func(ctx context.Context, m *spmd.
 	})
 }
 
-func mesh(data, pipeline, tensor int) []spmd.Axis {
-	return []spmd.Axis{{Name: member.Data, Size: data}, {Name: member.Pipeline, Size: pipeline},
-		{Name: member.Tensor, Size: tensor}}
+// axes returns the axes of a mesh.
+func axes(replicas, stages, tensor int) []spmd.Axis {
+	return mesh.Mesh{Stages: stages, Tensor: tensor}.Axes(replicas * stages * tensor)
 }
 
 // addend returns the numbers that a member adds. Their sum depends on the order.
@@ -89,8 +90,8 @@ func TestLineSumsByTheTree(t *testing.T) {
 	if !j.Collectives().Fast || j.Collectives().Table == nil {
 		t.Fatal("the job's collectives are not the fastest")
 	}
-	if err := onMesh(t, mesh(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
-		for _, axis := range []string{member.Tensor, member.Pipeline} {
+	if err := onMesh(t, axes(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
+		for _, axis := range []string{mesh.Tensor, mesh.Stage} {
 			l, err := member.NewLine(ctx, m, j, axis)
 			if err != nil {
 				return err
@@ -153,9 +154,9 @@ func TestReplicasOfAMesh(t *testing.T) {
 	for _, c := range []struct {
 		axes   []spmd.Axis
 		differ bool // the replicas differ
-	}{{axes: mesh(3, 2, 2)}, {mesh(3, 2, 2), true}, {axes: mesh(1, 2, 2)}} {
+	}{{axes: axes(3, 2, 2)}, {axes(3, 2, 2), true}, {axes: axes(1, 2, 2)}} {
 		err := onMesh(t, c.axes, func(ctx context.Context, m *spmd.Member) error {
-			part := float32(m.Line(member.Data)[0])
+			part := float32(m.Line(mesh.Replica)[0])
 			params := &nn.Params[float32]{Fields: []nn.Field{{Name: "w", Shape: []int{1}}}, Data: []float32{part}}
 			if c.differ && m.Index() == 9 {
 				params.Data[0]++
@@ -164,7 +165,7 @@ func TestReplicasOfAMesh(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			line := m.Line(member.Data)
+			line := m.Line(mesh.Replica)
 			if n, this := r.Count(); n != len(line) || line[this] != m.Index() {
 				return fmt.Errorf("replica %d of %d, in line %v", this, n, line)
 			}

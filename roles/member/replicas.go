@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -32,12 +33,12 @@ type Replicas struct {
 
 var _ algo.Replicas = (*Replicas)(nil)
 
-// NewReplicas returns the Replicas of member m. In a mesh they connect the members on the axis Data. Otherwise they
+// NewReplicas returns the Replicas of member m. In a mesh they connect the members on the replica axis. Otherwise they
 // connect all members of the component.
 func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
 	key := ""
 	if len(m.Axes()) > 0 {
-		key = lineName(m, Data)
+		key = lineName(m, mesh.Replica)
 	}
 	group, err := collectives.New(m.World(), Across(m, Gradients), j.Collectives())
 	if err != nil {
@@ -67,10 +68,10 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 }
 
 // Across returns m's end of the replicas' communicator for a purpose. In a mesh the communicator connects the members
-// on the axis Data. Otherwise it connects all members of the component.
+// on the replica axis. Otherwise it connects all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
-		return m.AxisComm(Data, purpose)
+		return m.AxisComm(mesh.Replica, purpose)
 	}
 	return m.Comm(purpose)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -12,7 +13,7 @@ import (
 // Activations is the purpose of the communicator over which the stages of a pipeline send their results to each other.
 const Activations = "activations"
 
-// A Stage connects a member with the other members on the axis Pipeline. It is a Line on this axis, and can also send
+// A Stage connects a member with the other members on the stage axis. It is a Line on this axis, and can also send
 // messages to another stage. Messages from one stage to another arrive in order. The receiver must know their lengths.
 type Stage struct {
 	*Line
@@ -33,7 +34,7 @@ type message struct {
 
 // NewStage returns m's Stage. The component of m must have the communicators Layers and Activations.
 func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
-	line, err := NewLine(ctx, m, j, Pipeline)
+	line, err := NewLine(ctx, m, j, mesh.Stage)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 		return spmd.NewSpan(m.Recorder(), spmd.Site{Op: op, Name: Activations, Peer: m.Group()})
 	}
 	return &Stage{
-		Line: line, comm: m.AxisComm(Pipeline, Activations), alloc: m.World().Alloc, members: m.Line(Pipeline),
+		Line: line, comm: m.AxisComm(mesh.Stage, Activations), alloc: m.World().Alloc, members: m.Line(mesh.Stage),
 		sent: make([]message, line.Size()), room: span(spmd.OpRoom), receive: span(spmd.OpReceive),
 	}, nil
 }

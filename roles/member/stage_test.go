@@ -47,7 +47,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 		clear(x)
 		return err
 	}
-	if err := onMesh(t, mesh(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
+	if err := onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -75,7 +75,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 // A stage continues after a Send whose message nobody has received.
 func TestSendDoesNotWait(t *testing.T) {
 	j, gone := newJob(t), make(chan struct{})
-	if err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
+	if err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func TestStageNamesMistakes(t *testing.T) {
 		"receive 3 values at stage 0 from stage 1: 2 values arrived":                recv(1, 3),
 		"receive 1 values at stage 0 from stage 1: ":                                recv(1, 1),
 	} {
-		err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
+		err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
 			s, err := member.NewStage(ctx, m, j)
 			if err == nil && s.Index() == 0 {
 				return use(s)
@@ -128,7 +128,7 @@ func TestStageNamesMistakes(t *testing.T) {
 // A stage whose peer does not send ends with the job.
 func TestStageEndsWithTheJob(t *testing.T) {
 	j, boom := newJob(t), errors.New("boom")
-	err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
+	err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err

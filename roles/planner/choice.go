@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+
+	"github.com/rlinf/rlinf/internal/figures"
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // A choice is a layout with the values that closed forms need. Choices of one search share their groups. A group is nil
@@ -59,7 +62,7 @@ func (c *choice) layout() Layout {
 		}
 		if *of.ranks = g.ranks; g.mesh.Members() > 1 {
 			if l.Meshes == nil {
-				l.Meshes = map[string]Mesh{}
+				l.Meshes = map[string]mesh.Mesh{}
 			}
 			l.Meshes[of.name] = g.mesh
 		}
@@ -248,7 +251,7 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	switch {
 	case max(sum, gather) <= update:
 		if t.most > m.Cores {
-			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, counted(m.Cores, "core"))
+			f.Bound = fmt.Sprintf("the updates of %d %s on %s", t.most, t.who, figures.Count(m.Cores, "core"))
 		}
 	case sum > gather:
 		f.Bound = "sums over the " + t.who

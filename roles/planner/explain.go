@@ -6,6 +6,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // Explain writes the results of a search. A table has the best layouts with the times of their phases and their memory.
@@ -24,7 +26,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 		for _, ph := range x.Phases {
 			fmt.Fprintf(t, "%s\t", Seconds(ph.Seconds))
 		}
-		fmt.Fprintf(t, "%s\t%s\t %s\n", mebibytes(x.Memory), mark, x.Layout.String())
+		fmt.Fprintf(t, "%s\t%s\t %s\n", figures.MiB(x.Memory), mark, x.Layout.String())
 	}
 	present := false
 	for i := range f.Best {

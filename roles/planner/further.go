@@ -3,6 +3,8 @@ package planner
 import (
 	"cmp"
 	"slices"
+
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // mostExtended is the number of choices at which extend stops.
@@ -68,10 +70,10 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 	l := c.layout()
 	all := l.components()
 	at := slices.IndexFunc(all[:], func(x component) bool { return x.name == names[0] })
-	for _, mesh := range s.otherMeshes(names[0], c.actor.mesh) {
-		for _, ranks := range s.otherSets(w, &l, names[0], mesh) {
+	for _, by := range s.otherMeshes(names[0], c.actor.mesh) {
+		for _, ranks := range s.otherSets(w, &l, names[0], by) {
 			x := c
-			*x.groups()[at] = newGroup(ranks, s.Nodes, mesh)
+			*x.groups()[at] = newGroup(ranks, s.Nodes, by)
 			list = s.place(w, x, names[1:], list)
 		}
 	}
@@ -80,22 +82,22 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 
 // otherMeshes returns the meshes that a search tries for a component of otherNames: the configured mesh, the actors'
 // mesh and the zero Mesh, as far as s.Free allows.
-func (s *Space) otherMeshes(component string, actor Mesh) []Mesh {
-	now := s.Meshes[component].size()
-	list := []Mesh{now}
+func (s *Space) otherMeshes(component string, actor mesh.Mesh) []mesh.Mesh {
+	now := s.Meshes[component].Full()
+	list := []mesh.Mesh{now}
 	if s.Move {
 		return list
 	}
-	for _, other := range []Mesh{actor, {}} {
-		if mesh := s.Free[component].merge(now, other); !slices.Contains(list, mesh) {
-			list = append(list, mesh)
+	for _, other := range []mesh.Mesh{actor, {}} {
+		if by := s.Free[component].merge(now, other); !slices.Contains(list, by) {
+			list = append(list, by)
 		}
 	}
 	return list
 }
 
 // otherSets returns the placements that a search tries for a component of otherNames with this mesh.
-func (s *Space) otherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
+func (s *Space) otherSets(w *Work, l *Layout, component string, by mesh.Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
 	}
@@ -111,7 +113,7 @@ func (s *Space) otherSets(w *Work, l *Layout, component string, mesh Mesh) (list
 	if s.Move { // the number of members does not change
 		return s.moves(component, len(s.Present.Ranks(component)), sets)
 	}
-	members := mesh.Members()
+	members := by.Members()
 	if n := s.Further[component]; n > 0 {
 		return distribute(n*members, sets)
 	}

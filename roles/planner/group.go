@@ -1,9 +1,11 @@
 package planner
 
+import "github.com/rlinf/rlinf/roles/mesh"
+
 // A group has the members of one component, with the values that closed forms need.
 type group struct {
 	ranks   []int
-	mesh    Mesh
+	mesh    mesh.Mesh
 	threads int      // threads of a member; 0 means 1
 	inside  level    // the largest distance within a replica
 	perNode []int    // members on each node
@@ -13,19 +15,19 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of the members on these ranks, or nil if there are none. mesh describes how their replicas
-// shard models. Rank r of the world is on node nodes[r].
-func newGroup(ranks, nodes []int, mesh Mesh) *group {
+// newGroup returns the group of the members on these ranks, or nil if there are none. by describes how their replicas
+// divide models. Rank r of the world is on node nodes[r].
+func newGroup(ranks, nodes []int, by mesh.Mesh) *group {
 	if len(ranks) == 0 {
 		return nil
 	}
-	g := &group{ranks: ranks, mesh: mesh, bits: make([]uint64, len(nodes)/64+1)}
+	g := &group{ranks: ranks, mesh: by, bits: make([]uint64, len(nodes)/64+1)}
 	if len(nodes) > 0 {
 		n := nodes[len(nodes)-1] + 1
 		g.perNode, g.hosts = make([]int, n), make([]int, n)
 	}
 	for i, r := range ranks {
-		if first := i - i%mesh.Members(); first < i {
+		if first := i - i%by.Members(); first < i {
 			g.inside = max(g.inside, distance(ranks[first], r, nodes))
 		}
 		n := nodes[r]

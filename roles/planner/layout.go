@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -22,7 +23,7 @@ type Layout struct {
 	// splits its prompts into S stages.
 	Stages int `json:"stages"`
 	// Meshes has the mesh of each component that shards a model.
-	Meshes map[string]Mesh `json:"meshes,omitempty"`
+	Meshes map[string]mesh.Mesh `json:"meshes,omitempty"`
 	// Threads has the numbers of threads of each actor and each rollout worker, in a job with a language model.
 	// Inference and critic workers have as many threads as an actor.
 	Threads map[string]int `json:"threads,omitempty"`
@@ -33,8 +34,8 @@ func (l Layout) String() string {
 	var parts []string
 	for _, name := range l.Components() {
 		text := name + " " + spmd.PlacementOf(l.Ranks(name))
-		if mesh := l.Meshes[name].String(); mesh != "" {
-			text += " (" + mesh + ")"
+		if divided := l.Meshes[name].String(); divided != "" {
+			text += " (" + divided + ")"
 		}
 		if n := l.Threads[name]; n > 1 {
 			text += fmt.Sprintf(" with %d threads each", n)

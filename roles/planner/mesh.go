@@ -1,48 +1,21 @@
 package planner
 
 import (
-	"fmt"
 	"math"
-	"strings"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Mesh describes how the members of a replica shard a model. The members have consecutive numbers. The layers are
-// divided among Pipeline stages, and each layer of a stage is sharded over Tensor members. In the zero Mesh each member
-// has a whole model.
-type Mesh struct {
-	Pipeline int `json:"pipeline"`
-	Tensor   int `json:"tensor"`
-}
+// Axes marks the axes of a mesh whose size a search may change.
+type Axes struct{ Stage, Tensor bool }
 
-// Members returns the number of members of a replica.
-func (m Mesh) Members() int { return max(1, m.Pipeline) * max(1, m.Tensor) }
-
-// String describes the mesh, for example "2 stages × 4 parts". It returns "" if each member has a whole model.
-func (m Mesh) String() string {
-	var parts []string
-	if m.Pipeline > 1 {
-		parts = append(parts, fmt.Sprintf("%d stages", m.Pipeline))
-	}
-	if m.Tensor > 1 {
-		parts = append(parts, fmt.Sprintf("%d parts", m.Tensor))
-	}
-	return strings.Join(parts, " × ")
-}
-
-// size returns m with 1 in place of 0.
-func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
-
-// Axes marks the numbers of a Mesh that a search may change.
-type Axes struct{ Pipeline, Tensor bool }
-
-// merge returns m with the marked numbers of source.
-func (a Axes) merge(m, source Mesh) Mesh {
-	m, source = m.size(), source.size()
-	if a.Pipeline {
-		m.Pipeline = source.Pipeline
+// merge returns m with the marked sizes of source.
+func (a Axes) merge(m, source mesh.Mesh) mesh.Mesh {
+	m, source = m.Full(), source.Full()
+	if a.Stage {
+		m.Stages = source.Stages
 	}
 	if a.Tensor {
 		m.Tensor = source.Tensor
@@ -63,10 +36,10 @@ type Model struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part describes replicas that shard the model by Mesh. Actor, Inference and Critic are bytes of memory: those of the
-// member of this component that needs most. They are 0 if the job lacks the component.
+// A Part describes replicas that divide the model by Mesh. Actor, Inference and Critic are bytes of memory: those of
+// the member of this component that needs most. They are 0 if the job lacks the component.
 type Part struct {
-	Mesh
+	mesh.Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
 	Share     float64 `json:"share,omitempty"`
 	Actor     int64   `json:"actor"`
@@ -74,15 +47,15 @@ type Part struct {
 	Critic    int64   `json:"critic,omitempty"`
 }
 
-// part returns the Part of mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
-func (w *Work) part(mesh Mesh) Part {
-	mesh = mesh.size()
+// part returns the Part of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
+func (w *Work) part(of mesh.Mesh) Part {
+	of = of.Full()
 	for i := range w.Model.Parts {
-		if x := &w.Model.Parts[i]; x.Mesh == mesh {
+		if x := &w.Model.Parts[i]; x.Mesh == of {
 			return *x
 		}
 	}
-	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
+	return Part{of, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.
@@ -118,7 +91,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 		return t
 	}
 	n, tokens, ways := p.Work.passes(op, rows)
-	stages, bytes := float64(max(1, g.mesh.Pipeline)), 4*tokens*float64(p.Work.Model.Width)
+	stages, bytes := float64(max(1, g.mesh.Stages)), 4*tokens*float64(p.Work.Model.Width)
 	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, p, bytes)
 	if stages > 1 {
 		messages += ways * m.link(g.inside).Time(bytes)
@@ -132,7 +105,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	if stage == 0 {
 		stage = 1 / stages
 	}
-	each := p.divided(op, g.mesh.size().Tensor)
+	each := p.divided(op, g.mesh.Full().Tensor)
 	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 

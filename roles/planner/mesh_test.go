@@ -4,7 +4,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/roles/mesh"
 )
+
+func by(stages, tensor int) mesh.Mesh { return mesh.Mesh{Stages: stages, Tensor: tensor} }
 
 // TestDividedModels: the members of a replica share the work, sum in every layer and wait for other stages. A
 // replica on two nodes has slower sums.
@@ -20,17 +24,17 @@ func TestDividedModels(t *testing.T) {
 	const between = 2e-3 + 2e-3                // by a tree
 	for _, c := range []struct {
 		name  string
-		mesh  Mesh
+		mesh  mesh.Mesh
 		nodes []int
 		want  float64
 	}{
-		{"whole", Mesh{}, []int{0, 1}, 80e-3},
-		{"parts", Mesh{1, 2}, []int{0, 0, 1, 1}, 40e-3 + 4*2*(2*4+2)*sum},
-		{"stages", Mesh{2, 1}, []int{0, 0, 1, 1}, 5.0 / 4 * (40e-3 + 4*2*hand)},
-		{"both", Mesh{2, 2}, together, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*sum+hand))},
-		{"on two nodes", Mesh{2, 2}, apart, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*between+1e-3+1e-3))},
+		{"whole", mesh.Mesh{}, []int{0, 1}, 80e-3},
+		{"parts", by(1, 2), []int{0, 0, 1, 1}, 40e-3 + 4*2*(2*4+2)*sum},
+		{"stages", by(2, 1), []int{0, 0, 1, 1}, 5.0 / 4 * (40e-3 + 4*2*hand)},
+		{"both", by(2, 2), together, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*sum+hand))},
+		{"on two nodes", by(2, 2), apart, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*between+1e-3+1e-3))},
 	} {
-		l := Layout{Nodes: c.nodes, Stages: 1, Meshes: map[string]Mesh{"actor": c.mesh}}
+		l := Layout{Nodes: c.nodes, Stages: 1, Meshes: map[string]mesh.Mesh{"actor": c.mesh}}
 		for r := range c.nodes {
 			l.Actor = append(l.Actor, r)
 		}
@@ -48,7 +52,7 @@ func TestDividedModels(t *testing.T) {
 func TestDividedWork(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
 		Longest: 25, Model: Model{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
-			Parts: []Part{{Mesh: Mesh{2, 1}, Share: 0.6}}}},
+			Parts: []Part{{Mesh: by(2, 1), Share: 0.6}}}},
 		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
 		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
 			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
@@ -58,14 +62,14 @@ func TestDividedWork(t *testing.T) {
 	hand := m.SameNode.Latency
 	for _, c := range []struct {
 		name string
-		mesh Mesh
+		mesh mesh.Mesh
 		op   string
 		want float64
 	}{
-		{"half of an update", Mesh{1, 2}, OpUpdate, 90e-3/1.5 + 6*2*(2*4+2)*20e-6},
-		{"a fourth of it", Mesh{1, 4}, OpUpdate, 30e-3 + 60e-3/4 + 6*2*(2*4+2)*2*20e-6},
-		{"two stages", Mesh{2, 1}, OpUpdate, (2 + 1) / 2.0 * (0.6*90e-3 + 6*2*hand)},
-		{"answers", Mesh{1, 2}, OpGenerate, 20e-3 + 25*(2*4+2)*p.Together(OpLayerSum, 2, 4*16*100)},
+		{"half of an update", by(1, 2), OpUpdate, 90e-3/1.5 + 6*2*(2*4+2)*20e-6},
+		{"a fourth of it", by(1, 4), OpUpdate, 30e-3 + 60e-3/4 + 6*2*(2*4+2)*2*20e-6},
+		{"two stages", by(2, 1), OpUpdate, (2 + 1) / 2.0 * (0.6*90e-3 + 6*2*hand)},
+		{"answers", by(1, 2), OpGenerate, 20e-3 + 25*(2*4+2)*p.Together(OpLayerSum, 2, 4*16*100)},
 	} {
 		ranks := ranksOf(c.mesh.Members())
 		for i := range ranks {
@@ -86,7 +90,7 @@ func TestDividedSearch(t *testing.T) {
 			{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Cores = 8
-	meshes := map[string]Mesh{"actor": {2, 2}, "rollout": {1, 2}, "inference": {1, 4}}
+	meshes := map[string]mesh.Mesh{"actor": by(2, 2), "rollout": by(1, 2), "inference": by(1, 4)}
 	f, err := Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
 		Further: map[string]int{"inference": 0}})
 	if err != nil {
@@ -107,13 +111,14 @@ func TestOtherLayouts(t *testing.T) {
 		Costs: []Cost{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Memory = 60
-	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]Mesh{}}
+	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
 	if _, err := Search(m, p, s); err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
 		t.Errorf("whole: %v", err)
 	}
 	s.Free = map[string]Axes{"rollout": {Tensor: true}}
 	f, err := Search(m, p, s)
-	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 parts)") || len(s.Meshes) != 0 {
+	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 tensor parts)") ||
+		len(s.Meshes) != 0 {
 		t.Errorf("%v: %v", err, f)
 	}
 }
@@ -121,7 +126,7 @@ func TestOtherLayouts(t *testing.T) {
 // partsOf returns the parts of a model that these numbers of members may divide, in one stage.
 func partsOf(tensor ...int) (list []Part) {
 	for _, n := range tensor {
-		list = append(list, Part{Mesh: Mesh{1, n}})
+		list = append(list, Part{Mesh: by(1, n)})
 	}
 	return list
 }
@@ -130,9 +135,9 @@ func partsOf(tensor ...int) (list []Part) {
 // number of models stays.
 func TestDividedActors(t *testing.T) {
 	var parts []Part
-	for _, mesh := range []Mesh{{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 1}, {4, 2}} {
-		bytes := int64(1200 / mesh.Members())
-		parts = append(parts, Part{mesh, 0, bytes, bytes / 4, bytes / 2})
+	for _, x := range []mesh.Mesh{by(1, 1), by(1, 2), by(2, 1), by(2, 2), by(4, 1), by(4, 2)} {
+		bytes := int64(1200 / x.Members())
+		parts = append(parts, Part{x, 0, bytes, bytes / 4, bytes / 2})
 	}
 	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
 		Model: Model{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
@@ -142,30 +147,30 @@ func TestDividedActors(t *testing.T) {
 			{Op: OpGenerate, Rows: 64, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Network.Latency = 5e-3 // so that few members are best, and stages
-	s := Space{Idle: true, Meshes: map[string]Mesh{}}
+	s := Space{Idle: true, Meshes: map[string]mesh.Mesh{}}
 	for n := range 8 {
 		s.Nodes = append(s.Nodes, n)
 	}
-	both := Axes{Pipeline: true, Tensor: true}
+	both := Axes{Stage: true, Tensor: true}
 	for _, c := range []struct {
 		name    string
 		memory  int64
 		free    map[string]Axes
-		mesh    Mesh // of the winner's actors; none: nothing fits
+		mesh    mesh.Mesh // of the winner's actors; none: nothing fits
 		further map[string]int
 	}{
-		{"whole", 1200, nil, Mesh{1, 1}, nil},
-		{"fixed", 1199, nil, Mesh{}, nil},
-		{"divided", 700, map[string]Axes{"actor": both}, Mesh{2, 1}, nil},
-		{"in parts", 700, map[string]Axes{"actor": {Tensor: true}}, Mesh{1, 2}, nil},
-		{"in quarters", 300, map[string]Axes{"actor": both}, Mesh{4, 1}, nil},
-		{"eight ranks are too few for two in eighths", 299, map[string]Axes{"actor": both}, Mesh{}, nil},
-		{"others as actors", 600, map[string]Axes{"actor": both, "inference": both, "critic": both}, Mesh{2, 1},
+		{"whole", 1200, nil, by(1, 1), nil},
+		{"fixed", 1199, nil, mesh.Mesh{}, nil},
+		{"divided", 700, map[string]Axes{"actor": both}, by(2, 1), nil},
+		{"in parts", 700, map[string]Axes{"actor": {Tensor: true}}, by(1, 2), nil},
+		{"in quarters", 300, map[string]Axes{"actor": both}, by(4, 1), nil},
+		{"eight ranks are too few for two in eighths", 299, map[string]Axes{"actor": both}, mesh.Mesh{}, nil},
+		{"others as actors", 600, map[string]Axes{"actor": both, "inference": both, "critic": both}, by(2, 1),
 			map[string]int{"inference": 0, "critic": 2}},
 	} {
 		m.Memory, s.Free, s.Further = c.memory, c.free, c.further
 		f, err := Search(m, p, s)
-		if c.mesh == (Mesh{}) {
+		if c.mesh == (mesh.Mesh{}) {
 			if err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
 				t.Errorf("%s: %v", c.name, err)
 			}
@@ -176,7 +181,7 @@ func TestDividedActors(t *testing.T) {
 			continue
 		}
 		l := &f.Winner().Layout
-		if l.Meshes["actor"].size() != c.mesh || len(l.Actor) != 2*c.mesh.Members() || f.Winner().Memory > c.memory {
+		if l.Meshes["actor"].Full() != c.mesh || len(l.Actor) != 2*c.mesh.Members() || f.Winner().Memory > c.memory {
 			t.Errorf("%s: %v", c.name, l)
 		}
 		if c.further != nil && len(l.Critic) != 2*l.Meshes["critic"].Members() {
@@ -197,12 +202,12 @@ func TestOddNumbers(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 3, Samples: 66}, Costs: []Cost{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
 	m := twoCores()
 	m.Nodes, m.Cores = 10, 2
-	s := Space{Idle: true, Meshes: map[string]Mesh{"actor": {1, 2}}}
+	s := Space{Idle: true, Meshes: map[string]mesh.Mesh{"actor": by(1, 2)}}
 	for r := range 20 {
 		s.Nodes = append(s.Nodes, r/2)
 	}
 	f, err := Search(m, p, s)
-	if err != nil || f.Winner().Layout.String() != "actor 0-5 (2 parts)" {
+	if err != nil || f.Winner().Layout.String() != "actor 0-5 (2 tensor parts)" {
 		t.Errorf("%v, %v", f, err)
 	}
 }
@@ -217,7 +222,7 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	for stages := 1; stages <= 32; stages *= 2 {
 		for tensor := 1; tensor <= 8; tensor *= 2 {
 			bytes := int64(128<<30) / int64(stages*tensor)
-			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{Mesh{stages, tensor}, 0, bytes, bytes / 4, 0})
+			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{by(stages, tensor), 0, bytes, bytes / 4, 0})
 		}
 	}
 	m := twoCores()

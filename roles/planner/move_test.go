@@ -3,6 +3,8 @@ package planner
 import (
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestSpent: what workers spend follows from calls, also in long epochs and on several nodes that are alike.
@@ -202,9 +204,7 @@ func TestMovesKeepNumbers(t *testing.T) {
 	m := twoCores()
 	m.Nodes = 4
 	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	shared := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -236,9 +236,7 @@ func TestMovesKeepRanks(t *testing.T) {
 	m := twoCores()
 	m.Cores, m.Nodes = 1, 6
 	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	few := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -277,9 +275,7 @@ func TestMoveOfFurtherComponents(t *testing.T) {
 	s := Space{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
 		Further: map[string]int{"reward": 0, "inference": 0}}
 	f, err := Search(m, p, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	stays := false
 	for _, x := range f.Best {
 		l := &x.Layout

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -374,7 +375,7 @@ func TestFiles(t *testing.T) {
 func TestPresentThatDoesNotRun(t *testing.T) {
 	whole := Layout{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0, 1, 2}, Rollout: []int{3}, Stages: 1}
 	half := Layout{Nodes: ranksOf(4), Actor: []int{0}, Rollout: []int{1}, Stages: 1,
-		Meshes: map[string]Mesh{"rollout": {Tensor: 2}}}
+		Meshes: map[string]mesh.Mesh{"rollout": {Tensor: 2}}}
 	text := &Profile{Work: Work{Actors: 1, Prompts: 8, Answers: 2, Samples: 16},
 		Costs: []Cost{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
 	for p, present := range map[*Profile]*Layout{waiting(): &whole, text: &half} {

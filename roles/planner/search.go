@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // Tie is the relative difference below which two times count as equal. Then the layout with fewer parts wins: see
@@ -106,7 +108,8 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 			expected = "fewer tokens in a micro-batch, fewer actors or more nodes"
 		}
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
-			"%s on node %d: expected %s", mebibytes(m.Memory), list[nearest].layout(), mebibytes(least), at, expected)
+			"%s on node %d: expected %s", figures.MiB(m.Memory), list[nearest].layout(), figures.MiB(least), at,
+			expected)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.moves-b.moves, a.parts-b.parts, a.idle-b.idle)
@@ -187,25 +190,17 @@ func (s *Space) tooSmall() error {
 
 // nothing returns the error for a space without a layout that fits the job.
 func (s *Space) nothing(w *Work) error {
-	what := counted(w.Samples, "sample")
+	what := figures.Count(w.Samples, "sample")
 	switch {
 	case w.Envs > 0 && w.Group > 1:
-		what = fmt.Sprintf("%s in groups of %d", counted(w.Envs, "environment"), w.Group)
+		what = fmt.Sprintf("%s in groups of %d", figures.Count(w.Envs, "environment"), w.Group)
 	case w.Envs > 0:
-		what = counted(w.Envs, "environment")
+		what = figures.Count(w.Envs, "environment")
 	case w.Prompts > 0:
-		what = counted(w.Prompts, "prompt")
+		what = figures.Count(w.Prompts, "prompt")
 	}
 	return fmt.Errorf("%w: %s, %s and %s: expected numbers that can be divided, or fewer ranks", ErrNone, what,
-		counted(w.Actors, "actor"), counted(len(s.Nodes), "rank"))
-}
-
-// counted formats a number with its noun, for example "2 ranks".
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+		figures.Count(w.Actors, "actor"), figures.Count(len(s.Nodes), "rank"))
 }
 
 // A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
@@ -282,6 +277,3 @@ func (r race) fastest(m *Machine, p *Profile) int {
 
 // times returns a link that takes f times as long.
 func (l Link) times(f float64) Link { return Link{l.Latency * f, l.PerByte * f} }
-
-// mebibytes formats bytes as MiB.
-func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }

@@ -1,6 +1,10 @@
 package planner
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/roles/mesh"
+)
 
 // sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf, these
 // include the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are s.Groups, and the
@@ -82,11 +86,11 @@ func span(lo, hi int) []int {
 }
 
 // actorSets returns the placements that a search tries for the actors. The number of actors is fixed.
-func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
+func (s *Space) actorSets(w *Work, by mesh.Mesh, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
 	}
-	n := w.Actors * mesh.Members()
+	n := w.Actors * by.Members()
 	if s.Move {
 		return s.moves("actor", n, sets)
 	}
@@ -107,7 +111,7 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 // each rank of a set has one member. For sets of at most 8 ranks, a search also tries two members on each rank. All
 // replicas are complete. If s.Move is true, the number of members does not change: see moves. If the job lacks the
 // component, the only placement is nil.
-func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) (list [][]int) {
+func (s *Space) memberSets(has bool, component string, by mesh.Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
 	}
@@ -117,7 +121,7 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 	if s.Move {
 		return s.moves(component, len(s.Present.Ranks(component)), sets)
 	}
-	n := mesh.Members()
+	n := by.Members()
 	for _, set := range sets {
 		set = placeWhole(set, n)
 		list = append(list, set)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // A Space is the set of layouts that a Search may choose from.
@@ -16,7 +18,7 @@ type Space struct {
 	Further map[string]int
 	// Meshes has the mesh of each component that shards a model. Free marks the numbers of a mesh that a search may
 	// change. The number of replicas of the actors never changes.
-	Meshes map[string]Mesh
+	Meshes map[string]mesh.Mesh
 	Free   map[string]Axes
 	// Threads has the fixed numbers of threads of actors and rollout workers. If a component has no entry, a search
 	// chooses the number.
@@ -50,8 +52,8 @@ func (s *Space) Allows(l *Layout) bool {
 		}
 	}
 	for _, of := range l.components() {
-		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].size()
-		if fixed != nil && !slices.Equal(*of.ranks, fixed) || s.Free[of.name].merge(s.Meshes[of.name], mesh) != mesh {
+		fixed, now := s.Fixed[of.name], l.Meshes[of.name].Full()
+		if fixed != nil && !slices.Equal(*of.ranks, fixed) || s.Free[of.name].merge(s.Meshes[of.name], now) != now {
 			return false
 		}
 	}
@@ -71,7 +73,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 		stages = stages[:1] // a second stage of prompts would only wait for the first
 	}
 	sets := s.sets()
-	actors, envs := s.actors(m, p, sets), s.groups(s.memberSets(w.Envs > 0, "env", Mesh{}, sets), Mesh{})
+	actors, envs := s.actors(m, p, sets), s.groups(s.memberSets(w.Envs > 0, "env", mesh.Mesh{}, sets), mesh.Mesh{})
 	for _, r := range s.rollouts(w, sets) {
 		trips := make([]level, len(actors))
 		for i, a := range actors {
@@ -105,8 +107,8 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 
 // rollouts returns the placements that a search tries for the rollout workers, with each of their meshes.
 func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
-	for _, mesh := range s.meshes(w, "rollout", 1) {
-		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", mesh, sets), mesh)...)
+	for _, by := range s.meshes(w, "rollout", 1) {
+		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", by, sets), by)...)
 	}
 	return list
 }
@@ -124,8 +126,8 @@ func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 		bytes   int64   // memory of a member
 	}
 	var all []placed
-	for _, mesh := range s.meshes(w, "actor", w.Actors) {
-		x := placed{s.groups(s.actorSets(w, mesh, sets), mesh), math.Inf(1), w.part(mesh).Actor}
+	for _, by := range s.meshes(w, "actor", w.Actors) {
+		x := placed{s.groups(s.actorSets(w, by, sets), by), math.Inf(1), w.part(by).Actor}
 		for _, g := range x.groups {
 			c := choice{nodes: s.Nodes, actor: g}
 			if c.excess(m, w) == 0 {
@@ -148,22 +150,22 @@ func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 
 // meshes returns the meshes that a search tries for a component. The configured mesh comes first. Every other mesh must
 // allow this many replicas with a rank for each member.
-func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
-	now, free := s.Meshes[component].size(), s.Free[component]
-	list := []Mesh{now}
+func (s *Space) meshes(w *Work, component string, replicas int) []mesh.Mesh {
+	now, free := s.Meshes[component].Full(), s.Free[component]
+	list := []mesh.Mesh{now}
 	for _, x := range w.Model.Parts {
-		if mesh := free.merge(now, x.Mesh); mesh == x.Mesh && mesh != now && !s.Move &&
-			mesh.Members()*replicas <= len(s.Nodes) {
-			list = append(list, mesh)
+		if other := free.merge(now, x.Mesh); other == x.Mesh && other != now && !s.Move &&
+			other.Members()*replicas <= len(s.Nodes) {
+			list = append(list, other)
 		}
 	}
 	return list
 }
 
 // groups returns a group for each set of ranks. The group of an empty set is nil.
-func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
+func (s *Space) groups(sets [][]int, by mesh.Mesh) (list []*group) {
 	for _, ranks := range sets {
-		list = append(list, newGroup(ranks, s.Nodes, mesh))
+		list = append(list, newGroup(ranks, s.Nodes, by))
 	}
 	return list
 }
@@ -184,7 +186,7 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 	}
 	if rollout != nil {
 		l.Rollout = rollout.ranks
-		l.Meshes = map[string]Mesh{"rollout": rollout.mesh}
+		l.Meshes = map[string]mesh.Mesh{"rollout": rollout.mesh}
 	}
 	return fits(w, &l) && (s.Eval == 0 || env == nil || s.Eval%(len(l.Env)*max(1, s.EvalGroup)) == 0 &&
 		s.Eval%len(l.Rollout) == 0)

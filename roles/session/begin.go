@@ -23,16 +23,16 @@ import (
 // begin opens the run's folder on rank 0, and finds the state with which the run starts. It checks the user's settings
 // before it changes anything in the folder.
 func (r *rank) begin(ctx context.Context) (err error) {
-	for _, note := range r.plan.Notes() {
+	for _, note := range r.plan.Notes {
 		r.warn(note)
 	}
-	cfg := r.plan.Common().Config
+	cfg := r.plan.Config
 	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
-		r.from, err = loop.NamedState(r.plan, r.saver.YAML, resume)
+		r.from, err = loop.NamedState(&r.plan.Plan, r.saver.YAML, resume)
 		err = r.explainSpaces(err, resume)
 	} else if path := cfg.Runner.CkptPath; path != "" {
-		r.from, err = loop.WeightsIn(r.plan, path)
+		r.from, err = loop.WeightsIn(&r.plan.Plan, path)
 		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
@@ -97,7 +97,7 @@ func (r *rank) watchFolder(ctx context.Context, f *runfolder.Folder) {
 // to the newest usable checkpoint in f. It moves the files of an earlier run aside if resume is "", or if "auto" finds
 // metrics but no checkpoint.
 func (r *rank) open(f *runfolder.Folder, resume string) error {
-	j := r.plan.Common()
+	j := r.plan.Job
 	store := func() (err error) {
 		r.saver.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
 		if err == nil && (r.Sweep || j.Config.Runner.EarlyStop.Enabled || checkpoint.Best(f.Checkpoints()) != "") {
@@ -160,7 +160,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	case r.from.From != "":
 		fmt.Fprintf(r.Out, "starting from the weights in %s\n", printable.Line(r.from.From))
 	}
-	if r.book, err = loop.OpenLogbook(f, r.plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
+	if r.book, err = loop.OpenLogbook(f, &r.plan.Plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
 		return err
 	}
 	r.logbook.Store(r.book)
@@ -185,7 +185,7 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		}
 		return nil
 	}
-	from, err := loop.StateIn(r.plan, r.saver.YAML, c)
+	from, err := loop.StateIn(&r.plan.Plan, r.saver.YAML, c)
 	if other := (*checkpoint.ConfigError)(nil); r.Sweep && errors.As(err, &other) {
 		r.warn(strings.ReplaceAll(err.Error(), "\n", "") + ": starting anew")
 		return nil

@@ -117,7 +117,7 @@ type ending struct {
 
 // newEnding returns the ending of the run. It has the command that started the run.
 func (r *rank) newEnding() *ending {
-	j := r.plan.Common()
+	j := r.plan.Job
 	e := &ending{cfg: j.Config, program: r.Command, most: plannedSteps(j)}
 	e.launchedBy(r.w.Describe().Launcher, r.w.Size(), os.Getenv)
 	return e

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -30,9 +31,7 @@ type lastLines struct {
 func sayLast(t *testing.T, cases []lastLines) {
 	t.Helper()
 	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Chdir(t.TempDir())
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -42,25 +41,17 @@ func sayLast(t *testing.T, cases []lastLines) {
 			if c.set != nil {
 				c.set(&e)
 			}
-			if err := os.RemoveAll("my runs"); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.MkdirAll("my runs/a/checkpoints", 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.RemoveAll("my runs"))
+			test.OK(t, os.MkdirAll("my runs/a/checkpoints", 0o777))
 			metric := `{"step":4,"env/return":1}` + "\n"
 			if e.cfg.FineTunes() {
 				metric = `{"step":4,"train/sft/loss":1}` + "\n"
 			}
 			if !c.mute {
-				if err := os.WriteFile("my runs/a/metrics.jsonl", []byte(metric), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.WriteFile("my runs/a/metrics.jsonl", []byte(metric), 0o666))
 			}
 			if c.saved {
-				if err := os.Symlink("global_step_4", "my runs/a/checkpoints/latest"); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Symlink("global_step_4", "my runs/a/checkpoints/latest"))
 			}
 			if c.best {
 				if err := os.Symlink("global_step_2", "my runs/a/checkpoints/best"); err != nil {
@@ -251,12 +242,8 @@ func TestLauncherHere(t *testing.T) {
 		dir := t.TempDir()
 		for name, file := range c.files {
 			real := filepath.Join(dir, "real-"+file)
-			if err := os.WriteFile(real, nil, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(real, filepath.Join(dir, name)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(real, nil, 0o755))
+			test.OK(t, os.Symlink(real, filepath.Join(dir, name)))
 		}
 		t.Setenv("PATH", dir)
 		if got := [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}; got != c.want {

@@ -65,19 +65,9 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
-// explainSpaces returns err. If the simulators show other observations or take other actions than those of the run that
-// wrote the checkpoint at path, it returns an error that says so instead.
+// explainSpaces explains an error of loading the checkpoint at path by loop.ExplainSpaces.
 func (r *rank) explainSpaces(err error, path string) error {
-	if err == nil {
-		return nil
-	}
-	now := r.plan.Common().Config.Env.Train.External.Greeting
-	if then := loop.ConfigAt(r.reg, path); then != nil {
-		if changed := external.Changed(then.Env.Train.External.Greeting, now); changed != "" {
-			return fmt.Errorf("%s: %s", path, changed)
-		}
-	}
-	return err
+	return loop.ExplainSpaces(err, r.reg, path, r.plan.Config.Env.Train.External.Greeting)
 }
 
 // giveUp returns the function to call if the simulators of the run fail too often. This function logs the error, and

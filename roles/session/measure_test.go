@@ -39,18 +39,14 @@ type measuredDraft struct {
 	task measuredTask
 }
 
-func (d measuredDraft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+func (d measuredDraft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
-	return measuredPlan{p, d.task}, err
-}
-
-type measuredPlan struct {
-	task.Plan
-	task measuredTask
-}
-
-func (p measuredPlan) Profile(ctx context.Context, _ planner.Asked) (*planner.Profile, error) {
-	return &planner.Profile{Work: p.Work()}, p.task.profile(ctx)
+	if err == nil {
+		p.Profile = func(ctx context.Context, _ planner.Asked) (*planner.Profile, error) {
+			return &planner.Profile{Work: p.Work()}, d.task.profile(ctx)
+		}
+	}
+	return p, err
 }
 
 // untilDone is work that goes on until it is asked to end.

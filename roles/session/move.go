@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -60,7 +61,7 @@ type transfer struct {
 type destination struct {
 	from *spmd.Placement
 	text string // the requested placement
-	plan task.Plan
+	plan *task.Plan
 	err  error
 }
 
@@ -92,7 +93,7 @@ func (m *mover) Due() bool {
 // remaining returns the maximum number of remaining iterations. If the run has a deadline, only iterations before the
 // deadline count. Each is assumed to take as long as the last iteration.
 func (m *mover) remaining() int64 {
-	left := m.plan.Common().MaxSteps - m.book.Step()
+	left := m.plan.MaxSteps - m.book.Step()
 	if end := m.Asked.Deadline(); !end.IsZero() && m.took > 0 {
 		left = min(left, int64(max(0, time.Until(end).Seconds()/m.took)))
 	}
@@ -152,7 +153,7 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	if ok, err := m.agree(ctx, m.next.err); !ok {
 		return nil, err
 	}
-	now, then := m.plan.Common().Placement, m.next.plan.Common().Placement
+	now, then := m.plan.Placement, m.next.plan.Placement
 	m.to = loop.Places{}
 	same := true
 	for _, name := range now.Components() {
@@ -174,12 +175,12 @@ func (m *mover) find(text string) *destination {
 	m.destinations.Lock()
 	defer m.destinations.Unlock()
 	now := m.plan
-	if r := m.destinations.newest; r != nil && r.text == text && r.from == now.Common().Placement {
+	if r := m.destinations.newest; r != nil && r.text == text && r.from == now.Placement {
 		return r
 	}
-	r := &destination{text: text, from: now.Common().Placement}
+	r := &destination{text: text, from: now.Placement}
 	m.destinations.newest = r
-	cfg := *placed(now.Common())
+	cfg := *placed(now.Job)
 	nodes := m.w.Nodes()
 	moved, err := cfg.Moved(m.reg, text)
 	if err != nil {
@@ -225,8 +226,8 @@ func (m *mover) Accept(ctx context.Context, received, copied []float64, failure 
 	}
 	if t := m.transfer; t != nil {
 		m.want = nil
-		now := m.plan.Common()
-		t.Before, t.After = placed(now).PlacementText(), m.next.plan.Common().Config.PlacementText()
+		now := m.plan.Job
+		t.Before, t.After = placed(now).PlacementText(), m.next.plan.Config.PlacementText()
 		for _, n := range received {
 			t.Bytes += int64(n)
 		}
@@ -254,7 +255,7 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	}
 	have := job.AvailableOn(nodes, node)
 	if comes > have.Free {
-		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
+		return fmt.Errorf("node %d receives and copies %s, and %v", node, figures.MiB(comes), have)
 	}
 	have.Free = min(have.Free+now, m.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
@@ -277,7 +278,7 @@ func (m *mover) arrived() bool {
 	m.book.Set("schedule/members_moved", float64(t.Members))
 	m.book.Set("schedule/bytes_moved", float64(t.Bytes))
 	if s := m.scheduler; s != nil {
-		s.Moved(m.plan.Common().Placement, t.Step, t.Seconds)
+		s.Moved(m.plan.Placement, t.Step, t.Seconds)
 	}
 	path := m.folder.Load().Path()
 	if err := moves.Append(path, t.Move); err != nil {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
@@ -98,20 +99,14 @@ func results(t *testing.T, run string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	config, err := os.ReadFile(filepath.Join(run, "config.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	asynchronous := bytes.Contains(config, []byte("async: true")) // it counts an episode when it hears of it
 	text, err := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var kept strings.Builder
 	for line := range strings.Lines(string(text)) {
 		var m map[string]any
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &m))
 		for name := range m {
 			if strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "schedule/") || name == "time" ||
 				strings.HasSuffix(name, "_per_second") || asynchronous && strings.HasPrefix(name, "env/") {
@@ -119,25 +114,17 @@ func results(t *testing.T, run string) map[string]string {
 			}
 		}
 		line, err := json.Marshal(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		kept.Write(append(line, '\n'))
 	}
 	all["metrics"] = kept.String()
 	files, err := filepath.Glob(filepath.Join(run, "checkpoints", "*", "*.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		d, _, err := tensor.ReadSafetensors(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		file, _ := filepath.Rel(run, f)
 		if asynchronous && filepath.Base(f) == "env.safetensors" { // environments are somewhere between two rollouts
 			continue
@@ -218,9 +205,7 @@ func membersOf(t *testing.T, ranks int, config string, overrides ...string) map[
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, config, overrides...)
 	place, err := cfg.Place(make([]int, ranks))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	members := map[string]int{}
 	for _, name := range place.Components() {
 		members[name] = len(place.Ranks(name))
@@ -331,10 +316,8 @@ func additions(t *testing.T) []string {
 		roles.Registries(rolestest.Registries())); code != 0 {
 		t.Fatalf("rlinf data: exit code %d", code)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "train.jsonl"),
-		[]byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(dir, "train.jsonl"),
+		[]byte(strings.Repeat(`{"prompt":"1+1=","answer":"2"}`+"\n", 80)), 0o666))
 	return []string{"++data.train_data_paths=" + filepath.Join(dir, "train.jsonl"),
 		"++data.val_data_paths=" + filepath.Join(dir, "test.jsonl"),
 		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}
@@ -363,15 +346,11 @@ func TestTraceOfMoves(t *testing.T) {
 		run(t, dir, 4, s, "../../internal/digests/testdata/ppo_disaggregated.yaml", "++runner.max_steps=8",
 			"++cluster.allow_idle_ranks=true", "++cluster.tracer.enable=true")
 		text, err := os.ReadFile(filepath.Join(dir, "run/trace.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		var timeline struct {
 			TraceEvents []struct{ Name, Ph string }
 		}
-		if err := json.Unmarshal(text, &timeline); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(text, &timeline))
 		for _, e := range timeline.TraceEvents {
 			if e.Name == "train" && e.Ph == "X" {
 				n++
@@ -406,12 +385,8 @@ func TestFilesOfAMove(t *testing.T) {
 	})
 	file := filepath.Join(t.TempDir(), "model.safetensors")
 	var text bytes.Buffer
-	if err := tensor.WriteSafetensors(&text, job.ModelDict(net.Params()), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, text.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, tensor.WriteSafetensors(&text, job.ModelDict(net.Params()), nil))
+	test.OK(t, os.WriteFile(file, text.Bytes(), 0o666))
 	e := &eraser{file: file, to: "{actor: 0, env: 0, rollout: 0, reward: 2}"}
 	run(t, t.TempDir(), 3, e, "../../internal/digests/testdata/reward.yaml", "++runner.max_steps=6",
 		"++cluster.allow_idle_ranks=true", "++reward.use_reward_model=true", "++reward.model.model_path="+file,
@@ -451,17 +426,13 @@ func TestVerifierInAMove(t *testing.T) {
 		t.Skip("no python3: apt-get install python3")
 	}
 	clients, err := filepath.Abs("../../clients/python")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Setenv("PYTHONPATH", clients)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	dir := t.TempDir()
 	began, script := filepath.Join(dir, "began"), filepath.Join(dir, "judge.py")
 	judge := fmt.Sprintf("import rlb\nopen(%q, 'a').write('x')\nrlb.grade(lambda p, a, s: 0.5)", began)
-	if err := os.WriteFile(script, []byte(judge), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(script, []byte(judge), 0o666))
 	for _, c := range []struct {
 		before, to string
 		verifiers  int // in all
@@ -470,13 +441,9 @@ func TestVerifierInAMove(t *testing.T) {
 		{"{actor: 0, rollout: 1, reward: 0}", "{actor: 1, rollout: 1, reward: 0}", 2},
 		{"{actor: 0, rollout: 0}", "{actor: 0, rollout: 1}", 2},
 	} {
-		if err := os.WriteFile(began, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(began, nil, 0o666))
 		whim := filepath.Join(dir, "whim")
-		if err := os.WriteFile(whim, nil, 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(whim, nil, 0o666))
 		e := &eraser{file: whim, to: c.to}
 		run(t, t.TempDir(), 2, e, "../../internal/digests/testdata/reasoning.yaml", append(additions(t),
 			"++runner.max_steps=6", "++runner.val_check_interval=2", "++cluster.allow_idle_ranks=true",

@@ -89,7 +89,7 @@ func (r *rank) moves(cfg *config.Config) bool {
 // schedule makes the scheduler of the job if the configuration asks for one. It is called on rank 0, when the workers
 // of the first world are ready.
 func (r *rank) schedule() error {
-	cfg := r.plan.Common().Config
+	cfg := r.plan.Config
 	r.scheduler = r.Scheduler
 	switch {
 	case r.scheduler != nil: // given by the caller of the session

@@ -23,7 +23,7 @@ type rank struct {
 	w     *spmd.World        // the present world
 	world *collectives.Group // all ranks of w
 
-	plan     task.Plan // the plan of the present world; nil at first
+	plan     *task.Plan // the plan of the present world; nil at first
 	holdings *loop.Holdings
 	saver    *loop.Saver
 	ends     []func()   // functions that the method leave calls; guarded by ranks.mu
@@ -170,7 +170,7 @@ func (r *rank) enterAgain(ctx context.Context) (loop.Shared, error) {
 	r.saver.Join(r.world)
 	if r.w.Rank() == 0 {
 		for i := range r.recorded {
-			r.recorded[i].Components = r.plan.Common().WorkersOn(i)
+			r.recorded[i].Components = r.plan.Job.WorkersOn(i)
 		}
 		if err := r.folder.Load().WriteRanks(r.recorded); err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ import (
 
 // record opens the log file of this process. Rank 0 writes the list of ranks and the provenance into the run's folder.
 func (r *rank) record(ctx context.Context) error {
-	j := r.plan.Common()
+	j := r.plan.Job
 	if r.w.Rank() == r.lead {
 		r.ending.Store(r.newEnding())
 		r.log.open(runfolder.RankLog(j.Config.Folder(), r.lead))
@@ -63,7 +63,7 @@ func (r *rank) record(ctx context.Context) error {
 // recordTime begins the trace of this rank in the present world, and returns the trace. It returns nil if the
 // configuration asks for no trace. Every rank must call it.
 func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
-	cfg := r.plan.Common().Config
+	cfg := r.plan.Config
 	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {
 		return nil, nil
 	}

@@ -63,7 +63,7 @@ type session struct {
 	chosen  *advice.Plan      // the plan of the placement; nil if the configuration has the placement
 	planned struct {          // the plan of the job, or all its mistakes; made once for all ranks of this process
 		sync.Once
-		plan task.Plan
+		plan *task.Plan
 		err  error
 	}
 	log          RankLog
@@ -143,7 +143,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	if err != nil || shared == nil {
 		return err
 	}
-	shareCores(w, r.plan.Common())
+	shareCores(w, r.plan.Job)
 	r.phase("starting the workers")
 	log, err := r.recordTime(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 
 // complete returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
 // and succeed on others.
-func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
+func (r *rank) complete(cfg *config.Config) (*task.Plan, error) {
 	nodes, rank := r.w.Nodes(), r.w.Rank()
 	r.planned.Do(func() {
 		if r.draft == nil {
@@ -173,8 +173,7 @@ func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = p.CheckReplay(nodes, rank)
-	if err == nil && r.w.LocalRank() == 0 { // one rank checks for its node
+	if r.w.LocalRank() == 0 { // one rank checks for its node
 		have := job.AvailableOn(nodes, r.w.Node())
 		r.room = have.Free
 		err = p.CheckMemory(nodes, r.w.Node(), have)
@@ -182,7 +181,7 @@ func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
 	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
 		return nil, err
 	}
-	r.checkThreads(p.Common())
+	r.checkThreads(p.Job)
 	if rank == r.lead {
 		err = r.Profile.start(rank)
 	}
@@ -223,7 +222,7 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 	held, cancel := context.WithCancel(ctx) // ends watchFolder
 	defer cancel()
 	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
-		Count: r.counters(r.plan.Common()), Holdings: r.holdings, Moves: m}
+		Count: r.counters(r.plan.Job), Holdings: r.holdings, Moves: m}
 	if r.w.Rank() == 0 {
 		with.Started = func() error {
 			r.watchFolder(held, r.folder.Load())
@@ -236,11 +235,11 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 			return r.folder.Load().SetStatus(runfolder.Running)
 		}
 	}
-	c, err := loop.NewCluster(ctx, r.w, r.plan, shared, with)
+	c, err := loop.NewCluster(ctx, r.w, &r.plan.Plan, shared, with)
 	if err != nil {
 		return 0, err
 	}
-	run, cfg := r.Own.Program, r.plan.Common().Config
+	run, cfg := r.Own.Program, r.plan.Config
 	if run == nil {
 		run = r.Tasks.Of(cfg).Run
 	}

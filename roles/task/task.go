@@ -49,51 +49,44 @@ type Draft interface {
 	Mistakes() error
 	// Complete returns the plan, or all mistakes as one error. cfg is the draft's configuration. If connected
 	// simulators were queried, cfg has their specification, and reg has the simulators.
-	Complete(cfg *config.Config, reg config.Registries) (Plan, error)
+	Complete(cfg *config.Config, reg config.Registries) (*Plan, error)
 	// Common returns the job as far as it is known. It has a placement if there are no mistakes.
 	Common() *job.Job
 }
 
-// A Plan describes a job to sessions and commands. It extends loop.Plan.
-type Plan interface {
+// A Plan describes a job to sessions and commands. It is the same on every rank, and does not change.
+type Plan struct {
 	loop.Plan
+	Notes         []string     // warnings that the user should see before the job begins
+	Lines         []string     // describe one iteration
+	MemoryColumns []job.Column // of a table of all ranks' footprints
+
 	// With returns the plan with the placement of j, which is the same job with another placement.
-	With(j *job.Job) Plan
+	With func(j *job.Job) *Plan
+	// NamesOn returns the names of a rank's workers, with their places in a mesh.
+	NamesOn func(rank int) []string
+	// MemoryOf estimates the memory that a rank needs.
+	MemoryOf func(rank int) job.Footprint
+	// CheckMemory returns an error if the ranks of a node need more memory than the node has.
+	CheckMemory func(nodes []int, node int, have job.Available) error
+	// CheckFiles returns an error if the workers of a rank cannot read the files that Open does not read.
+	CheckFiles func(rank int) error
 	// Open makes the objects that the workers of a rank share, such as models. It can fail on some ranks and succeed on
 	// others. own has the state that the rank keeps from its previous world.
-	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
-	// Notes returns warnings that the user should see before the job begins.
-	Notes() []string
-	// WorkersOn returns the names of a rank's workers, with their places in a mesh.
-	WorkersOn(rank int) []string
-	// Describe returns a few lines that describe one iteration.
-	Describe() []string
-	// OwnKeys returns the keys of users' own parts that Describe does not show.
-	OwnKeys() []config.OwnKey
-	// MemoryOf estimates the memory that a rank needs.
-	MemoryOf(rank int) job.Footprint
-	// MemoryColumns returns the columns of a table of all ranks' footprints.
-	MemoryColumns() []job.Column
-	// CheckMemory returns an error if the ranks of a node need more memory than the node has.
-	CheckMemory(nodes []int, node int, have job.Available) error
-	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than the
-	// node has.
-	CheckReplay(nodes []int, rank int) error
+	Open func(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Work describes the work of an iteration, as far as it is known without a measurement.
-	Work() planner.Work
+	Work func() planner.Work
 	// Profile measures the costs of the job's operations.
-	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
-	// CheckFiles returns an error if the workers of a rank cannot read their files.
-	CheckFiles(rank int) error
+	Profile func(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 }
 
 // Move returns p with the placement of another draft of the same job. It returns all mistakes of the draft as one
 // error. The numbers of members and the rest of the plan do not change.
-func Move(p Plan, to Draft) (Plan, error) {
+func Move(p *Plan, to Draft) (*Plan, error) {
 	if err := to.Mistakes(); err != nil {
 		return nil, err
 	}
-	j, err := p.Common().Moved(to.Common())
+	j, err := p.Moved(to.Common())
 	if err != nil {
 		return nil, err
 	}
@@ -114,6 +107,6 @@ func (ts Tasks) Of(cfg *config.Config) Task {
 }
 
 // Plan drafts and completes the plan of cfg in a world whose rank r is on node nodes[r].
-func (ts Tasks) Plan(cfg *config.Config, reg config.Registries, nodes []int) (Plan, error) {
+func (ts Tasks) Plan(cfg *config.Config, reg config.Registries, nodes []int) (*Plan, error) {
 	return ts.Of(cfg).Draft(cfg, reg, nodes).Complete(cfg, reg)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -16,9 +17,7 @@ func newAsyncCollector(t testing.TB, learner policy.Policy, envs int) *AsyncColl
 	t.Helper()
 	cfg := rolestest.EnvConfig("CartPole-v1", envs)
 	c, err := NewAsyncCollector(all.Registry(), cfg, learner, rolestest.NewPolicy(t, cfg, 9, nil), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return c
 }
 
@@ -31,18 +30,14 @@ func TestAsyncCollectorCollectsTheSame(t *testing.T) {
 	for i, n := range []int{20, 20, 20} {
 		w := collect(t, want, n, i == 0)
 		g, err := got.Collect(n, i == 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for f := range w.Len() {
 			if name, x := w.Entry(f); !bytes.Equal(x.Bytes(), g.Must(name).Bytes()) {
 				t.Errorf("rollout %d: other %s", i, name)
 			}
 		}
 	}
-	if err := got.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, got.Close())
 }
 
 // A rollout is made with the parameters at the return of the call before it, and its version says so.
@@ -59,9 +54,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 			before = slices.Clone(pol.Params().Data)
 		}
 		r, err := c.Collect(length, call == 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		want := int64(call - 1)
 		if fresh {
 			want = int64(call)
@@ -74,9 +67,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 		obs := tensor.Dict{}
 		obs.Set("state", r.Must("observation.state").At(0))
 		eval, err := pol.Evaluate(work, obs, r.Must("action").At(0))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if !slices.Equal(eval.LogProb.F32(), r.Must("sample_log_prob").At(0).F32()) {
 			t.Errorf("call %d: the actions are not those of the parameters of one update before", call)
 		}
@@ -86,9 +77,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 			pol.Params().Data[i] += 0.01
 		}
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.Close())
 	if _, err := c.Collect(0, false); err == nil {
 		t.Error("rollouts of no steps")
 	}
@@ -108,25 +97,15 @@ func TestTrainerLearnsFromTheBackground(t *testing.T) {
 			Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
 			Policy: pol,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		eval, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		collector := newAsyncCollector(t, pol, nEnvs)
 		trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: collector, Evaluator: eval}
-		if err := trainer.Train(t.Context(), epochs, nSteps, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := collector.Close(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, trainer.Train(t.Context(), epochs, nSteps, nil))
+		test.OK(t, collector.Close())
 		s, err := trainer.Evaluate(20, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return pol, s.Return
 	}
 	one, _ := train(3)

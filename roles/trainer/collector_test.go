@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -20,30 +21,20 @@ import (
 func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
 	t.Helper()
 	alg, err := algo.Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	trainer := Trainer{Policy: s.Policy, Algorithm: alg, Collector: collector, Evaluator: evaluator}
-	if err := trainer.Train(t.Context(), epochs, s.Steps, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, trainer.Train(t.Context(), epochs, s.Steps, nil))
 	sum, err := trainer.Evaluate(20, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Return
 }
 
 func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollector {
 	t.Helper()
 	c, err := NewSyncCollector(all.Registry(), cfg, pol, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return c
 }
 
@@ -51,9 +42,7 @@ func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollecto
 func collect(t testing.TB, c *SyncCollector, n int, reset bool) (d tensor.Dict) {
 	t.Helper()
 	rollout, err := c.Collect(n, reset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i := range rollout.Len() {
 		if name, x := rollout.Entry(i); name != "advantage" && name != "return" {
 			d.Set(name, x.Clone())
@@ -74,18 +63,12 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 		Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
 		Policy: pol,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	eval, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: newCollector(t, cfg, pol), Evaluator: eval}
 	before, err := trainer.Evaluate(20, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	rounds, episodes := 0, 0
 	err = trainer.Train(t.Context(), nEpochs, nSteps, func(s Step) error {
 		if s.Epoch != rounds || len(s.Metrics.Names) == 0 {
@@ -95,13 +78,9 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 		episodes += s.Episodes.NumTrajectories
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	after, err := trainer.Evaluate(20, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Logf("evaluation %.1f before, %.1f after %d rounds with %d episodes", before.Return, after.Return, rounds,
 		episodes)
 	if rounds != nEpochs || episodes == 0 || before.Return > 100 || after.Return < 400 {
@@ -154,14 +133,10 @@ func newRecorded(t *testing.T, cfg env.Config, pol policy.Policy, n, chunk, step
 	t.Helper()
 	d := collect(t, newCollector(t, cfg, pol), steps, true)
 	vec, err := all.Registry().New(cfg, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := &recorded{T: t, n: n, chunk: chunk, d: d, pol: pol, work: pol.NewWork(n), vec: vec,
 		seeder: env.NewSeeder(cfg, env.Train, 0, n), out: vec.Spec().NewStep(n, chunk)}
-	if err := vec.Reset(nil, r.seeder.Next(), r.out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, vec.Reset(nil, r.seeder.Next(), r.out))
 	r.seeder.Started(nil)
 	return r
 }
@@ -442,17 +417,13 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 5)
 	cfg.MaxEpisodeSteps = 30
 	e, err := NewEvaluator(all.Registry(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	one := rolestest.NewPolicy(t, cfg, 1, nil)
 	other := rolestest.NewPolicy(t, cfg, 2, func(p *policy.Config) { p.NumActionChunks = 3 })
 	var sums []env.Summary
 	for _, pol := range []policy.Policy{one, one, other, one} {
 		s, err := e.Evaluate(pol, 5, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if s.NumTrajectories != 5 || s.EpisodeLen != 30 {
 			t.Errorf("%d episodes of %v steps, want 5 of 30", s.NumTrajectories, s.EpisodeLen)
 		}
@@ -469,9 +440,7 @@ func TestEvaluatorPlaysAsManyAsAskedFor(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 2)
 	cfg.MaxEpisodeSteps = 10
 	e, err := NewEvaluator(all.Registry(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	pol := rolestest.NewPolicy(t, cfg, 1, nil)
 	evaluate := func(n int, deterministic bool) env.Summary {
 		t.Helper()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -20,17 +21,11 @@ func TestDemonstration(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 4)
 	cfg.RewardCoef = 0.5 // a wrapper, which passes the expert on
 	d := Demonstration{Episodes: 6}
-	if err := d.Play(rolestest.Walkers(), cfg); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Play(rolestest.Walkers(), cfg))
 	var file bytes.Buffer
-	if err := d.Write(&file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Write(&file))
 	got, about, err := tensor.ReadSafetensors(file.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if about["env"] != "walker" || about["episodes"] != "6" || d.Succeeded != 6 || d.Played <= 6 {
 		t.Errorf("%v, %d of %d", about, d.Succeeded, d.Played)
 	}
@@ -95,17 +90,11 @@ func TestDemonstrationRepeats(t *testing.T) {
 // written plays d and returns what it writes.
 func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config) tensor.Dict {
 	t.Helper()
-	if err := d.Play(envs, cfg); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Play(envs, cfg))
 	var out bytes.Buffer
-	if err := d.Write(&out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Write(&out))
 	file, _, err := tensor.ReadSafetensors(out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return file
 }
 

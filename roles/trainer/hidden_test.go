@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -29,13 +30,9 @@ func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) pol
 		change(&net)
 	}
 	vec, err := all.Registry().New(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	pol, err := policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return pol
 }
 
@@ -55,15 +52,11 @@ type replay struct {
 func newReplay(t *testing.T, cfg env.Config, pol policy.Policy, n int) *replay {
 	t.Helper()
 	vec, err := all.Registry().New(cfg, n)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := &replay{t, pol, pol.NewWork(n), vec, env.NewSeeder(cfg, env.Train, 0, n), vec.Spec().NewStep(n, 1),
 		tensor.New(tensor.F32, n, policy.HiddenLen(pol))}
 	r.seeder.Started(nil)
-	if err := vec.Reset(nil, r.seeder.Next(), r.out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, vec.Reset(nil, r.seeder.Next(), r.out))
 	r.seeder.Started(nil)
 	return r
 }
@@ -183,26 +176,18 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 			s.Optim.LR, s.Config.SequenceLength = 0.01, c.length
 			c.algorithm(&s.Config)
 			algorithm, err := algo.Builtin().New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			collector := newCollector(t, cfg, s.Policy)
 			for round := range 3 {
 				rollout, err := collector.Collect(steps, false)
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				if first := rollout.Must("memory").At(0).F32(); !c.auto &&
 					slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) {
 					t.Errorf("round %d begins with %v, want zeros: so do its episodes", round, first)
 				}
-				if err := algorithm.Prepare(&rollout); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, algorithm.Prepare(&rollout))
 				m, err := algorithm.Update(rollout)
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				thoughtThen(t, round, m.Names, m.Values)
 			}
 		})

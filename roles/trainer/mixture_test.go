@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -17,25 +18,15 @@ import (
 func TestCollectLabels(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 6)
 	vec, err := rolestest.Walkers().New(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	pol, err := policy.NewMLP(policy.DefaultConfig(), vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for name, beta := range map[string]float64{"the expert": 1, "the policy": 0, "both": 0.5} {
 		c, err := NewSyncCollector(rolestest.Walkers(), cfg, pol, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := c.CollectLabels(algo.DaggerConfig{InitBeta: beta, BetaDecay: 1}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
+		test.OK(t, c.CollectLabels(algo.DaggerConfig{InitBeta: beta, BetaDecay: 1}))
 		rollout, err := c.Collect(100, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if _, ok := rollout.Get("observation." + env.ExpertAction); ok || len(c.Spec().Obs) != 1 {
 			t.Error("the policy is shown what the expert would do")
 		}
@@ -58,9 +49,7 @@ func TestCollectLabels(t *testing.T) {
 
 	c := newCollector(t, rolestest.EnvConfig("CartPole-v1", 1),
 		rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 1), 1, nil))
-	if err := c.CollectLabels(algo.DefaultConfig().OffPolicy.Dagger); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, c.CollectLabels(algo.DefaultConfig().OffPolicy.Dagger))
 	if _, err := c.Collect(1, true); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("without an expert: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -41,22 +42,16 @@ func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations
 	change(&s)
 	s.CriticOptim = s.Optim
 	alg, err := algo.Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var m algo.Metrics
 	trainer := Trainer{Policy: pol, Algorithm: alg, Evaluator: evaluator}
 	if err := trainer.Train(t.Context(), iterations, 0, func(s Step) error { m = s.Metrics; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	sum, err := trainer.Evaluate(20, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Return, m
 }
 
@@ -89,9 +84,7 @@ func TestReadDemos(t *testing.T) {
 	c.CollectTransitions()
 	fields := c.Fields(1)
 	got, err := algo.ReadDemos(rolestest.WriteDemos(t, demos), fields)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if err := rolestest.SameDict(got, demos); err != nil {
 		t.Error(err)
 	}

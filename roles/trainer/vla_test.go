@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/envtest/squares"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/vla"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -33,13 +34,9 @@ func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Conf
 	}
 	envCfg := rolestest.EnvConfig("Squares-v0", envs)
 	vec, err := reg.New(envCfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	pol, err := vla.New(cfg, own, vec.Spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Chunk: 2, Steps: 6,
 		Envs: envs, Policy: pol,
 		GlobalBatch: 64}
@@ -53,18 +50,12 @@ func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Conf
 func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	t.Helper()
 	d := Demonstration{Episodes: episodes, All: true, Seed: 1, Noise: 0.2}
-	if err := d.Play(reg, rolestest.EnvConfig("Squares-v0", 50)); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Play(reg, rolestest.EnvConfig("Squares-v0", 50)))
 	path := filepath.Join(t.TempDir(), "demos.safetensors")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer f.Close()
-	if err := d.Write(f); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, d.Write(f))
 	return path
 }
 
@@ -73,9 +64,7 @@ func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup,
 	rounds int) (all []algo.Metrics) {
 	t.Helper()
 	collector, err := NewSyncCollector(reg, cfg, s.Policy, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if demos != "" {
 		collector.CollectTransitions()
 		if s.Demos, err = algo.ReadDemos(demos, collector.Fields(1)); err != nil {
@@ -84,9 +73,7 @@ func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup,
 	}
 	s.Rollout = collector.Fields(s.Steps)
 	a, err := algo.Builtin().New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	trainer := &Trainer{Policy: s.Policy, Algorithm: a, Collector: collector}
 	if demos != "" {
 		trainer.Collector = nil
@@ -95,13 +82,11 @@ func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup,
 	if demos != "" {
 		steps = 0
 	}
-	if err := trainer.Train(t.Context(), rounds, steps, func(s Step) error {
+	test.OK(t, trainer.Train(t.Context(), rounds, steps, func(s Step) error {
 		values := append([]float64(nil), s.Metrics.Values...)
 		all = append(all, algo.Metrics{Names: s.Metrics.Names, Values: values})
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -112,13 +97,9 @@ func squaresSuccess(t *testing.T, reg *env.Registry, pol policy.Policy) float64 
 func success(t *testing.T, reg *env.Registry, id string, pol policy.Policy) float64 {
 	t.Helper()
 	e, err := NewEvaluator(reg, rolestest.EnvConfig(id, 100))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	sum, err := e.Evaluate(pol, 100, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Return
 }
 

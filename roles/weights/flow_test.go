@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
@@ -213,9 +214,7 @@ func (c *trial) run(t *testing.T) (received int64) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Load()
 }
 
@@ -470,9 +469,7 @@ func TestReshardPieces(t *testing.T) {
 	flows, err := newFlows([]member{{"actor", 0, 0, quarter(0, 4)}}, []member{{"rollout", 0, 1, third},
 		{"rollout", 1, 2, second}, {"rollout", 2, 2, third}, {"inference", 0, 1, second}, {"inference", 1, 3, last}},
 		[]int{0, 1, 2, 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var got []string
 	for _, f := range flows {
 		text := fmt.Sprint(f.part.slices, " to")

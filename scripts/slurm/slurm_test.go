@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A script has all values of its Job, in the right places.
@@ -81,9 +83,7 @@ func TestRequeue(t *testing.T) {
 			job := requeued(t, fmt.Sprintf("trap 'exit %d' USR1\n>started\nwhile %v; do sleep 0.01; done\nexit %[1]d\n",
 				c.code, c.signal), "echo \"$@\" >again\nkill $PPID\n")
 			job.Env = append(job.Env, "SLURM_RESTART_COUNT="+c.restarts)
-			if err := job.Start(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, job.Start())
 			if c.signal {
 				for { // until both have their traps
 					status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", job.Process.Pid))
@@ -120,9 +120,7 @@ func requeued(t *testing.T, launcher, scontrol string) *exec.Cmd {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"launch": "#!/bin/sh\n" + launcher, "scontrol": "#!/bin/sh\n" + scontrol,
 		"script": read("requeue")} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o777))
 	}
 	job := exec.Command("bash", "script")
 	job.Dir = dir

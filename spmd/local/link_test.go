@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/spmdtest"
@@ -23,10 +24,8 @@ func TestLinkedConformance(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
 				link := local.Link{Latency: 5 * time.Microsecond, BytesPerSecond: 10e9}
-				if err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()},
-					c.Run); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()},
+					c.Run))
 			})
 		}
 	}
@@ -40,10 +39,8 @@ func TestNetworkConformance(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			network := local.Network{RanksPerNode: 2, Between: local.Link{Latency: 5 * time.Microsecond,
 				BytesPerSecond: 10e9}}
-			if err := spmd.Run(t.Context(), local.NewNetwork(5, network), spmd.Options{Log: t.Output()},
-				c.Run); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, spmd.Run(t.Context(), local.NewNetwork(5, network), spmd.Options{Log: t.Output()},
+				c.Run))
 		})
 	}
 }
@@ -59,9 +56,7 @@ func linked(t *testing.T, n int, link local.Link, program func(ctx context.Conte
 			}
 			return program(ctx, w, ends[0])
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 func TestLinkedRanksShareNothing(t *testing.T) {
@@ -238,9 +233,7 @@ func TestNodesShareTheirLinks(t *testing.T) {
 			last = max(last, time.Since(start))
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if last < least || inside >= last {
 		t.Errorf("the last bytes came after %v, want at least %v; messages inside the node after %v", last, least,
 			inside)
@@ -257,9 +250,7 @@ func TestNodesShareMemory(t *testing.T) {
 	}
 	for rank, want := range []bool{false, false, true, true} {
 		b, err := ranks[rank].Alloc(8)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		share, _ := ranks[rank].(spmd.SharedMaker).Shared()
 		at, _ := share.Locate(b)
 		if _, err := s.View(rank, at, 8); (err == nil) != want {
@@ -387,9 +378,7 @@ func BenchmarkLink(b *testing.B) {
 					}
 					return err
 				})
-			if err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, err)
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/spmdtest"
@@ -22,9 +23,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		}
 		return err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 }
 
 // A goroutine that sends messages to itself uses every path of matching except waiting.
@@ -56,7 +55,5 @@ func TestMessagesDoNotAllocate(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/spmdtest"
@@ -17,10 +18,8 @@ import (
 
 func TestLeavingInSeveralWorlds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		if err := spmd.Run(t.Context(), local.New(4), spmd.Options{StallTimeout: 1e9, Log: t.Output()},
-			spmdtest.Leaving()); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, spmd.Run(t.Context(), local.New(4), spmd.Options{StallTimeout: 1e9, Log: t.Output()},
+			spmdtest.Leaving()))
 	})
 }
 
@@ -55,9 +54,7 @@ func TestHalfOfACommunicator(t *testing.T) {
 			}
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // Ranks disagree about Again, or one fails in its fifth world. The job ends with one line that says where.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
@@ -15,9 +16,7 @@ import (
 // reach it.
 func TestArenaBeyondItsReservation(t *testing.T) {
 	reserve, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var a arena
 	a.reserveIn(reserve)
 	defer a.free()
@@ -27,9 +26,7 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 	}{{1, true}, {64, true}, {1<<20 - 256, true}, {129, false}, {64, true}, {65, false}, {64, true}, {1, false},
 		{1 << 20, false}, {0, true}} {
 		b, err := a.alloc(c.n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if len(b) != c.n || c.n > 0 && uintptr(unsafe.Pointer(&b[0]))%region.Align != 0 {
 			t.Errorf("alloc(%d) gave %d bytes at %p", c.n, len(b), unsafe.SliceData(b))
 		}

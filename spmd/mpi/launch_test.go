@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // The lowest rank of a program speaks for it. Variables without a connection to the launcher are left over from
@@ -72,13 +74,9 @@ func TestLauncher(t *testing.T) {
 // descriptors returns a descriptor of a socket, like a launcher's connection, and one of a pipe.
 func descriptors(t *testing.T) (socket, noSocket int) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	t.Cleanup(func() {
 		for _, fd := range []int{pair[0], pair[1], pipe[0], pipe[1]} {
 			unix.Close(fd)

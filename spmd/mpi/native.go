@@ -23,7 +23,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"runtime"
 	"slices"
 	"time"
@@ -37,10 +36,7 @@ import (
 // these indices is out of range, and the compiler reports it.
 var _ = [...]struct{}{
 	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST],
-	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE], [1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE],
-	[1]struct{}{}[spmd.ReduceScatter-C.RL_REDUCE_SCATTER], [1]struct{}{}[spmd.AllGather-C.RL_ALLGATHER],
-	[1]struct{}{}[spmd.Gather-C.RL_GATHER], [1]struct{}{}[spmd.Scatter-C.RL_SCATTER],
-	[1]struct{}{}[spmd.AllToAll-C.RL_ALLTOALL], [1]struct{}{}[spmd.SendReceive-C.RL_SENDRECV],
+	[1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE],
 	[1]struct{}{}[spmd.Sum-C.RL_SUM], [1]struct{}{}[spmd.Prod-C.RL_PROD],
 	[1]struct{}{}[spmd.Min-C.RL_MIN], [1]struct{}{}[spmd.Max-C.RL_MAX],
 	[1]struct{}{}[tensor.F32-C.RL_F32], [1]struct{}{}[tensor.F64-C.RL_F64], [1]struct{}{}[tensor.I32-C.RL_I32],
@@ -56,7 +52,7 @@ type native struct {
 	label      string
 	ranks      []int // ranks of the members
 	rank, size int
-	pin        *runtime.Pinner // pins buffers that C keeps from one call to the next
+	pin        *runtime.Pinner // pins data that C keeps from one call to the next
 	broken     error           // error after which the communicator cannot be used any more; nil if there was none
 }
 
@@ -112,12 +108,12 @@ func (n *native) Size() int { return n.size }
 // every member. Tests lower it.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
-// RunBlocking needs no pinning, because it makes only one call into C, and cgo pins the buffers during a call.
+// RunBlocking needs no pinning, because it makes only one call into C, and cgo pins the data during a call.
 func (n *native) RunBlocking(c *spmd.Collective) error {
 	if err := n.prepare(c); err != nil {
 		return err
 	}
-	if r := C.rl_native_run(n.end, pointer(c.Data), pointer(c.Send)); r != 0 {
+	if r := C.rl_native_run(n.end, pointer(c.Data)); r != 0 {
 		return n.failed(c, r)
 	}
 	return nil
@@ -127,15 +123,16 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	if err := n.prepare(c); err != nil {
 		return err
 	}
-	n.hold(c.Data)
-	n.hold(c.Send)
+	if len(c.Data) > 0 && !n.t.arena.holds(c.Data) {
+		n.pin.Pin(unsafe.SliceData(c.Data))
+	}
 	report := n.t.stall
-	r := C.rl_native_start(n.end, pointer(c.Data), pointer(c.Send))
+	r := C.rl_native_start(n.end, pointer(c.Data))
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
 			// MPI cannot cancel a collective. The collective continues, so that the other members get their
-			// results, and its buffers stay pinned.
+			// results, and its data stay pinned.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
 			return end
@@ -168,17 +165,12 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 }
 
 // checkDeparted returns an error if c can never end because programs of other ranks have ended. The library does not
-// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left. A broadcast
-// fails if its root has left. A reduction or gather fails only if all other members have left.
+// report for which ranks c waits, so the check is conservative. A barrier or an allreduce fails if any member has left.
+// A broadcast fails on a member whose root has left, and on the root only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
 	// If needAll is true, c fails only if all peers have left. Otherwise one peer that has left is enough.
 	peers, needAll := n.ranks, false
-	switch {
-	case c.Kind == spmd.SendReceive:
-		peers = []int{n.ranks[c.From], n.ranks[c.To]}
-	case c.Kind == spmd.Reduce, c.Kind == spmd.Gather:
-		needAll = true
-	case c.Kind == spmd.Broadcast, c.Kind == spmd.Scatter:
+	if c.Kind == spmd.Broadcast {
 		if needAll = n.rank == c.Root; !needAll {
 			peers = n.ranks[c.Root : c.Root+1]
 		}
@@ -205,7 +197,7 @@ func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 		return err
 	}
 	times := (*C.double)(unsafe.Pointer(unsafe.SliceData(ns)))
-	if r := C.rl_native_time(n.end, pointer(c.Data), pointer(c.Send), C.int(batch), C.int(len(ns)), times); r != 0 {
+	if r := C.rl_native_time(n.end, pointer(c.Data), C.int(batch), C.int(len(ns)), times); r != 0 {
 		return n.failed(c, r)
 	}
 	return nil
@@ -248,105 +240,30 @@ func (t *transport) closeNatives() error {
 // pointer returns the address of b, for use in one call into C.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// hold pins b until n.pin is unpinned.
-func (n *native) hold(b []byte) {
-	if len(b) > 0 && !n.t.arena.holds(b) {
-		n.pin.Pin(unsafe.SliceData(b))
-	}
-}
-
 // prepare writes c to n.call, where C reads it. It returns an error if c is invalid, so that MPI never
-// reads or writes outside of the buffers.
+// reads or writes outside of the data.
 func (n *native) prepare(c *spmd.Collective) error {
 	switch {
 	case n.end == nil:
 		return n.errorf(c, errClosed)
 	case n.broken != nil:
 		return n.errorf(c, fmt.Errorf("the communicator broke before: %w", n.broken))
+	case !c.Kind.Native():
+		return n.errorf(c, errors.New("expected barrier, broadcast or allreduce"))
 	}
 	if err := c.Check(n.size, n.rank); err != nil {
 		return n.errorf(c, err)
 	}
-	to := n.call
-	*to = C.rl_collective{kind: C.int(c.Kind), dtype: C.int(c.DType), op: C.int(c.Op), root: C.int(c.Root),
-		to: C.int(c.To), from: C.int(c.From), chunk: to.chunk, counts: to.counts, displs: to.displs,
-		send_counts: to.send_counts, send_displs: to.send_displs}
-	if c.Kind == spmd.Barrier {
-		return nil
-	}
-	size, longest := c.DType.Size(), 0
-	elements, sent := len(c.Data)/size, len(c.Send)/size
-	to.n, to.sent = C.int64_t(elements), C.int64_t(sent)
-	switch c.Kind {
-	case spmd.ReduceScatter, spmd.AllGather, spmd.Gather, spmd.Scatter:
-		longest = n.prepareBlocks(c, elements)
-	case spmd.AllToAll:
-		longest = n.prepareExchange(c, elements)
-	}
-	if longest > math.MaxInt32 {
-		return n.errorf(c, fmt.Errorf("too many for MPI, which counts to %d here: do it in several parts",
-			math.MaxInt32))
+	*n.call = C.rl_collective{kind: C.int(c.Kind), dtype: C.int(c.DType), op: C.int(c.Op), root: C.int(c.Root),
+		chunk: n.call.chunk}
+	if c.Kind != spmd.Barrier {
+		n.call.n = C.int64_t(len(c.Data) / c.DType.Size())
 	}
 	return nil
 }
 
-// prepareBlocks writes the lengths of the blocks to n.call. It leaves n.call.uneven at 0 if all blocks have the same
-// length, because MPI has better algorithms for equal blocks. It returns the largest number that MPI must count in a C
-// int: the length of a block, or the sum of all blocks.
-func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
-	to, block := n.call, elements
-	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {
-	case c.Counts != nil && !slices.ContainsFunc(c.Counts, func(k int) bool { return k != c.Counts[0] }):
-		block = c.Counts[0]
-	case c.Counts != nil:
-		to.uneven = 1
-		return writeBlocks(to.counts, to.displs, n.size, func(m int) int { return c.Counts[m] })
-	case whole && elements%n.size != 0:
-		to.uneven = 1
-		return writeBlocks(to.counts, to.displs, n.size, func(m int) int {
-			return (m+1)*elements/n.size - m*elements/n.size
-		})
-	case whole:
-		block = elements / n.size
-	}
-	to.block = C.int64_t(block)
-	if c.Kind == spmd.ReduceScatter {
-		return elements
-	}
-	return block
-}
-
-// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. Even if all
-// counts of this member are equal, the counts of other members may differ.
-func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
-	to := n.call
-	if c.Counts != nil {
-		to.uneven = 1
-		return max(writeBlocks(to.counts, to.displs, n.size, func(m int) int { return c.Counts[m] }),
-			writeBlocks(to.send_counts, to.send_displs, n.size, func(m int) int { return c.SendCounts[m] }))
-	}
-	if c.Send == nil {
-		to.in_place = 1
-	}
-	to.block = C.int64_t(elements / n.size)
-	return elements / n.size
-}
-
-// writeBlocks writes the lengths and the offsets of the members' blocks, and returns the sum of the lengths.
-func writeBlocks(counts, displs *C.int, size int, count func(m int) int) (sum int) {
-	lengths, starts := unsafe.Slice(counts, size), unsafe.Slice(displs, size)
-	for m := range size {
-		lengths[m], starts[m] = C.int(count(m)), C.int(sum)
-		sum += count(m)
-	}
-	return sum
-}
-
 // failed returns an error for the result r of a call into C.
 func (n *native) failed(c *spmd.Collective, r C.int) error {
-	if r == C.RL_SHORT_MESSAGE {
-		return n.errorf(c, fmt.Errorf("got %d elements only", n.call.got))
-	}
 	n.broken = n.errorf(c, errors.New(errorText(r))) // members may no longer agree on which call comes next
 	return n.broken
 }
@@ -358,11 +275,8 @@ func (n *native) errorf(c *spmd.Collective, cause error) error {
 // text describes a call, as in: communicator "actor", member 0: allreduce of 1000 F32 (max).
 func (n *native) text(c *spmd.Collective) string {
 	text := c.String()
-	switch c.Kind {
-	case spmd.Reduce, spmd.AllReduce, spmd.ReduceScatter:
+	if c.Kind == spmd.AllReduce {
 		text = fmt.Sprintf("%s (%v)", text, c.Op)
-	case spmd.SendReceive:
-		text = fmt.Sprintf("%s, to %d and from %d", text, c.To, c.From)
 	}
 	return fmt.Sprintf("communicator %q, member %d: %s", n.label, n.rank, text)
 }

@@ -1,4 +1,4 @@
-// Go's interface to the MPI library's own collectives. They use communicators of their own.
+// Go's interface to the MPI library's own barrier, broadcast and allreduce. They use communicators of their own.
 #ifndef RLINF_MPI_NATIVE_H
 #define RLINF_MPI_NATIVE_H
 
@@ -6,27 +6,16 @@
 
 typedef struct rl_native rl_native; // one process's end of an MPI communicator; only one thread at a time may use it
 
-enum { // spmd.Kind
-	RL_BARRIER, RL_BROADCAST, RL_REDUCE, RL_ALLREDUCE, RL_REDUCE_SCATTER,
-	RL_ALLGATHER, RL_GATHER, RL_SCATTER, RL_ALLTOALL, RL_SENDRECV,
-};
+enum { RL_BARRIER, RL_BROADCAST, RL_ALLREDUCE = 3 };         // spmd.Kind
 enum { RL_SUM, RL_PROD, RL_MIN, RL_MAX };                    // spmd.Op
 enum { RL_F32 = 1, RL_F64, RL_I32, RL_I64, RL_U8, RL_BF16 }; // tensor.DType
 
-// The arguments of the next call. Go fills them in before each call. All lengths are in elements.
+// The arguments of the next call. Go fills them in before each call.
 typedef struct {
-	int kind, dtype, op, root, to, from;
-	int64_t n;     // length of the data
-	int64_t sent;  // length of the data that SENDRECV sends
-	int64_t chunk; // the largest number of elements in one MPI call, if the operation can be split
-	int uneven;    // 1 if the block lengths are in counts, 0 if all blocks have the same length
-	int64_t block; // the length of each block, if uneven is 0
-	int in_place;  // 1 if ALLTOALL sends from data, in place
-	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
-	int64_t got;   // the number of elements that SENDRECV has received, after RL_SHORT_MESSAGE
+	int kind, dtype, op, root;
+	int64_t n;     // length of the data in elements
+	int64_t chunk; // the largest number of elements in one MPI call
 } rl_collective;
-
-enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter than the data
 
 // rl_native_open makes a communicator of n ranks of the world, in the order of ranks. The ranks must include this
 // process's rank. The call is collective over these ranks. Simultaneous calls that share a process need different tags.
@@ -37,18 +26,18 @@ int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *na
 // frees nothing.
 int rl_native_close(rl_native *x);
 
-// rl_native_run runs the collective by MPI's blocking calls. It returns 0, RL_SHORT_MESSAGE or an MPI error code.
-int rl_native_run(rl_native *x, void *data, void *send);
+// rl_native_run runs the collective by MPI's blocking calls. It returns 0 or an MPI error code.
+int rl_native_run(rl_native *x, void *data);
 // rl_native_start starts the collective by MPI's non-blocking calls. While the result is RL_PENDING, the caller calls
-// rl_native_wait, with slices = the number of calls that have returned RL_PENDING so far. The buffers must stay valid
+// rl_native_wait, with slices = the number of calls that have returned RL_PENDING so far. The data must stay valid
 // until the collective is done.
-int rl_native_start(rl_native *x, void *data, void *send);
+int rl_native_start(rl_native *x, void *data);
 int rl_native_wait(rl_native *x, int slices);
 // rl_native_abandon passes the started collective to the progress thread, which progresses it from now on. The caller
 // must not wait for it any more.
 void rl_native_abandon(rl_native *x);
 // rl_native_time takes samples. Sample i is a barrier and then a batch of runs like those of rl_native_run. ns[i] is
 // the time of the batch in nanoseconds, without the barrier.
-int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns);
+int rl_native_time(rl_native *x, void *data, int batch, int samples, double *ns);
 
 #endif

@@ -17,10 +17,6 @@ func TestNatives(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: args}) })
 }
 
-func TestNativeShortMessage(t *testing.T) {
-	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"short"}}) })
-}
-
 // If a member gives up a collective, the other members still complete it.
 func TestNativeAbandoned(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 3, args: []string{"abandon", t.TempDir()}}) })

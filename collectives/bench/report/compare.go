@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A Verdict classifies the change of a row from one report to another.
@@ -152,7 +153,7 @@ func (c *Comparison) String() string {
 	}
 	fmt.Fprintf(&b, "# compare: %d slower, %d faster, %d within ±%g %%, %d noise, %d not to be told; %s before, "+
 		"%s now\n", counts[Slower], counts[Faster], counts[Within], 100*c.limit, counts[Noise], counts[Unclear],
-		plural(c.starts[0], "start"), plural(c.starts[1], "start"))
+		figures.Count(c.starts[0], "start"), figures.Count(c.starts[1], "start"))
 	if counts[Unclear] > 0 {
 		b.WriteString("# compare: two starts of one program may differ as much. Measure both with --starts 5.\n")
 	}

@@ -1,7 +1,7 @@
 // Package report holds the results of a benchmark: the machine, a row with all samples for each measurement, and the
 // lines fitted through the times. It writes the results in forms for people and programs.
 //
-//	out, err := report.NewWriter("table", "collectives", os.Stdout)
+//	out, err := report.NewWriter("table", os.Stdout)
 //	err = out.Update(r)                   // the header
 //	r.Rows = append(r.Rows, row)
 //	err = out.Update(r)                   // the row, as soon as it is measured

@@ -1,11 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
-	"time"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A Machine describes the hardware and software under a benchmark.
@@ -71,7 +70,7 @@ func (m *Machine) Warnings() []string {
 		switch {
 		case h.load() > 1:
 			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
-				"of the scheduler. ***", h.load(), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
+				"of the scheduler. ***", h.load(), len(h.Ranks), figures.Count(h.CPUs, "CPU"), h.Name))
 		case m.Transport == "mpi" && h.unbound():
 			lines = append(lines, fmt.Sprintf("*** UNBOUND: each of %d ranks of %s may run on any of CPUs %s, so "+
 				"times differ between starts. Bind them: mpirun --bind-to core, srun --cpu-bind=cores. ***",
@@ -83,16 +82,11 @@ func (m *Machine) Warnings() []string {
 
 // unbound reports whether there are several ranks and all of them may run on the same CPUs.
 func (h *Host) unbound() bool {
-	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && h.other() < 0
-}
-
-// other returns the index of the first rank whose CPUs differ from those of the host's first rank, or -1.
-func (h *Host) other() int {
-	return slices.IndexFunc(h.Affinity, func(cpus string) bool { return cpus != h.Affinity[0] })
+	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && len(Distinct(h.Affinity)) == 1
 }
 
 // header returns the lines before the rows.
-func (r *Report) header(d detail) []string {
+func (r *Report) header() []string {
 	m := &r.Machine
 	name := "rlinf bench"
 	if r.Bench != "collectives" {
@@ -109,53 +103,14 @@ func (r *Report) header(d detail) []string {
 	if m.Tags != "" {
 		platform += " [" + m.Tags + "]"
 	}
-	lines := []string{fmt.Sprintf("%s %s, %s %s: %s on %s", name, build, m.Go, platform, plural(m.Ranks, "rank"),
-		plural(m.Nodes, "node"))}
+	lines := []string{fmt.Sprintf("%s %s, %s %s: %s on %s", name, build, m.Go, platform, figures.Count(m.Ranks, "rank"),
+		figures.Count(m.Nodes, "node"))}
 	lines = append(lines, m.Warnings()...)
 	library, _, _ := strings.Cut(m.Library, "\n")
 	transport := join(", ", m.Transport, strings.Join(strings.Fields(library), " "), m.Launcher, m.Threads)
-	if d == narrow {
-		lines = append(lines, "transport: "+transport)
-		if m.Roof > 0 {
-			lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
-		}
-		return append(lines, "more columns: -o wide; all that is known: -o json")
-	}
-	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; shared memory: %s", transport, m.Wait, m.Shared))
-	for _, h := range m.Hosts {
-		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, "+
-			"GOMAXPROCS %d", h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, h.affinity(),
-			Bytes(h.Cache), cmp.Or(h.Governor, "not known"), h.Kernel, h.MaxProcs))
-	}
-	clock := fmt.Sprintf("clock step %.0f ns", m.ClockStep)
+	lines = append(lines, "transport: "+transport)
 	if m.Roof > 0 {
-		clock += fmt.Sprintf("; memory roof %.1f GB/s: copies of %s by all ranks at once, bytes read + bytes written",
-			m.Roof, Bytes(m.RoofSize))
+		lines = append(lines, fmt.Sprintf("memory roof: %.1f GB/s", m.Roof))
 	}
-	lines = append(lines, clock, "method: "+r.Method)
-	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
-}
-
-// affinity describes the CPUs of the host's ranks.
-func (h *Host) affinity() string {
-	if len(h.Affinity) == 0 || h.Affinity[0] == "" {
-		return "affinity not known"
-	}
-	other := h.other()
-	if other < 0 {
-		return "all on " + h.Affinity[0]
-	}
-	shown := h.Affinity[:min(len(h.Affinity), max(other+1, 8))]
-	text := "bound to " + strings.Join(shown, " | ")
-	if len(shown) < len(h.Affinity) {
-		text += " | …"
-	}
-	return text
-}
-
-func plural(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
+	return append(lines, "more columns: -o csv; all that is known: -o json")
 }

@@ -6,13 +6,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
 // Plot returns an SVG of the medians and their confidence intervals by size, and of the bandwidths if the rows have
 // them. Both axes are logarithmic. A curve is a series on one number of ranks.
 func (r *Report) Plot() ([]byte, error) {
-	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
+	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, figures.Count(r.Machine.Ranks, "rank"), r.Machine.Transport)
 	if l := r.Machine.Load(); l > 1 {
 		title += fmt.Sprintf(", OVERSUBSCRIBED %.1fx", l)
 	}

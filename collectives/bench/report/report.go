@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // Schema is the number of the JSON form that this package writes and reads.
@@ -211,7 +212,8 @@ func Bytes(n int64) string {
 // maximum over all sizes and algorithms must reach the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
-	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {
+	key := func(row *Row) string { return row.Op + " on " + figures.Count(row.Ranks, "rank") }
+	for key, rows := range Group(rows, key) {
 		best := 0.0
 		for _, row := range rows {
 			best = max(best, row.Figures["busbw_gbs"])

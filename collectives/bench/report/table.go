@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/figures"
 )
 
 // A column is one column of a table.
@@ -24,53 +26,41 @@ func (c column) cell(row *Row) string {
 	return c.text(row)
 }
 
-// A detail is a level of detail of the columns.
-type detail uint8
-
-const (
-	narrow detail = iota // the most important columns, for terminals
-	wide                 // all columns
-	exact                // all columns, with all digits, for programs
-)
-
-// columns returns the columns of the report: keys, times, figures and wrong elements.
-func (r *Report) columns(d detail) (cols []column) {
+// columns returns the columns of the report: keys, times, figures and wrong elements. If exact is true, they are all
+// columns with all digits, for programs. Otherwise they are the most important columns, for terminals.
+func (r *Report) columns(exact bool) (cols []column) {
 	number, nothing := short, "-"
-	if d == exact {
+	if exact {
 		number, nothing = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }, ""
 	}
+	shown := func(name string) bool { return exact || len(r.Brief) == 0 || slices.Contains(r.Brief, name) }
 	add := func(head string, width int, text func(*Row) string) { cols = append(cols, column{head, width, text}) }
-	times := func(head string, width int, of func(*Row) float64) {
-		add(head, width, func(row *Row) string { return number(of(row)) })
+	times := func(head string, of func(*Row) float64) {
+		add(head, 8, func(row *Row) string { return number(of(row)) })
 	}
-	keys := r.keys(d)
+	keys := r.keys(exact)
 	for _, k := range r.Keys {
-		if r.shows(d, k) {
+		if shown(k) {
 			cols = append(cols, keys[k])
 		}
 	}
-	if d == narrow {
-		times("med_us", 8, func(r *Row) float64 { return r.Median })
-		add("±%", 5, (*Row).precision)
+	if exact {
+		add("iters", 0, func(r *Row) string { return strconv.Itoa(len(r.Samples)) })
+		times("min_us", func(r *Row) float64 { return r.Min })
+	}
+	times("med_us", func(r *Row) float64 { return r.Median })
+	if exact {
+		times("ci_low_us", func(r *Row) float64 { return r.CILow })
+		times("ci_high_us", func(r *Row) float64 { return r.CIHigh })
+		times("p99_us", func(r *Row) float64 { return r.P99 })
+		times("max_us", func(r *Row) float64 { return r.Max })
+		times("skew_us", func(r *Row) float64 { return r.Skew })
+		times("cpu_us", func(r *Row) float64 { return r.CPU })
 	} else {
-		add("iters", 6, func(r *Row) string { return strconv.Itoa(len(r.Samples)) })
-		times("min_us", 9, func(r *Row) float64 { return r.Min })
-		times("med_us", 9, func(r *Row) float64 { return r.Median })
-		if d == exact {
-			times("ci_low_us", 0, func(r *Row) float64 { return r.CILow })
-			times("ci_high_us", 0, func(r *Row) float64 { return r.CIHigh })
-		} else {
-			add("[     95% ci     ]", 18, func(r *Row) string {
-				return fmt.Sprintf("[%7s, %7s]", short(r.CILow), short(r.CIHigh))
-			})
-		}
-		times("p99_us", 9, func(r *Row) float64 { return r.P99 })
-		times("max_us", 9, func(r *Row) float64 { return r.Max })
-		times("skew_us", 8, func(r *Row) float64 { return r.Skew })
-		times("cpu_us", 8, func(r *Row) float64 { return r.CPU })
+		add("±%", 5, (*Row).precision)
 	}
 	for _, name := range r.Figures {
-		if r.shows(d, name) {
+		if shown(name) {
 			add(name, max(6, len(name)), func(r *Row) string {
 				if x, ok := r.Figures[name]; ok {
 					return number(x)
@@ -89,30 +79,25 @@ func (r *Report) columns(d detail) (cols []column) {
 }
 
 // keys returns the columns that identify a row.
-func (r *Report) keys(d detail) map[string]column {
-	op, width, size := 14, 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
+func (r *Report) keys(exact bool) map[string]column {
+	op, size := 14, func(r *Row) string { return Bytes(r.Size) }
 	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is the only key
 		op = 26
 	}
-	if d == narrow {
-		width, size = 7, func(r *Row) string { return Bytes(r.Size) }
+	if exact {
+		size = func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
 	}
 	return map[string]column{
 		"op":    {"op", -op, func(r *Row) string { return r.Op }},
 		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
 		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
-		"size":  {"size", width, size},
+		"size":  {"size", 7, size},
 		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
 		"type":  {"type", 5, func(r *Row) string { return r.DType }},
 		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
 		"root":  {"root", 6, func(r *Row) string { return r.Root }},
 		"mem":   {"mem", -10, func(r *Row) string { return r.Memory }},
 	}
-}
-
-// shows reports whether the table has a column for this key or figure.
-func (r *Report) shows(d detail, name string) bool {
-	return d != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
 }
 
 // precision returns the distance of the median from the farther end of its interval, in per cent of the median.
@@ -142,29 +127,32 @@ func short(x float64) string {
 }
 
 // table returns the form for terminals.
-func table(d detail) form {
+func table() form {
 	line := func(r *Report, row *Row) string {
 		text := " "
 		if row == nil {
 			text = "#"
 		}
-		for _, c := range r.columns(d) {
+		for _, c := range r.columns(false) {
 			text += fmt.Sprintf(" %*s", c.width, c.cell(row))
 		}
 		return strings.TrimRight(text, " ") + "\n"
 	}
 	return form{
-		begin: func(r *Report) string { return lines("# ", r.header(d)) + line(r, nil) },
+		begin: func(r *Report) string { return comments(r.header()) + line(r, nil) },
 		row:   line,
-		end:   func(r *Report) (string, error) { return lines("# ", r.footer(d)), nil },
+		end:   func(r *Report) (string, error) { return comments(r.footer()), nil },
 	}
 }
+
+// comments returns a text with one line for each entry of list. Each line begins with "# ".
+func comments(list []string) string { return "# " + strings.Join(list, "\n# ") + "\n" }
 
 // commaSeparated returns the CSV form: the columns with all digits of the numbers, without header and footer.
 func commaSeparated() form {
 	line := func(r *Report, row *Row) string {
 		var cells []string
-		for _, c := range r.columns(exact) {
+		for _, c := range r.columns(true) {
 			cells = append(cells, c.cell(row))
 		}
 		return strings.Join(cells, ",") + "\n" // names and numbers contain no commas or quotes
@@ -172,62 +160,13 @@ func commaSeparated() form {
 	return form{begin: func(r *Report) string { return strings.ReplaceAll(line(r, nil), "#", "") }, row: line}
 }
 
-// markdown returns the form for documents.
-func markdown() form {
-	line := func(r *Report, row *Row) string {
-		text := "|"
-		for _, c := range r.columns(wide) {
-			text += " " + strings.Join(strings.Fields(c.cell(row)), " ") + " |"
-		}
-		return text + "\n"
-	}
-	return form{
-		begin: func(r *Report) string {
-			numbers := len(r.columns(wide)) - len(r.Keys)
-			return lines("    ", r.header(wide)) + "\n" + line(r, nil) +
-				"|" + strings.Repeat("---|", len(r.Keys)) + strings.Repeat("---:|", numbers) + "\n"
-		},
-		row: line,
-		end: func(r *Report) (string, error) { return "\n" + lines("    ", r.footer(wide)), nil },
-	}
-}
-
-// lines returns a text with one line for each entry of list. Each line begins with mark.
-func lines(mark string, list []string) string {
-	text := ""
-	for _, line := range list {
-		text += mark + line + "\n"
-	}
-	return text
-}
-
 // footer returns the lines that follow the rows.
-func (r *Report) footer(d detail) []string {
+func (r *Report) footer() []string {
 	var lines []string
 	for _, f := range r.Fits {
 		lines = append(lines, fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s",
-			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point")))
-		if d == narrow {
-			continue
-		}
-		ranks := 0
-		list := func(n int, what, item string) {
-			if n != ranks {
-				ranks = n
-				lines = append(lines, fmt.Sprintf("    n=%d, %s:", n, what))
-			} else {
-				lines[len(lines)-1] += ","
-			}
-			lines[len(lines)-1] += " " + item
-		}
-		for _, row := range r.Rows {
-			if x, ok := row.Figures["model_x"]; ok && row.Series() == f.Series {
-				list(row.Ranks, "measured/fitted", fmt.Sprintf("%s %.2f", Bytes(row.Size), x))
-			}
-		}
-		for _, p := range f.Predictions {
-			list(p.Ranks, "predicted us", Bytes(p.Size)+" "+short(p.TimeUS))
-		}
+			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual,
+			figures.Count(f.Points, "point")))
 	}
 	lines = append(lines, r.Notes...)
 	checked, wrong := 0, int64(0)
@@ -238,16 +177,16 @@ func (r *Report) footer(d detail) []string {
 	switch {
 	case wrong > 0:
 		lines = append(lines, fmt.Sprintf("*** WRONG RESULTS: %d elements in %s checked ***", wrong,
-			plural(checked, "call")))
+			figures.Count(checked, "call")))
 	case checked > 0:
-		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", plural(checked, "call")))
+		lines = append(lines, fmt.Sprintf("results: all right, of %s checked", figures.Count(checked, "call")))
 	}
 	state := "complete"
 	if !r.Complete {
 		state = "*** interrupted: this is what was measured until then ***"
 	}
 	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format(time.RFC3339),
-		plural(len(r.Rows), "row"), state))
+		figures.Count(len(r.Rows), "row"), state))
 }
 
 // rate formats a time per byte, in microseconds, as a rate in 10⁹ bytes per second.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -24,23 +23,19 @@ type form struct {
 }
 
 // Formats returns the names of the formats.
-func Formats() []string { return []string{"table", "wide", "csv", "json", "md", "osu", "nccl"} }
+func Formats() []string { return []string{"table", "csv", "json"} }
 
-// NewWriter returns a Writer of the named format for a benchmark. It returns an error if the layout of OSU or
-// nccl-tests has no such benchmark.
-func NewWriter(format, bench string, to io.Writer) (*Writer, error) {
-	forms := map[string]form{"table": table(narrow), "wide": table(wide), "csv": commaSeparated(),
-		"json": {end: (*Report).json}, "md": markdown(), "osu": {end: (*Report).osu}, "nccl": {end: (*Report).nccl}}
-	f, ok := forms[format]
-	switch {
-	case !ok:
+// removed has the formats of earlier versions, with the format to use instead.
+var removed = map[string]string{"wide": "csv", "md": "csv", "osu": "json", "nccl": "json"}
+
+// NewWriter returns a Writer of the named format.
+func NewWriter(format string, to io.Writer) (*Writer, error) {
+	f, ok := map[string]form{"table": table(), "csv": commaSeparated(), "json": {end: (*Report).json}}[format]
+	if other := removed[format]; other != "" {
+		return nil, fmt.Errorf("format %q: it was removed: expected %s", format, other)
+	}
+	if !ok {
 		return nil, fmt.Errorf("format %q: expected one of %s", format, strings.Join(Formats(), ", "))
-	case format == "osu" && !slices.Contains([]string{"collectives", "p2p", "overlap"}, bench):
-		return nil, fmt.Errorf("format osu: there is no such benchmark as %s in OSU's: expected table, wide, csv, "+
-			"json or md", bench)
-	case format == "nccl" && bench != "collectives":
-		return nil, fmt.Errorf("format nccl: nccl-tests has collectives only, not %s: expected table, wide, csv, json "+
-			"or md", bench)
 	}
 	return &Writer{to: to, form: f}, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A machine is a running Slurm, and the programs that its jobs run.
@@ -51,16 +53,10 @@ func startMachine(t *testing.T) *machine {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	until, err := cmd.StdinPipe() // Slurm stops when this pipe closes, at the end of the test or of its process
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		until.Close()
 		if err := cmd.Wait(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/lmtest"
@@ -41,17 +42,13 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results 
 		for range every {
 			for len(h.waiting) > 0 {
 				ok, err := h.Start(&begun[h.waiting[0]], h.waiting[0])
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				if !ok {
 					break
 				}
 				h.waiting = h.waiting[1:]
 			}
-			if err := h.Step(&watch); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, h.Step(&watch))
 		}
 		next.waiting = append(next.waiting, h.waiting...)
 		h.waiting = nil
@@ -83,9 +80,7 @@ func TestBegun(t *testing.T) {
 	m := model(t)
 	newHost := func(o engine.Options) *host {
 		e, err := engine.New(m, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return &host{Engine: e}
 	}
 	for name, s := range samplings() {
@@ -137,9 +132,7 @@ func TestGivenUpSource(t *testing.T) {
 	want := generate(t, m, engine.Options{}, all)
 	for passes := range 12 {
 		e, err := engine.New(m, engine.Options{MaxRunning: 4, ChunkTokens: 5, CacheTokens: 6 * lm.PageLen})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, some := make([]engine.Result, len(all)), slices.Clone(all)
 		watch := engine.Watch{Done: func(i int, r *engine.Result) error {
 			got[i] = *r
@@ -147,9 +140,7 @@ func TestGivenUpSource(t *testing.T) {
 		}}
 		step := func() {
 			t.Helper()
-			if err := e.Step(&watch); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, e.Step(&watch))
 		}
 		start := func(i int) {
 			t.Helper()
@@ -191,17 +182,13 @@ func TestBegunInPasses(t *testing.T) {
 	}
 	for _, cached := range []bool{false, true} {
 		e, err := engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		first := r
 		if ok, err := e.Start(&first, 0); err != nil || !ok {
 			t.Fatal(ok, err)
 		}
 		for range begun {
-			if err := e.Step(&engine.Watch{}); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, e.Step(&engine.Watch{}))
 		}
 		rest := r
 		rest.Begun, _ = e.GiveUp(0)
@@ -211,9 +198,7 @@ func TestBegunInPasses(t *testing.T) {
 		}
 		e.Use()
 		all, err := e.Generate(t.Context(), []engine.Request{rest}, engine.Watch{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v\n%v", got, want)
 		}
@@ -252,9 +237,7 @@ func TestGivenUpParts(t *testing.T) {
 // TestRefusesBeginnings: a beginning that the text cannot have, or that leaves no token to generate, is an error.
 func TestRefusesBeginnings(t *testing.T) {
 	e, err := engine.New(model(t), engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for want, begun := range map[string]engine.Result{
 		"2 tokens with 1 log-probs":              {Tokens: []int32{1, 2}, LogProbs: []float32{0}},
 		"fewer than the 3":                       {Tokens: []int32{1, 2, 3}, LogProbs: []float32{0, 0, 0}},

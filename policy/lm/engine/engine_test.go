@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/lmtest"
@@ -29,9 +30,7 @@ func part(t *testing.T, p lm.Part) *lm.Model {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m.Init(3)
 	return m
 }
@@ -55,9 +54,7 @@ func requests(n int, s engine.Sampling) []engine.Request {
 func generate(t *testing.T, m *lm.Model, o engine.Options, some []engine.Request) []engine.Result {
 	t.Helper()
 	e, err := engine.New(m, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer e.Close()
 	emitted, ended := make([][]int32, len(some)), make([]engine.Result, len(some))
 	results, err := e.Generate(t.Context(), some, engine.Watch{
@@ -66,9 +63,7 @@ func generate(t *testing.T, m *lm.Model, o engine.Options, some []engine.Request
 			ended[r] = *result
 			return nil
 		}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for i, r := range results {
 		if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) ||
 			len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
@@ -148,9 +143,7 @@ func TestLogProbsOfTraining(t *testing.T) {
 			for i, r := range generate(t, m, engine.Options{}, all) {
 				text := slices.Concat(all[i].Prompt, r.Tokens)
 				w := m.NewTraining(len(text))
-				if err := m.Forward(w, lm.Batch{IDs: text, Starts: []int32{0, int32(len(text))}}); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, m.Forward(w, lm.Batch{IDs: text, Starts: []int32{0, int32(len(text))}}))
 				var targets []lm.Target
 				for k := range r.Tokens {
 					at := len(all[i].Prompt) + k
@@ -186,14 +179,10 @@ func TestGroups(t *testing.T) {
 		}
 		var want []engine.Result
 		e, err := engine.New(m, engine.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for i := range all {
 			alone, err := e.Generate(t.Context(), all[i:i+1], engine.Watch{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			want = append(want, alone...)
 		}
 		// The prompt's full pages count once. Each answer has a page for the rest of the prompt and its first new
@@ -202,9 +191,7 @@ func TestGroups(t *testing.T) {
 		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen},
 			{ChunkTokens: 6, MaxRunning: 6}} {
 			e, err := engine.New(m, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			last := make([]int, samples) // when a request's last token came
 			first := make([]int, samples)
 			n := 0
@@ -214,9 +201,7 @@ func TestGroups(t *testing.T) {
 					first[r] = n
 				}
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			for i := range want {
 				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
 					t.Errorf("prompt of %d, %+v, sample %d:\n%v\n%v", length, o, i, got[i], want[i])
@@ -233,15 +218,11 @@ func TestGroups(t *testing.T) {
 func TestStop(t *testing.T) {
 	m := model(t)
 	e, err := engine.New(m, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r := requests(1, engine.Greedy(1))[:1]
 	r[0].Sampling = engine.Greedy(12)
 	free, err := e.Generate(t.Context(), r, engine.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r[0].Sampling.Stop = []int32{free[0].Tokens[4]}
 	first := slices.Index(free[0].Tokens, free[0].Tokens[4])
 	got, err := e.Generate(t.Context(), r, engine.Watch{})
@@ -254,9 +235,7 @@ func TestStop(t *testing.T) {
 func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32) []float32 {
 	t.Helper()
 	w := m.NewTraining(len(prompt))
-	if err := m.Forward(w, lm.Batch{IDs: prompt, Starts: []int32{0, int32(len(prompt))}}); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, m.Forward(w, lm.Batch{IDs: prompt, Starts: []int32{0, int32(len(prompt))}}))
 	logProbs, targets := make([]float32, vocab), make([]lm.Target, vocab)
 	for id := range targets {
 		targets[id] = lm.Target{Row: int32(len(prompt) - 1), Token: int32(id)}
@@ -269,20 +248,14 @@ func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32
 func TestLowTemperatures(t *testing.T) {
 	m := model(t)
 	e, err := engine.New(m, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	likeliest, err := e.Generate(t.Context(), requests(5, engine.Greedy(8)), engine.Watch{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, temperature := range []float64{1e-20, 1e-30, 1e-38, 1e-39, 1e-46, 5e-324} {
 		s := engine.Greedy(8)
 		s.Temperature = temperature
 		got, err := e.Generate(t.Context(), requests(5, s), engine.Watch{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for i, r := range got {
 			uncertain := slices.Max(r.LogProbs) != 0 || slices.Min(r.LogProbs) != 0
 			if uncertain || !slices.Equal(r.Tokens, likeliest[i].Tokens) {
@@ -320,9 +293,7 @@ func TestFrequencies(t *testing.T) {
 	} {
 		const n = 4000
 		e, err := engine.New(m, engine.Options{Tokens: c.tokens})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		drawn := slices.DeleteFunc(slices.Clone(byProb), func(id int) bool { return c.tokens > 0 && id >= c.tokens })
 		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1,
 			Seed: 9}
@@ -331,9 +302,7 @@ func TestFrequencies(t *testing.T) {
 			all = append(all, engine.Request{Prompt: prompt, Sampling: s, Key: uint64(i), Sample: 3})
 		}
 		results, err := e.Generate(t.Context(), all, engine.Watch{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		count, share := make([]float64, vocab), 0.0
 		for _, r := range results {
 			count[r.Tokens[0]]++
@@ -363,9 +332,7 @@ func TestRefuses(t *testing.T) {
 		t.Error("passes of fewer tokens than sequences are not refused")
 	}
 	e, err := engine.New(m, engine.Options{CacheTokens: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	good := engine.Request{Prompt: []int32{1, 2}, Sampling: engine.Greedy(4)}
 	for want, spoil := range map[string]func(*engine.Request){
 		"an empty prompt":       func(r *engine.Request) { r.Prompt = nil },
@@ -401,9 +368,7 @@ func TestRefuses(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	m := model(t)
 	e, err := engine.New(m, engine.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	count := func(tokens int) float64 {
 		s := engine.Sampling{MaxTokens: tokens, Temperature: 1, TopK: 5, TopP: 0.9, RepetitionPenalty: 1.1}
 		r := []engine.Request{{Prompt: []int32{1}, Sampling: s}, {Prompt: []int32{2, 3}, Sampling: s}}
@@ -421,9 +386,7 @@ func TestNoAllocation(t *testing.T) {
 // TestUse: a request with 5 prompt tokens and 3 new tokens takes 3 passes. It has one page up to its 16th token.
 func TestUse(t *testing.T) {
 	e, err := engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	generate := func(prompt, tokens int) engine.Use {
 		t.Helper()
 		one := engine.Request{Prompt: make([]int32, prompt),

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -102,9 +103,7 @@ func (s *speedCase) training(b *testing.B) {
 	moments := [2][]float32{make([]float32, len(p.Data)), make([]float32, len(p.Data))}
 	run := func() {
 		clear(p.Grad)
-		if err := m.Forward(w, batch); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, m.Forward(w, batch))
 		m.LogProbs(w, logp, nil, targets, 1)
 		m.Backward(w, dlogp, nil, targets, 1, 0)
 		m.FinishGradients(w)
@@ -130,9 +129,7 @@ func (s *speedCase) prefill(b *testing.B) {
 		for _, p := range pieces {
 			p.Seq.Truncate(0)
 		}
-		if err := m.Extend(w, pieces...); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, m.Extend(w, pieces...))
 		m.Logits(w, logits, last)
 	}
 	operations := float64(n)*(2*s.inner()+s.attention()) + float64(sequences)*2*s.head()
@@ -142,9 +139,7 @@ func (s *speedCase) prefill(b *testing.B) {
 func (s *speedCase) decode(b *testing.B, sequences int) {
 	m := s.model(b, lm.Options{Frozen: true})
 	e, err := engine.New(m, engine.Options{MaxRunning: sequences})
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	requests := make([]engine.Request, sequences)
 	for i := range requests {
 		requests[i] = engine.Request{Prompt: s.text(i)[:1], Key: uint64(i), Sampling: engine.Greedy(s.length)}
@@ -170,9 +165,7 @@ func (s *speedCase) model(b *testing.B, o lm.Options) *lm.Model {
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	if m.Count() < 1e7 {
 		m.Init(1)
 		return m

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -110,9 +111,7 @@ func goldenFolders(t *testing.T, file string) []string {
 			continue
 		}
 		found, err := filepath.Glob(filepath.Join(root, "*", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for _, f := range found {
 			all = append(all, filepath.Dir(f))
 		}
@@ -126,18 +125,12 @@ func goldenFolders(t *testing.T, file string) []string {
 func readGolden(t *testing.T, dir string) *golden {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "golden.json.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var g golden
-	if err := json.NewDecoder(z).Decode(&g); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.NewDecoder(z).Decode(&g))
 	return &g
 }
 
@@ -153,23 +146,13 @@ func open(t *testing.T, dir string) *lm.Model {
 		base = strings.TrimSuffix(dir, "_lora")
 	}
 	c, err := hf.ReadConfig(base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	m, err := lm.New(new(nn.Params[float32]), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
-	if err := hf.Load(m, base); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, m.Alloc(tensor.Heap))
+	test.OK(t, hf.Load(m, base))
 	if o.LoRA != nil {
-		if err := hf.LoadAdapter(m, dir); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.LoadAdapter(m, dir))
 	}
 	return m
 }
@@ -212,9 +195,7 @@ func TestGoldenForward(t *testing.T) {
 			losses := near{t: t, name: "loss"}
 			for i, s := range g.Single {
 				b := pack(g.Sequences[i])
-				if err := m.Forward(w, b); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, m.Forward(w, b))
 				out := make([]float32, len(s.LogitPositions)*m.Config.Vocab)
 				m.Logits(w, out, s.LogitPositions)
 				for r, row := range s.Logits {
@@ -243,9 +224,7 @@ func TestGoldenForward(t *testing.T) {
 					_ = d
 				}
 			}
-			if err := m.Forward(w, pack(g.Sequences...)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, m.Forward(w, pack(g.Sequences...)))
 			_, loss := tokenLosses(m, w, pack(g.Sequences...))
 			losses.check("batch", loss, g.BatchRight.LossF64, lossTolerance)
 			for _, n := range []near{logits, logprobs, hidden, losses} {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -21,9 +22,7 @@ func backward(t *testing.T, m *lm.Model, w *lm.Work, aux float32, batches ...lm.
 		total += len(b.NextTokens(nil))
 	}
 	for _, b := range batches {
-		if err := m.Forward(w, b); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Forward(w, b))
 		targets := b.NextTokens(nil)
 		logp, dlogp := make([]float32, len(targets)), make([]float32, len(targets))
 		m.LogProbs(w, logp, nil, targets, 1)
@@ -166,13 +165,9 @@ func TestGoldenGreedy(t *testing.T) {
 			for _, run := range g.Greedy.Runs {
 				s, ids, next := cache.NewSequence(64), slices.Clone(run.Prompt), run.Prompt
 				for i, want := range run.NewTokens {
-					if err := m.Extend(w, lm.Piece{Seq: s, IDs: next}); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, m.Extend(w, lm.Piece{Seq: s, IDs: next}))
 					m.Logits(w, logits, []int32{int32(w.Rows() - 1)})
-					if err := m.Forward(whole, pack(ids)); err != nil {
-						t.Fatal(err)
-					}
+					test.OK(t, m.Forward(whole, pack(ids)))
 					m.Logits(whole, again, []int32{int32(len(ids) - 1)})
 					if !slices.Equal(logits, again) {
 						t.Fatal("logits with the cache differ from those without")

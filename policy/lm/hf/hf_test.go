@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -43,9 +44,7 @@ func parseAll(t *testing.T, forms []form) {
 			t.Errorf("%s\ngot  %+v\nwant %+v", c.text, got, c.want)
 		}
 		text, err := hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if again, err := hf.ParseConfig(text); err != nil || fmt.Sprint(again) != fmt.Sprint(got) {
 			t.Errorf("written and read again: %+v, %v\nwant %+v", again, err, got)
 		}
@@ -176,10 +175,8 @@ func TestAbsentKeys(t *testing.T) {
 		lm.Qwen3MoE: "151936 2048 24 32 4 64 6144 1e-06 10000 32768 0 / 128 8 768 0 / -1 []",
 	} {
 		dir := t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"model_type": %q}`, family),
-			0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, "config.json"), fmt.Appendf(nil, `{"model_type": %q}`, family),
+			0o666))
 		c, err := hf.ReadConfig(dir)
 		tokens, err2 := hf.ReadTokens(dir, "")
 		x := c.Experts
@@ -195,13 +192,9 @@ func TestAbsentKeys(t *testing.T) {
 
 func TestGoldenConfigs(t *testing.T) {
 	four, err := os.ReadFile("testdata/qwen2/config.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	five, err := os.ReadFile("testdata/qwen2/config.v5.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	floats := regexp.MustCompile(`(?m)(: [0-9]+)(,?)$`).ReplaceAll(four, []byte("$1.0$2"))
 	a, errA := hf.ParseConfig(four)
 	b, errB := hf.ParseConfig(five)
@@ -291,12 +284,8 @@ func tiny(f lm.Family) lm.Config {
 func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), c, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, m.Alloc(tensor.Heap))
 	m.Init(3)
 	return m
 }
@@ -330,20 +319,14 @@ func TestSaveAndLoad(t *testing.T) {
 		for _, dtype := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
 			for _, shard := range []int{0, 2000} {
 				m, dir := newModel(t, tiny(f), lm.Options{}), t.TempDir()
-				if err := hf.Save(m, dir,
+				test.OK(t, hf.Save(m, dir,
 					hf.SaveOptions{DType: dtype, ShardBytes: shard,
-						Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}); err != nil {
-					t.Fatal(err)
-				}
+						Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}))
 				c, err := hf.ReadConfig(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				again := newModel(t, c, lm.Options{Frozen: true})
 				again.Init(4)
-				if err := hf.Load(again, dir); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, hf.Load(again, dir))
 				loaded := again.Tensors()
 				for i, x := range m.Tensors() {
 					for j, v := range x.Data {
@@ -380,19 +363,13 @@ var someShapes = map[lm.Family]map[string][]int{
 // readShape finds a tensor in the files of a folder by their headers alone.
 func readShape(t *testing.T, dir, name string) []int {
 	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
 		var header map[string]struct{ Shape []int }
-		if err := json.Unmarshal(b[8:8+n], &header); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(b[8:8+n], &header))
 		if x, ok := header[name]; ok {
 			return x.Shape
 		}
@@ -417,9 +394,7 @@ func rounded(v float32, dtype tensor.DType) float32 {
 func TestLoadRefuses(t *testing.T) {
 	save := func(change func(c *lm.Config, d string)) (*lm.Model, string) {
 		m, dir := newModel(t, tiny(lm.Qwen2), lm.Options{}), t.TempDir()
-		if err := hf.Save(m, dir, hf.SaveOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.Save(m, dir, hf.SaveOptions{}))
 		c := tiny(lm.Qwen2)
 		change(&c, dir)
 		return newModel(t, c, lm.Options{}), dir
@@ -473,9 +448,7 @@ func TestStaleFiles(t *testing.T) {
 	m := newModel(t, tiny(lm.Llama), lm.Options{})
 	save := func(m *lm.Model, shard int) {
 		t.Helper()
-		if err := hf.Save(m, dir, hf.SaveOptions{ShardBytes: shard}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.Save(m, dir, hf.SaveOptions{ShardBytes: shard}))
 	}
 	same := func(what string) {
 		t.Helper()
@@ -488,14 +461,10 @@ func TestStaleFiles(t *testing.T) {
 	save(old, 2000)
 	index := filepath.Join(dir, "model.safetensors.index.json")
 	text, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	save(m, 0)
 	same("one file over shards")
-	if err := os.WriteFile(index, text, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(index, text, 0o666))
 	same("a stale index")
 	save(old, 0)
 	save(m, 2000)
@@ -513,39 +482,27 @@ func TestAdapter(t *testing.T) {
 			}
 		}
 		dir, merged := t.TempDir(), t.TempDir()
-		if err := hf.SaveAdapter(m, dir, "base", hf.Tokens{BOS: -1, EOS: []int{3, 5}, Pad: -1}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.SaveAdapter(m, dir, "base", hf.Tokens{BOS: -1, EOS: []int{3, 5}, Pad: -1}))
 		lora, err := hf.ReadAdapter(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if want := slices.Sorted(slices.Values(lm.Targets)); lora.Scale() != o.LoRA.Scale() ||
 			!slices.Equal(lora.Targets, want) {
 			t.Errorf("%+v, want %+v", lora, o.LoRA)
 		}
 		again := newModel(t, tiny(f), lm.Options{LoRA: lora})
-		if err := hf.LoadAdapter(again, dir); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.LoadAdapter(again, dir))
 		if !slices.Equal(again.Params.Data, m.Params.Data) {
 			t.Error("adapters differ")
 		}
 
-		if err := hf.Save(m, merged, hf.SaveOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.Save(m, merged, hf.SaveOptions{}))
 		c, err := hf.ReadConfig(merged)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if c.Tied {
 			t.Error("the output matrix has an adapter and is still the embedding")
 		}
 		plain := newModel(t, c, lm.Options{})
-		if err := hf.Load(plain, merged); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.Load(plain, merged))
 		b := pack([]int32{1, 5, 9, 2, 30, 7})
 		want, _ := tokenLosses(m, forward(t, m, b), b)
 		got, _ := tokenLosses(plain, forward(t, plain, b), b)
@@ -560,9 +517,7 @@ func TestAdapter(t *testing.T) {
 func forward(t *testing.T, m *lm.Model, b lm.Batch) *lm.Work {
 	t.Helper()
 	w := m.NewTraining(len(b.IDs))
-	if err := m.Forward(w, b); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, m.Forward(w, b))
 	return w
 }
 
@@ -571,9 +526,7 @@ func TestAdapterKeys(t *testing.T) {
 	read := func(more string) error {
 		t.Helper()
 		text, dir := `{"r": 4, "target_modules": ["q_proj"]`+more+`}`, t.TempDir()
-		if err := os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, "adapter_config.json"), []byte(text), 0o666))
 		_, err := hf.ReadAdapter(dir)
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/hf"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -18,12 +19,8 @@ func TestLoadSlices(t *testing.T) {
 	for _, c := range []lm.Config{tiny(lm.Qwen2), tiny(lm.Mixtral), wide} {
 		for _, dtype := range []tensor.DType{tensor.F32, tensor.BF16} {
 			m, dir := newModel(t, c, lm.Options{}), t.TempDir()
-			if err := hf.Save(m, dir, hf.SaveOptions{DType: dtype, ShardBytes: 2000}); err != nil {
-				t.Fatal(err)
-			}
-			if err := hf.Load(m, dir); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, hf.Save(m, dir, hf.SaveOptions{DType: dtype, ShardBytes: 2000}))
+			test.OK(t, hf.Load(m, dir))
 			checked := 0
 			for _, whole := range m.Tensors() {
 				for axis, d := range whole.Shape {
@@ -34,9 +31,7 @@ func TestLoadSlices(t *testing.T) {
 						b := part.Slice.Block(whole.Shape)
 						part.Shape, part.Data = slices.Clone(whole.Shape), make([]float32, b.Len*b.Count)
 						part.Shape[axis] = cut[1] - cut[0]
-						if err := hf.LoadTensors(dir, []lm.Tensor{part}); err != nil {
-							t.Fatal(err)
-						}
+						test.OK(t, hf.LoadTensors(dir, []lm.Tensor{part}))
 						nn.Overlap(b, nn.Slice{}.Block(whole.Shape), func(x, y, n int) {
 							checked += n
 							if !slices.Equal(part.Data[x:x+n], whole.Data[y:y+n]) {
@@ -115,21 +110,13 @@ func TestLoadParts(t *testing.T) {
 				x.Data[i] = float32(i + len(x.Name))
 			}
 		}
-		if err := hf.Save(whole, dir, hf.SaveOptions{ShardBytes: 9000}); err != nil {
-			t.Fatal(err)
-		}
-		if err := hf.SaveAdapter(tuned, adapters, dir, hf.Tokens{}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, hf.Save(whole, dir, hf.SaveOptions{ShardBytes: 9000}))
+		test.OK(t, hf.SaveAdapter(tuned, adapters, dir, hf.Tokens{}))
 		for _, size := range []int{1, 2, 4} {
 			for _, part := range partsOf(t, c, lm.Options{LoRA: lora}, size) {
 				part.Init(99)
-				if err := hf.Load(part, dir); err != nil {
-					t.Fatal(err)
-				}
-				if err := hf.LoadAdapter(part, adapters); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, hf.Load(part, dir))
+				test.OK(t, hf.LoadAdapter(part, adapters))
 				checkPart(t, part.Tensors(), whole.Tensors())
 				checkPart(t, part.Adapters(), tuned.Adapters())
 			}

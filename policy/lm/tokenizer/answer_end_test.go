@@ -3,15 +3,15 @@ package tokenizer
 import (
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestAnswerEnd: an answer ends with the first added token that a template writes after it.
 func TestAnswerEnd(t *testing.T) {
 	k, err := Train(t.TempDir(), slices.Values([]string{"a"}), Training{VocabSize: 260, Pattern: "qwen2", MinCount: 2,
 		Special: []string{"<end>", "<|im_start|>", "<|im_end|>", "\n\n"}, EOS: "<end>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	const turns, begin = `{% for m in messages %}<|im_start|>{{ m.role }}:`, `{% endfor %}` +
 		`{% if add_generation_prompt %}<|im_start|>{% endif %}`
 	for name, c := range map[string]struct{ template, want string }{
@@ -26,9 +26,7 @@ func TestAnswerEnd(t *testing.T) {
 		"a refusal":        {`{{ raise_exception("no") }}`, ""},
 	} {
 		chat, err := k.ParseChatTemplate(c.template)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := ""
 		if id, ok := k.AnswerEnd(chat); ok {
 			got = k.Decode([]int32{id})

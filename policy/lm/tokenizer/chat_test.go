@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 type chatCases struct {
@@ -23,12 +25,8 @@ type chatCases struct {
 func readChat(t testing.TB) (files []chatCases) {
 	t.Helper()
 	text, err := os.ReadFile("testdata/chat.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &files); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, json.Unmarshal(text, &files))
 	return files
 }
 
@@ -61,9 +59,7 @@ func TestChatTemplates(t *testing.T) {
 func TestChatTemplateAtOnce(t *testing.T) {
 	f := readChat(t)[1]
 	template, err := (&Tokenizer{}).ParseChatTemplate(f.Template)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
@@ -158,9 +154,7 @@ func TestTemplateErrors(t *testing.T) {
 		}
 	}
 	template, err := (&Tokenizer{}).ParseChatTemplate("{{ messages }}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for messages, want := range map[string]string{"": "messages: missing", "[{]": "messages: [{]: not JSON"} {
 		if _, err := template.Render(Chat{Messages: json.RawMessage(messages)}); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -182,9 +176,7 @@ func TestBuiltinTemplates(t *testing.T) {
 		"mistral": "<s>[INST] S \n\n Q [/INST] A</s>[INST] R [/INST]",
 	} {
 		template, err := k.BuiltinTemplate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, err := template.Render(Chat{Messages: talk, GenerationPrompt: true})
 		if got != want || err != nil {
 			t.Errorf("%s: got %q, %v\nwant %q", name, got, err, want)
@@ -234,9 +226,7 @@ func TestNamedTemplates(t *testing.T) {
 	named := &Tokenizer{config: config{templates: map[string]string{"default": "d", "tool_use": "t"}}}
 	for name, want := range map[string]string{"": "d", "tool_use": "t"} {
 		template, err := named.ChatTemplate(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if got, err := template.Render(Chat{Messages: Messages()}); got != want || err != nil {
 			t.Errorf("template %q: %q, %v", name, got, err)
 		}

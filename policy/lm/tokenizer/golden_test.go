@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 type golden struct {
@@ -44,25 +46,17 @@ type variants struct {
 func readGzip(t testing.TB, name string, to any) {
 	t.Helper()
 	f, err := os.Open(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.NewDecoder(z).Decode(to); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, json.NewDecoder(z).Decode(to))
 }
 
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
 	k, err := Load(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return k
 }
 
@@ -70,16 +64,10 @@ func load(t testing.TB, name string) *Tokenizer {
 func changed(t testing.TB, base string, set, model map[string]json.RawMessage) (*Tokenizer, error) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", base, tokenizerFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var file, inner map[string]json.RawMessage
-	if err := json.Unmarshal(text, &file); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(file["model"], &inner); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(text, &file))
+	test.OK(t, json.Unmarshal(file["model"], &inner))
 	maps.Copy(inner, model)
 	if file["model"], err = json.Marshal(inner); err != nil {
 		t.Fatal(err)
@@ -105,24 +93,16 @@ func TestGolden(t *testing.T) {
 	t.Run("llama3 with merges as pairs", func(t *testing.T) {
 		var file struct{ Model struct{ Merges []string } }
 		text, err := os.ReadFile("testdata/llama3/tokenizer.json")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := json.Unmarshal(text, &file); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
+		test.OK(t, json.Unmarshal(text, &file))
 		var pairs [][]string
 		for _, m := range file.Model.Merges {
 			pairs = append(pairs, strings.Split(m, " "))
 		}
 		merges, err := json.MarshalIndent(pairs, "", "  ")
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		k, err := changed(t, "llama3", nil, map[string]json.RawMessage{"merges": merges})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		var g golden
 		readGzip(t, "llama3/cases.json.gz", &g)
 		checkGolden(t, k, &g)
@@ -181,9 +161,7 @@ func TestVariants(t *testing.T) {
 	for _, c := range v.Variants {
 		t.Run(c.Name, func(t *testing.T) {
 			k, err := changed(t, c.Base, c.Set, c.Model)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			e := k.NewEncoder()
 			for i, text := range v.Texts {
 				if got := e.Encode(nil, text); !slices.Equal(got, c.IDs[i]) {
@@ -202,14 +180,10 @@ func TestVariants(t *testing.T) {
 func TestFloats(t *testing.T) {
 	for _, name := range []string{"llama3", "llama2", "gpt2"} {
 		file, err := os.ReadFile(filepath.Join("testdata", name, tokenizerFile))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		floats := regexp.MustCompile(`(?m)(": ?[0-9]+)([,}]|$)`).ReplaceAll(file, []byte("$1.0$2"))
 		want, err := parse(map[string][]byte{tokenizerFile: file})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got, err := parse(map[string][]byte{tokenizerFile: floats})
 		if err != nil || bytes.Equal(file, floats) {
 			t.Fatalf("%s: %v", name, err)
@@ -237,9 +211,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("Ġthe: %d, %v", id, ok)
 	}
 	file, err := os.ReadFile("testdata/llama2/tokenizer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, c := range []struct {
 		config, specials string
 		want             []int32
@@ -252,9 +224,7 @@ func TestConfig(t *testing.T) {
 	} {
 		k, err := parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config),
 			mapFile: []byte(c.specials)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := k.Encode("\x06") // Prepend makes it ▁ and the byte 6
 		if len(got) < 2 || got[len(got)-1] != c.want[len(c.want)-1] || got[0] == 1 != (c.want[0] == 1) {
 			t.Errorf("%s: got %v", c.config, got)
@@ -270,16 +240,12 @@ func TestConfig(t *testing.T) {
 	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
 		`{"content": "</s>"}, "pad_token": null}`),
 		templateFile: []byte("{{ bos_token }}x")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if k.BOS() != 1 || k.EOS() != 2 || k.Pad() != -1 {
 		t.Errorf("special_tokens_map.json: bos %d, eos %d, pad %d", k.BOS(), k.EOS(), k.Pad())
 	}
 	template, err := k.ChatTemplate("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got, err := template.Render(Chat{Messages: Messages()}); got != "<s>x" || err != nil {
 		t.Errorf("chat_template.jinja: %q, %v", got, err)
 	}
@@ -351,9 +317,7 @@ func BenchmarkEncodeWords(b *testing.B) {
 	}
 	for _, dir := range dirs {
 		k, err := Load(dir)
-		if err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, err)
 		for _, long := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/long=%v", filepath.Base(dir), long), func(b *testing.B) {
 				text, size := make([]byte, 1<<20), 0

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A refusal is a key of tokenizer.json, such as "model.type", with a wrong value, and the error for this value.
@@ -163,9 +165,7 @@ func TestRefusedMerges(t *testing.T) {
 
 func TestRefusedFiles(t *testing.T) {
 	good, err := os.ReadFile("testdata/llama2/tokenizer.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, c := range []struct{ tokenizer, config, specials, want string }{
 		{"", "", "", "tokenizer.json: unexpected end of JSON"},
 		{string(good[:len(good)/2]), "", "", "tokenizer.json: at byte "},
@@ -190,9 +190,7 @@ func TestRefusedFiles(t *testing.T) {
 		for name, text := range map[string]string{tokenizerFile: c.tokenizer, configFile: c.config,
 			mapFile: c.specials} {
 			if text != "" || name == tokenizerFile {
-				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666))
 			}
 		}
 		if _, err := Load(dir); err == nil || !strings.HasPrefix(err.Error(), "load tokenizer from "+dir+": "+c.want) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // sample is a text for training, in two parts.
@@ -26,9 +28,7 @@ func TestTrain(t *testing.T) {
 			AddBOS: pattern == "llama3", ChatTemplate: "{{ bos_token }}"}
 		dir, other := t.TempDir(), filepath.Join(t.TempDir(), "new")
 		k, err := Train(dir, slices.Values(sample), o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if k.Size() != 310 || k.BOS() != 308 || k.EOS() != 309 || k.Pad() != 309 || !k.IsSpecial(308) {
 			t.Errorf("%s: size %d, bos %d, eos %d, pad %d", pattern, k.Size(), k.BOS(), k.EOS(), k.Pad())
 		}
@@ -55,9 +55,7 @@ func TestTrain(t *testing.T) {
 			}
 		}
 		copied := t.TempDir()
-		if err := Copy(copied, dir); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, Copy(copied, dir))
 		again, err := Load(copied)
 		if err != nil || !slices.Equal(again.Encode(sample[1]), k.Encode(sample[1])) {
 			t.Errorf("%s: the copy: %v", pattern, err)
@@ -71,18 +69,14 @@ func TestTrain(t *testing.T) {
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return text
 }
 
 func mergesOf(t *testing.T, dir string) []string {
 	t.Helper()
 	var file struct{ Model struct{ Merges []string } }
-	if err := json.Unmarshal(read(t, filepath.Join(dir, tokenizerFile)), &file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(read(t, filepath.Join(dir, tokenizerFile)), &file))
 	return file.Model.Merges
 }
 
@@ -129,9 +123,7 @@ func slowTraining(o Training, merges int) (out []string) {
 func TestTrainLittle(t *testing.T) {
 	k, err := Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}),
 		Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if text := "aaaaaaa b é"; k.Decode(k.Encode(text)) != text || k.Size() != 259 || k.BOS() != -1 {
 		t.Errorf("size %d, %v", k.Size(), k.Encode(text))
 	}

@@ -12,7 +12,7 @@ import "math"
 //
 // c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t; the first step is 1. scale includes clipping and averaging; g is not changed.
 // eps is above 0, so without weight decay a parameter whose gradient was always 0 does not change.
-func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
+func AdamStep[T Float](p, g, m, v []T, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
 	checkSame("adam step", "g", len(g), len(p))
 	checkSame("adam step", "m", len(m), len(p))
 	checkSame("adam step", "v", len(v), len(p))
@@ -25,11 +25,11 @@ func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale flo
 		return
 	}
 	for i, d := range g { // every operation rounds (the conversions prevent fusing), as in the vector code
-		d *= c.scale
-		m[i] = float32(c.beta1*m[i]) + float32(c.rest1*d)
-		v[i] = float32(c.beta2*v[i]) + float32(float32(c.rest2*d)*d)
-		denom := float32(c.root*float32(math.Sqrt(float64(v[i])))) + c.eps
-		p[i] = float32(c.decay*p[i]) - float32(c.step*(m[i]/denom))
+		d *= T(c.scale)
+		m[i] = T(T(c.beta1)*m[i]) + T(T(c.rest1)*d)
+		v[i] = T(T(c.beta2)*v[i]) + T(T(T(c.rest2)*d)*d)
+		denom := T(T(c.root)*T(math.Sqrt(float64(v[i])))) + T(c.eps)
+		p[i] = T(T(c.decay)*p[i]) - T(T(c.step)*(m[i]/denom))
 	}
 }
 
@@ -43,7 +43,7 @@ const sumLanes = 16
 // SumSq returns Σ x² in float64, in an order that depends only on the length. Squares of finite
 // float32 do not overflow float64. So the result is finite if and only if every element is finite, and
 // one pass gives the norm and checks for NaN and Inf.
-func SumSq(x []float32) float64 {
+func SumSq[T Float](x []T) float64 {
 	var lanes [sumLanes]float64
 	whole := 0 // elements that vector code adds
 	if vectors(x) {

@@ -3,6 +3,7 @@ package nntest
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -18,29 +19,11 @@ const perTensor = 25
 // sequences of three steps. In one sequence an episode begins at the second step. Layer returns an error if l does not
 // fit its input, if ready was not called for a parameter, or if a derivative differs by more than 1e-6.
 func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
-	const steps, sequences = 3, 2
-	p := new(nn.Params[float64])
-	p.Group("layer")
-	net, err := nn.NewNet(p, "layer", l, sources)
+	t, err := newTrial(l, sources, 2)
 	if err != nil {
 		return Report{}, err
 	}
-	if err := p.Alloc(tensor.Heap); err != nil {
-		return Report{}, err
-	}
-	net.Init(1)
-	for i := range p.Fields { // parameters of 0 would hide errors in the gradients of their factors
-		for k, z := range draw(p.Fields[i].Len(), uint64(i)) {
-			p.Of(i)[k] += 0.1 * z
-		}
-	}
-	batch := randomBatch(sources, steps*sequences, 1)
-	batch.Sequences = sequences
-	batch.State = draw(sequences*net.State, 1000)
-	batch.Next = make([]float64, sequences*net.State)
-	batch.Begins = make([]byte, batch.Rows)
-	batch.Begins[sequences] = 1 // the second step of the first sequence
-
+	p, net, batch := t.p, t.net, t.batch
 	w, weight := net.NewWork(batch.Rows), draw(batch.Rows*net.Out, 1001)
 	loss := func() float64 {
 		var sum float64
@@ -68,7 +51,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		for i := range dy {
 			dy[i] = weight[i] + y[i]
 		}
-		net.Backward(w, pass.ready)
+		net.Backward(w, nil, pass.ready)
 	}
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)
@@ -78,6 +61,63 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		err = fmt.Errorf("parameter %s: derivative %v, by differences %v", fieldAt(p, r.At), r.Got, r.Want)
 	}
 	return r, err
+}
+
+// A trial is a network with random parameters, and a random batch of steps·sequences rows.
+type trial struct {
+	p     *nn.Params[float64]
+	net   *nn.Net[float64]
+	batch nn.Batch[float64]
+}
+
+const steps = 3
+
+func newTrial(l nn.Layer, sources []nn.Source, sequences int) (trial, error) {
+	p := new(nn.Params[float64])
+	p.Group("layer")
+	net, err := nn.NewNet(p, "layer", l, sources)
+	if err != nil {
+		return trial{}, err
+	}
+	if err := p.Alloc(tensor.Heap); err != nil {
+		return trial{}, err
+	}
+	net.Init(1)
+	for i := range p.Fields { // parameters of 0 would hide errors in the gradients of their factors
+		for k, z := range draw(p.Fields[i].Len(), uint64(i)) {
+			p.Of(i)[k] += 0.1 * z
+		}
+	}
+	batch := randomBatch(sources, steps*sequences, 1)
+	batch.Sequences = sequences
+	batch.State = draw(sequences*net.State, 1000)
+	batch.Next = make([]float64, sequences*net.State)
+	batch.Begins = make([]byte, batch.Rows)
+	batch.Begins[sequences] = 1 // the second step of the first sequence
+	return trial{p, net, batch}, nil
+}
+
+// Calls returns the calls of Ops in a forward and a backward pass of l over three steps of some sequences.
+func Calls(l nn.Layer, sources []nn.Source, sequences int) (map[string]int, error) {
+	t, err := newTrial(l, sources, sequences)
+	if err != nil {
+		return nil, err
+	}
+	counter, w := Count(t.p), t.net.NewWork(t.batch.Rows)
+	copy(t.net.OutGrad(w), t.net.Forward(w, t.batch))
+	t.net.Backward(w, nil, nil)
+	return counter.Calls, nil
+}
+
+// Own reports whether l computes something by itself: whether an output is not 0 although the Ops are idle.
+func Own(l nn.Layer, sources []nn.Source) (bool, error) {
+	t, err := newTrial(l, sources, 2)
+	if err != nil {
+		return false, err
+	}
+	Count(t.p).Idle = true
+	y := t.net.Forward(t.net.NewWork(t.batch.Rows), t.batch)
+	return slices.ContainsFunc(y, func(x float64) bool { return x != 0 }), nil
 }
 
 // randomBatch returns random inputs, with the given number of rows of every source. In row emptyRow all choices are the

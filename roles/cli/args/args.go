@@ -11,6 +11,7 @@ import (
 	"runtime"
 
 	keys "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -139,7 +140,7 @@ func checkGoroutineRanks(np int, have job.Available) error {
 	case np > MaxGoroutineRanks:
 		expected = fmt.Sprintf("expected at most %d", MaxGoroutineRanks)
 	case need > have.Free:
-		expected = fmt.Sprintf("they take about %s, and %v: expected fewer", job.Mebibytes(need), have)
+		expected = fmt.Sprintf("they take about %s, and %v: expected fewer", figures.MiB(need), have)
 	default:
 		return nil
 	}

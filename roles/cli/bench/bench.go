@@ -47,13 +47,13 @@ func Command(reg config.Registries, code *int) *cli.Command {
 		return c
 	}
 	root := command("bench", "measure the machine: collectives, messages, overlap, channels, environments, whole jobs",
-		collectiveFlags(), benchCollectives)
+		collectiveFlags(), benchPlan)
 	root.Subcommands = []*cli.Command{
-		command("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchP2P),
-		command("overlap", "how much of a collective hides behind computation", overlapFlags(), benchOverlap),
+		command("p2p", "messages between two ranks: latency, bandwidth both ways, message rate", p2pFlags(), benchPlan),
+		command("overlap", "how much of a collective hides behind computation", overlapFlags(), benchPlan),
 		command("channel", "channels between workers: round trip, items per second, back-pressure", channelFlags(),
-			benchChannel),
-		command("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchWeights),
+			benchPlan),
+		command("weights", "from a new version of weights to its first use everywhere", weightFlags(), benchPlan),
 		command("env", "environment steps per second, and per second of a core", envFlags(), benchEnv),
 		command("scale", "a whole job on several numbers of ranks: efficiency, and which phase waits", scaleFlags(),
 			benchScale),
@@ -85,7 +85,7 @@ func benchFlags() []cli.Flag {
 		&cli.StringFlag{Name: "format", Aliases: []string{"o"}, Usage: "format (`FORM`) of standard output: " +
 			strings.Join(results.Formats(), ", "), Value: "table"},
 		&cli.StringSliceFlag{Name: "out",
-			Usage: "also write `FILE`; its ending chooses the format: .txt, .csv, .json, .md; may be repeated"},
+			Usage: "also write `FILE`; its ending chooses the format: .txt, .csv, .json; may be repeated"},
 		args.Force(),
 		&cli.StringFlag{Name: "plot", Usage: "draw latency and bandwidth by size to `FILE`.svg"},
 		&cli.StringSliceFlag{Name: "compare", Usage: "compare with an earlier report, `FILE`.json, or with several " +
@@ -218,10 +218,9 @@ func (j *benchJob) openFiles() {
 	j.addWriter(j.String("format"), j.App.Writer)
 	j.checkOld("plot", j.String("plot"), args.Picture())
 	for _, path := range j.StringSlice("out") {
-		format, ok := map[string]string{".txt": "table", ".csv": "csv", ".json": "json",
-			".md": "md"}[filepath.Ext(path)]
-		if !ok {
-			j.wrong("--out %s: expected a file with the ending .txt, .csv, .json or .md", path)
+		format := map[string]string{".txt": "table", ".csv": "csv", ".json": "json"}[filepath.Ext(path)]
+		if format == "" {
+			j.wrong("--out %s: expected a file with the ending .txt, .csv or .json", path)
 		}
 		j.checkOld("out", path, args.Begins(beginnings[format]))
 		if j.err != nil || !mpi.Leads() {
@@ -239,7 +238,7 @@ func (j *benchJob) openFiles() {
 
 // beginnings are regular expressions for the beginnings of reports, by format.
 var beginnings = map[string]string{"table": "# rlinf bench ", "csv": `op,[a-z0-9_,]*,med_us,[a-z0-9_,]*\n`,
-	"json": `\{"schema":\d+,"bench":"`, "md": "    rlinf bench "}
+	"json": `\{"schema":\d+,"bench":"`}
 
 // checkOld makes it a mistake if the leading process would replace a file of the user: see args.CheckOld.
 func (f *flags) checkOld(flag, path string, made args.Made) {
@@ -252,7 +251,7 @@ func (f *flags) checkOld(flag, path string, made args.Made) {
 
 // addWriter adds a writer of the report.
 func (j *benchJob) addWriter(format string, to io.Writer) {
-	w, err := results.NewWriter(format, j.bench(), to)
+	w, err := results.NewWriter(format, to)
 	if err != nil {
 		j.wrong("%w", err)
 	}
@@ -312,12 +311,10 @@ func (j *benchJob) judge() (int, error) {
 	}
 	code := loop.ExitOK
 	say := j.App.Writer
-	if form := j.String("format"); form != "table" && form != "wide" {
+	if j.String("format") != "table" {
 		say = j.App.ErrWriter // standard output is for programs that read the other formats
-		if form != "md" {
-			for _, warning := range j.report.Machine.Warnings() {
-				fmt.Fprintln(say, "#", warning)
-			}
+		for _, warning := range j.report.Machine.Warnings() {
+			fmt.Fprintln(say, "#", warning)
 		}
 	}
 	for _, row := range j.report.Rows {

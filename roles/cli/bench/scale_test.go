@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -14,18 +15,14 @@ import (
 // TestScale: on any number of ranks the components get the same parts of the ranks, and the metrics become rows.
 func TestScale(t *testing.T) {
 	cfg, _, err := config.Load(rolestest.Registries(), "../../../configs/cartpole_ppo.yaml", nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	s := &scaling{program: "rlinf", file: "a/job.yaml", cfg: cfg, sizes: []int{2, 4}, steps: 9, ranks: 8, weak: true,
 		launcher: "mpirun -np {np}"}
 	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, 8)); err != nil {
 		t.Fatal(err)
 	}
 	args, err := s.arguments(4, "out")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	line := strings.Join(args, " ")
 	for _, want := range []string{
 		"mpirun -np 4 rlinf -c a/job.yaml ~cluster.component_placement ", "+cluster.component_placement.actor=0-3",

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -73,7 +74,7 @@ func localFacts() []fact {
 	add(false, "memory", "%v", job.FindAvailable("/", 1))
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &fs); err == nil {
-		add(false, "/dev/shm", "%s free", job.Mebibytes(int64(fs.Bavail)*fs.Bsize))
+		add(false, "/dev/shm", "%s free", figures.MiB(int64(fs.Bavail)*fs.Bsize))
 	} else {
 		add(true, "/dev/shm", "%v", err)
 	}
@@ -81,7 +82,7 @@ func localFacts() []fact {
 	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &lock); err == nil {
 		text := "unlimited"
 		if lock.Cur != unix.RLIM_INFINITY {
-			text = job.Mebibytes(int64(lock.Cur)) + ": RDMA networks want it unlimited"
+			text = figures.MiB(int64(lock.Cur)) + ": RDMA networks want it unlimited"
 		}
 		add(true, "memlock", "%s", text)
 	}
@@ -96,7 +97,7 @@ func localFacts() []fact {
 	}
 	devices, note := gpu.Devices()
 	for i, d := range devices {
-		name, memory := fmt.Sprintf("GPU %d", i), job.Mebibytes(d.Memory)
+		name, memory := fmt.Sprintf("GPU %d", i), figures.MiB(d.Memory)
 		facts = append(facts, fact{name, d.Name + ", " + memory + ", " + d.UUID, d.Name + ", " + memory})
 	}
 	if note != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -58,7 +59,7 @@ func folder(c *cli.Context) (string, error) {
 // text about the model or cache that needs the memory.
 func checkMemory(name string, size int) error {
 	if have := job.FindAvailable("/", 1); int64(size) > have.Free {
-		return config.Usagef("%s needs %s, and %v", name, job.Mebibytes(int64(size)), have)
+		return config.Usagef("%s needs %s, and %v", name, figures.MiB(int64(size)), have)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -19,13 +20,9 @@ func boardRun(t *testing.T, dir, point string, steps string) *sweepRun {
 	cfg := config.Default()
 	cfg.Runner.MaxEpochs, cfg.Runner.Logger.LogPath, cfg.Runner.Logger.ExperimentName = 4, dir,
 		filepath.Join(point, "seed_1")
-	if err := os.MkdirAll(cfg.Folder(), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.MkdirAll(cfg.Folder(), 0o777))
 	for name, text := range map[string]string{"metrics.jsonl": steps, "provenance.json": `[{"iterations":100}]`} {
-		if err := os.WriteFile(filepath.Join(cfg.Folder(), name), []byte(text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(filepath.Join(cfg.Folder(), name), []byte(text), 0o666))
 	}
 	return &sweepRun{point: point, seed: 1, cfg: cfg}
 }

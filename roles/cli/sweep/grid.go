@@ -239,7 +239,7 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 	}
 	p, subject, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
 	if err == nil {
-		err = loop.CheckStart(p)
+		err = loop.CheckStart(&p.Plan)
 	}
 	if err != nil {
 		return 0, nil, config.UsageError{Err: err}

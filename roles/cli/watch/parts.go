@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -80,7 +81,7 @@ func progress(s *State, width int) Line {
 	}
 	share := float64(s.Step()) / float64(s.Steps)
 	text += "  "
-	number := "  " + alignRight(percent(share), 5)
+	number := "  " + alignRight(figures.Percent(share), 5)
 	room := width - columns(text) - columns(number) - 2 - len("ETA 99h59m (15:04)")
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
@@ -158,7 +159,7 @@ func phases(s *State, width int) []Line {
 		text := "  " + alignLeft(name, 20) + alignRight(seconds(took), 8) + "  "
 		if percents != nil {
 			share := float64(percents[i]) / 100
-			text += bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + " " + alignRight(percent(share), 5)
+			text += bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + " " + alignRight(figures.Percent(share), 5)
 		}
 		lines = append(lines, Line{text, Plain})
 	}
@@ -200,8 +201,8 @@ func ranks(s *State, width, limit int) []Line {
 		title = fmt.Sprintf("%d ranks by share of waiting", shown)
 	}
 	least := all[len(all)-1]
-	title += fmt.Sprintf("; median %s; least: rank %d, %s", percent(all[len(all)/2].Share), least.Rank,
-		percent(least.Share))
+	title += fmt.Sprintf("; median %s; least: rank %d, %s", figures.Percent(all[len(all)/2].Share), least.Rank,
+		figures.Percent(least.Share))
 	newest := slices.MaxFunc(all, func(a, b Waits) int { return a.At.Compare(b.At) }).At
 	lines := []Line{{sides(title, ageText(s, newest), width), Strong}}
 	host := 0
@@ -225,7 +226,7 @@ func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	if host > 0 && width >= 60 {
 		text += " " + alignLeft(s.Hosts[w.Rank], host)
 	}
-	text += " " + alignRight(percent(w.Share), 5) + " "
+	text += " " + alignRight(figures.Percent(w.Share), 5) + " "
 	if width >= 60 {
 		text += bar(w.Share, min(width/6, 20)) + " "
 	}

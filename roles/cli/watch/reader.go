@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -139,50 +139,44 @@ func (r *record) read() error {
 	if info.Size() == r.next {
 		return nil
 	}
-	f, err := durable.Open(r.path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := f.Seek(r.next, io.SeekStart); err != nil {
-		return err
-	}
-	for in := durable.NewLines(f); ; cut = false {
-		line, read, err := in.Next()
-		if err == io.EOF {
-			return nil // the last line is still being written
-		} else if err != nil {
-			return fmt.Errorf("metrics.jsonl: %w", err)
-		}
-		r.next += read
+	_, err = metrics.ReadLines(r.path, r.next, func(line []byte, size int64) error {
+		r.next += size
 		if !cut {
 			r.add(line)
 		}
-	}
+		cut = false
+		return nil
+	})
+	return err
 }
 
 // add parses a line. It skips damaged lines.
 func (r *record) add(line []byte) {
-	var values map[string]*float64 // a value that is not finite is null, and so nil
-	if json.Unmarshal(line, &values) != nil || values["step"] == nil {
+	values := metrics.ParseLine(line)
+	of := func(name string) (x float64, ok bool) {
+		x, ok = values[name]
+		return x, ok && !math.IsNaN(x)
+	}
+	step, ok := of("step")
+	if !ok {
 		return
 	}
-	r.Step = int64(*values["step"])
-	if at := values["time"]; at != nil {
-		r.At = time.UnixMilli(int64(*at * 1000))
+	r.Step = int64(step)
+	if at, ok := of("time"); ok {
+		r.At = time.UnixMilli(int64(at * 1000))
 	}
-	if values["time/"+loop.Phases[loop.WholeStep]] != nil {
+	if _, ok := of("time/" + loop.Phases[loop.WholeStep]); ok {
 		r.Timed, r.Times = r.Step, map[string]float64{}
 		for _, phase := range append(loop.Phases[:], loop.Simulate) {
-			if x := values["time/"+phase]; x != nil {
-				r.Times[phase] = *x
+			if x, ok := of("time/" + phase); ok {
+				r.Times[phase] = x
 			}
 		}
 	}
 	for _, name := range results.Headlines() {
-		if x := values[name]; x != nil {
+		if x, ok := of(name); ok {
 			c := r.Curves[name]
-			c.add(r.Step, *x)
+			c.add(r.Step, x)
 			r.Curves[name] = c
 		}
 	}

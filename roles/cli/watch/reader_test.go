@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/cli/args"
 )
@@ -63,9 +64,7 @@ func clockOf(t *testing.T, r *Reader) func() State {
 	return func() State {
 		t.Helper()
 		s, err := r.Read(now)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		now = now.Add(10 * time.Second)
 		return s
 	}
@@ -98,9 +97,7 @@ func TestReaderFollowsMetrics(t *testing.T) {
 	if s = read(); s.Record.Step != 1 || s.Record.Curves["env/return"].Least != -1 || s.Record.Times != nil {
 		t.Errorf("after a new start: %+v", s.Record)
 	}
-	if err := os.Remove(f.path("metrics.jsonl")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(f.path("metrics.jsonl")))
 	if s = read(); s.Step() != 0 || len(s.Record.Curves) != 0 {
 		t.Errorf("after the file is gone: %+v", s.Record)
 	}
@@ -117,9 +114,7 @@ func TestReaderOfLive(t *testing.T) {
 	}
 	live := trace.Live{Time: time.Unix(2000, 0), Step: 5, Ranks: []trace.Waiting{{Rank: 0}, {Rank: 1,
 		Waits: map[trace.Cause]float64{trace.Gradient: 0.25, trace.Weights: 0.5, trace.Working: 0.25}}}}
-	if err := live.Write(f.path("live.json")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, live.Write(f.path("live.json")))
 	s := read()
 	if w := s.Waiting(); s.NoLive != "" || s.Step() != 5 || len(w) != 2 || w[0].Share != 0.75 ||
 		w[0].causes(2) != "weights 50 %, gradient 25 %" {
@@ -130,9 +125,7 @@ func TestReaderOfLive(t *testing.T) {
 		t.Errorf("%q, %+v", s.NoLive, s.Live)
 	}
 	f.write("provenance.json", `[{"started":"2026-01-01T00:00:00Z"}]`)
-	if err := live.Write(f.path("live.json")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, live.Write(f.path("live.json")))
 	if s := read(); s.NoLive != "live.json is from an earlier start of the run" || s.Step() != 0 {
 		t.Errorf("%q, %+v", s.NoLive, s.Live)
 	}
@@ -157,9 +150,7 @@ func TestReaderOfLogs(t *testing.T) {
 		name := filepath.Join("logs", c.log)
 		f.write(name, c.text)
 		at := now.Add(time.Duration(i) * time.Second)
-		if err := os.Chtimes(f.path(name), at, at); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chtimes(f.path(name), at, at))
 		if a := read().Alert; c.want != strings.TrimSpace(fmt.Sprintf("%d %s", a.Rank, a.Text)) && c.want+a.Text != "" {
 			t.Errorf("%s: %d %q, want %q", c.log, a.Rank, a.Text, c.want)
 		}
@@ -195,9 +186,7 @@ func TestOneRun(t *testing.T) {
 func TestFollow(t *testing.T) {
 	f := newFolder(t, runfolder.Running)
 	own, err := runfolder.Open(f.dir, "") // this process is the run
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f.write("provenance.json", `[{"iterations": 3}]`)
 	f.extend(`{"step":1,"env/return":4,"time/step":2,"time/env_steps_per_second":1234}` + "\n")
 	f.write("logs/rank-0002.log", "warning: \x1b[31mred\n")
@@ -215,9 +204,7 @@ func TestFollow(t *testing.T) {
 			f.write("moves.jsonl", `{"step":2,"time":"9999-01-01T00:00:00Z","reason":"\u001bme","before":"{env: 0}",`+
 				`"after":"{env: 1}","seconds":2,"bytes":7,"members":1}`+"\n")
 		case 4:
-			if err := errors.Join(own.SetStatus(runfolder.Done), own.Close()); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, errors.Join(own.SetStatus(runfolder.Done), own.Close()))
 		}
 	})
 	want := "rank 2: warning: \\x1b[31mred\n" +
@@ -236,12 +223,8 @@ func TestFollowABeginning(t *testing.T) {
 	f := newFolder(t, runfolder.Done)
 	f.extend(`{"step":1,"env/return":4}` + "\n")
 	own, err := runfolder.Open(f.dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(f.dir, "STATUS")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, os.Remove(filepath.Join(f.dir, "STATUS")))
 	var out bytes.Buffer
 	sleeps := 0
 	r := NewReader(f.dir)
@@ -261,9 +244,7 @@ func TestFollowABeginning(t *testing.T) {
 		case 203:
 			err = errors.New("does not end")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 	})
 	want := "not begun · step 1 · return 4\n" + f.dir + ": waiting for the job that holds the folder\n" +
 		"checkpointed · step 1 · return 4\nrunning · step 1 · return 4\ndone · step 1 · return 4\n"
@@ -275,9 +256,7 @@ func TestFollowABeginning(t *testing.T) {
 // TestFollowNothing: without a job, the command waits for 30 seconds, and says so.
 func TestFollowNothing(t *testing.T) {
 	f := newFolder(t, runfolder.Done)
-	if err := os.Remove(filepath.Join(f.dir, "STATUS")); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(filepath.Join(f.dir, "STATUS")))
 	var out bytes.Buffer
 	sleeps := 0
 	err := follow(NewReader(f.dir), &out, func(time.Duration) { sleeps++ })
@@ -306,25 +285,19 @@ func TestAwaitRun(t *testing.T) {
 	} {
 		os.RemoveAll(dir)
 		if c.empty {
-			if err := os.MkdirAll(dir, 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.MkdirAll(dir, 0o777))
 		}
 		if c.held {
 			own, err := runfolder.Open(dir, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			t.Cleanup(func() { own.Close() })
 		}
 		var out bytes.Buffer
 		sleeps := 0
 		got, err := awaitRun([]string{dir}, &out, func(time.Duration) {
 			if sleeps++; sleeps == c.appears {
-				if err := errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "config.yaml"), nil,
-					0o666)); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, errors.Join(os.MkdirAll(dir, 0o777), os.WriteFile(filepath.Join(dir, "config.yaml"), nil,
+					0o666)))
 			}
 		})
 		if sleeps != c.sleeps || c.err == "" && (got != dir || err != nil) || c.err != "" && (err == nil ||
@@ -333,9 +306,7 @@ func TestAwaitRun(t *testing.T) {
 		}
 	}
 	file := filepath.Join(t.TempDir(), "notes")
-	if err := os.WriteFile(file, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, nil, 0o666))
 	for _, dirs := range [][]string{{dir, "b"}, {file}, {filepath.Dir(file)}} {
 		if _, err := awaitRun(dirs, nil, nil); err == nil {
 			t.Errorf("%q: no error", dirs)
@@ -347,9 +318,7 @@ func TestAwaitRun(t *testing.T) {
 func TestFollowWithoutReader(t *testing.T) {
 	f := newFolder(t, runfolder.Running)
 	own, err := runfolder.Open(f.dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer own.Close()
 	err = follow(NewReader(f.dir), args.NewWriter(gone{}), func(time.Duration) { t.Fatal("waits") })
 	if err != nil {

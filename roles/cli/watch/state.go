@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
@@ -205,7 +206,7 @@ func (w Waits) causes(n int) string {
 		if x.Cause == trace.Idling {
 			name = "idle (not its turn)"
 		}
-		words = append(words, fmt.Sprintf("%s %s", name, percent(x.Share)))
+		words = append(words, fmt.Sprintf("%s %s", name, figures.Percent(x.Share)))
 	}
 	return strings.Join(words, ", ")
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"golang.org/x/sys/unix"
 )
@@ -59,17 +60,11 @@ func openWindow(t *testing.T, dir string) *window {
 	if err != nil {
 		t.Skipf("no pseudoterminals here: mount devpts: %v", err)
 	}
-	if err := unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
 	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	tty, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	w := &window{t: t, keys: keys, tty: tty, arrived: make(chan []byte, 100)}
 	w.resize(80, 24)
 	if w.before, err = unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS); err != nil {
@@ -79,9 +74,7 @@ func openWindow(t *testing.T, dir string) *window {
 	w.cmd.Env = append(os.Environ(), child+"="+dir, "TERM=xterm")
 	w.cmd.Stdin, w.cmd.Stdout, w.cmd.Stderr = tty, tty, tty
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := w.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, w.cmd.Start())
 	go func() {
 		defer close(w.arrived)
 		for {
@@ -217,9 +210,7 @@ func show(out string, width, height int) string {
 func watched(t *testing.T) folder {
 	f := newFolder(t, runfolder.Running)
 	own, err := runfolder.Open(f.dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { own.Close() })
 	f.extend(`{"step":1,"env/return":4,"time/step":2}` + "\n")
 	return f
@@ -264,9 +255,7 @@ func TestLeaving(t *testing.T) {
 // TestContinuesWithoutTerminal: when a window closes, the kernel sends SIGHUP and SIGCONT. Either may come first.
 func TestContinuesWithoutTerminal(t *testing.T) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	defer null.Close()
 	gone := &terminal{in: null, out: null, screen: screen{out: null}}
 	if code := gone.obey(unix.SIGCONT); code != loop.ExitHungUp {
@@ -317,9 +306,7 @@ func TestDrawing(t *testing.T) {
 	for _, name := range []string{"running", "ended", "hostile", "begun", "large", "killed"} {
 		for _, size := range [][2]int{{80, 24}, {80, 24}, {100, 10}} {
 			lines := Render(runs[name](), size[0], size[1])
-			if err := s.draw(lines, size[0], size[1]); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.draw(lines, size[0], size[1]))
 			want := make([]string, size[1])
 			for i, l := range lines {
 				want[i] = l.Text

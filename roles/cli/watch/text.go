@@ -113,9 +113,6 @@ func sparkline(values []float64, width int) string {
 	return string(line)
 }
 
-// percent formats a fraction in percent: 0.62 as 62 %.
-func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
-
 // seconds formats a time of x seconds with three digits and a unit.
 func seconds(x float64) string {
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -22,9 +23,7 @@ func planOf(t *testing.T, ranks int, more ...string) *plan.Plan {
 		"actor.model.hidden_sizes=[8]", "cluster.allow_idle_ranks=true", "cluster.component_placement.actor=0-1",
 		"cluster.component_placement.env=0", "cluster.component_placement.rollout=0"}, more...)...)
 	p, err := plan.NewDraft(cfg, rolestest.Registries(), make([]int, ranks)).Complete(cfg, rolestest.Registries())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return p
 }
 
@@ -32,9 +31,7 @@ func planOf(t *testing.T, ranks int, more ...string) *plan.Plan {
 func TestProfile(t *testing.T) {
 	p := planOf(t, 2)
 	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	sizes := map[string][]int{}
 	for _, c := range f.Costs {
 		sizes[c.Op] = append(sizes[c.Op], c.Rows)
@@ -66,9 +63,7 @@ func TestProfileOfFurtherComponents(t *testing.T) {
 		"+reward.reward_type=potential", "+reward.potential.indices=[2]", "+reward.potential.target=[0]",
 		"+algorithm.recompute_logprobs=true")
 	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, op := range []string{planner.OpScore, planner.OpLogProbs} {
 		if took := f.Time(op, 16); !(took.Seconds > 0) {
 			t.Errorf("%s takes %v", op, took)
@@ -94,13 +89,9 @@ func TestProfileOfSimulators(t *testing.T) {
 	reg := rolestest.Registries()
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	p, err := plan.NewDraft(cfg, reg, make([]int, 2)).Complete(cfg, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if s := f.Time(planner.OpStep, 16); !(s.Seconds > 0) || !(s.Busy > 0) || s.Busy > s.Seconds {
 		t.Errorf("a step takes %+v", s)
 	}
@@ -119,9 +110,7 @@ func TestProfileOfSimulators(t *testing.T) {
 func TestWaitsTakeNoCore(t *testing.T) {
 	p := planOf(t, 2, "env.train.step_delay=5ms")
 	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if s := f.Time(planner.OpStep, 16); s.Seconds < 5e-3 || s.Busy > s.Seconds/2 {
 		t.Errorf("a step of 5 ms takes %v s, %v s of a core", s.Seconds, s.Busy)
 	}

@@ -147,7 +147,6 @@ func startSimulators(players []*player, w *planner.Work) error {
 // run plays for about the time d, but at least 8 and at most 2000 steps. It adds the times of the steps to c.
 func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	const least, most = 8, 2000
-	begun := time.Now()
 	if outside(x.plan) { // simulators of other players use processors, too
 		outside, steps := probe.ChildrenTime(), len(c.step.Samples)
 		defer func() {
@@ -156,26 +155,23 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 			}
 		}()
 	}
-	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
+	return probe.Repeat(ctx, least, most, d, func(int) error {
 		busy := processorTime()
 		spent, err := x.step()
 		if err != nil {
 			return err
 		}
 		busy = processorTime() - busy
-		if x.taken < 3 {
-			continue // the first steps run with cold caches
+		if x.taken < 3 { // the first steps run with cold caches
+			return nil
 		}
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
 		// Inference and rewards are always busy. The rest of the processor time belongs to the environments' step.
 		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds())
-	}
-	return nil
+		return nil
+	})
 }
 
 // playTogether lets players play at the same time, and returns the mean working time of a step, in seconds. A median
@@ -193,17 +189,9 @@ func playTogether(ctx context.Context, players []*player, d time.Duration) (step
 
 // updates measures the update of one actor on its share of the samples, alone and while other actors update.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
-	first, err := newLearner(p, f.Work.Envs)
-	if err != nil {
-		return err
-	}
-	defer first.close()
-	learners := []*learner{first}
+	var learners []*learner
 	budget := a.Budget / 3
-	if err := first.warm(ctx, f.Work.Warmup, budget); err != nil {
-		return err
-	}
-	for range min(a.Cores, f.Work.Actors) - 1 {
+	for range max(1, min(a.Cores, f.Work.Actors)) {
 		x, err := newLearner(p, f.Work.Envs)
 		if err != nil {
 			return err
@@ -214,20 +202,17 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		}
 		learners = append(learners, x)
 	}
+	first := learners[0]
 	var alone, crowd, prepare, infer probe.Series
-	begun := time.Now()
-	for n := 0; n < 2 || n < 20 && time.Since(begun) < budget; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	err := probe.Repeat(ctx, 2, 20, budget, func(int) error {
+		err := first.learn(&infer, &prepare, &alone)
+		if err == nil && len(learners) > 1 {
+			err = learnTogether(learners, &crowd)
 		}
-		if err := first.learn(&infer, &prepare, &alone); err != nil {
-			return err
-		}
-		if len(learners) > 1 {
-			if err := learnTogether(learners, &crowd); err != nil {
-				return err
-			}
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	w, c := &f.Work, &first.counter
 	samples := w.Samples / w.Actors
@@ -241,8 +226,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	w.GradientBytes = c.Bytes
 	if len(learners) > 1 {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: len(learners),
-			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+		f.Crowd = append(f.Crowd, crowd.Crowd(planner.OpUpdate, len(learners), &alone))
 	}
 	return nil
 }
@@ -284,19 +268,11 @@ func (x *learner) close() {
 // warm makes n iterations to fill the replay buffer, and two more with optimiser steps. It stops early after the time
 // d.
 func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
-	begun := time.Now()
 	var none probe.Series
-	for i := 0; i < 2 || i < n+2 && time.Since(begun) < d; i++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err := x.learn(&none, &none, &none); err != nil {
-			return err
-		}
-	}
+	err := probe.Repeat(ctx, 2, n+2, d, func(int) error { return x.learn(&none, &none, &none) })
 	x.counter.Reset()
 	x.updates, x.spent = 0, 0
-	return nil
+	return err
 }
 
 // learn makes a rollout and an update. It measures the inference of log-probs, the preparation and the update.
@@ -354,11 +330,9 @@ func learnTogether(learners []*learner, update *probe.Series) error {
 			return err
 		}
 	}
-	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+	return update.AddTogether(len(learners), func(i int) (float64, error) {
 		var none, took probe.Series
 		err := learners[i].train(&none, &took)
 		return took.Total, err
 	})
-	update.Samples = append(update.Samples, mean)
-	return err
 }

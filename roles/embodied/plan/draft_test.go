@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	yamlconfig "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
@@ -187,9 +188,7 @@ func TestValidate(t *testing.T) {
 
 func TestDescribe(t *testing.T) {
 	c, _ := rolestest.MustLoad(t, rolestest.Cartpole, "algorithm.update_epoch=4", "env.train.rollout_epoch=2")
-	if err := countErrors(c, 8, 4, 4); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, countErrors(c, 8, 4, 4))
 	rolestest.Expect(t, "lines", newTestDraft(c, 8, 4, 4).Describe(),
 		"rollout: 64 environments, 16 on each of 4 env workers in 2 stages of 8, 8 at a time for each of 4 rollout "+
 			"workers; 256 steps each",
@@ -219,9 +218,7 @@ func TestLearningRates(t *testing.T) {
 	} {
 		c, _ := rolestest.MustLoad(t, tc.file, append(tc.overrides, "cluster.allow_idle_ranks=true")...)
 		p, err := newPlan(c, rolestest.Registries(), make([]int, 8))
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := ""
 		for _, line := range p.Describe() {
 			if strings.HasPrefix(line, "learning rates") {

@@ -3,18 +3,28 @@ package plan
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
+	actors := 0
+	for r, n := range nodes {
+		if n == node && p.Config.Trains() {
+			actors += len(p.MembersOn("actor", r))
+		}
+	}
+	if err := p.checkReplay(actors, have); err != nil {
+		return err
+	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
 		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node,
-		job.Mebibytes(need), have)
+		figures.MiB(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -144,7 +145,7 @@ func TestCheckMemory(t *testing.T) {
 		t.Errorf("%d bytes: %v", need, err)
 	}
 	if err := j.CheckMemory(nodes, 1, job.Available{Free: need - 1}); err == nil ||
-		!strings.Contains(err.Error(), "node 1 needs "+job.Mebibytes(need)) {
+		!strings.Contains(err.Error(), "node 1 needs "+figures.MiB(need)) {
 		t.Errorf("%d bytes: %v", need-1, err)
 	}
 }

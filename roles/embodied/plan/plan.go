@@ -42,9 +42,6 @@ type Plan struct {
 	notes []string    // warnings about the demonstrations
 }
 
-// EnvSpec returns the spec of a training environment.
-func (p *Plan) EnvSpec() env.Spec { return p.Spec }
-
 // Spaces returns the observations and the actions of a training environment.
 func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
 
@@ -53,10 +50,6 @@ func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 
 // EnvSteps returns the number of steps of all environments together in one iteration.
 func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.Steps*p.Chunks) }
-
-// Environments returns the number of training environments. saved is true, because checkpoints have the states of the
-// environments.
-func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
 
 // EnvsPerSimulator returns the number of training environments that cannot be divided among workers: those that one
 // external simulator plays, or 1.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -56,39 +57,24 @@ func (p *Plan) demoBytes() int {
 	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
-// CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more
-// memory than the node has. CheckReplay can fail on some nodes and not on others.
-func (p *Plan) CheckReplay(nodes []int, rank int) error {
-	if !p.Config.Trains() {
-		return nil
-	}
-	actors := 0
-	for _, r := range p.Placement.Ranks("actor") {
-		if nodes[r] == nodes[rank] {
-			actors++
-		}
-	}
-	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
-}
-
-// fitReplay checks one node for CheckReplay. The parameters are the number of actors on the node, and the node's
-// available memory.
-func (p *Plan) fitReplay(actors int, have job.Available) error {
+// checkReplay returns an error if the replay buffers and demonstrations of this number of actors need more memory than
+// their node has.
+func (p *Plan) checkReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
 	switch left := have.Free - int64(demos); {
 	case left < 0:
 		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
 			"of a node draw from take %s, and %v",
-			p.Config.Algorithm.OffPolicy.Demos.LoadPath, job.Mebibytes(int64(demos)), have)
+			p.Config.Algorithm.OffPolicy.Demos.LoadPath, figures.MiB(int64(demos)), have)
 	case int64(buffers) > left:
 		beside := ""
 		if demos > 0 {
-			beside = fmt.Sprintf(" beside demonstrations of %s", job.Mebibytes(int64(demos)))
+			beside = fmt.Sprintf(" beside demonstrations of %s", figures.MiB(int64(demos)))
 		}
 		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
 			"of a node take %s%s, and %v",
-			window, left/int64(config.Product(actors, p.replayBytes(1))), job.Mebibytes(int64(buffers)), beside, have)
+			window, left/int64(config.Product(actors, p.replayBytes(1))), figures.MiB(int64(buffers)), beside, have)
 	}
 	return nil
 }

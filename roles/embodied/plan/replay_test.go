@@ -47,7 +47,7 @@ func TestReplayFits(t *testing.T) {
 		{transition*1000 - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, " +
 			"and a test has 0.0 MiB free"},
 	} {
-		if err := j.fitReplay(1, job.Available{Free: c.free, Where: "a test"}); (err == nil) != (c.want == "") ||
+		if err := j.checkReplay(1, job.Available{Free: c.free, Where: "a test"}); (err == nil) != (c.want == "") ||
 			err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("in %d bytes: %v, want %q", c.free, err, c.want)
 		}

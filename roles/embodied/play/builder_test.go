@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -219,9 +220,7 @@ func TestRecorder(t *testing.T) {
 			const seed, first, step = 5, 40, 1000
 			rec := NewRolloutBuilder(&fakePolicy{critic: true}, seed, first, s.n, []int{0, s.n}, always)
 			d := s.trajectories([]int{0, s.n})[0]
-			if err := s.play(rec, []tensor.Dict{d}, step); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.play(rec, []tensor.Dict{d}, step))
 			for e := range s.n {
 				over := false // the environment idles, because auto_reset is off
 				for at := range s.epochs * s.steps {
@@ -304,18 +303,14 @@ func spread(v uint64, i int) []uint64 { return slices.Repeat([]uint64{v}, i+1) }
 func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 	scripts(t, func(t *testing.T, s *script) {
 		whole := s.trajectories([]int{0, s.n})
-		if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, []int{0, s.n}, true), whole,
-			3); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, []int{0, s.n}, true), whole,
+			3))
 		cuts := []int{0, 3, 4, 7}
 		if s.n == 1 {
 			cuts = []int{0, 1}
 		}
 		parts := s.trajectories(cuts)
-		if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, cuts, true), parts, 3); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 40, s.n, cuts, true), parts, 3))
 		for f := range whole[0].Len() {
 			name, w := whole[0].Entry(f)
 			if name == "advantage" || name == "return" {
@@ -337,9 +332,7 @@ func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 func TestRecorderWithoutCritic(t *testing.T) {
 	scripts(t, func(t *testing.T, s *script) {
 		d := s.trajectories([]int{0, s.n})
-		if err := s.play(NewRolloutBuilder(&fakePolicy{}, 5, 0, s.n, []int{0, s.n}, false), d, 0); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.play(NewRolloutBuilder(&fakePolicy{}, 5, 0, s.n, []int{0, s.n}, false), d, 0))
 		for _, name := range []string{"value", "next_value"} {
 			for i, v := range d[0].Must(name).F32() {
 				if v != 0 {
@@ -363,10 +356,8 @@ func TestRecorderLostEpisode(t *testing.T) {
 	s.returned[4].Status.U8()[0] = env.Aborted
 	layout := tensor.NewLayout(TrajectoryFields(fakeSpec, fakeChunk, fakeLogProbs, 1, 0, 0, 6, 2, true)...)
 	d := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
-		0); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
+		0))
 	if got, want := d.Must("mask").U8(), []byte{1, 1, 1, 1, 0, 1, 0, 1, 0, 1, 1, 1}; !bytes.Equal(got, want) {
 		t.Errorf("mask %v, want %v", got, want)
 	}
@@ -375,10 +366,8 @@ func TestRecorderLostEpisode(t *testing.T) {
 	}
 	layout = tensor.NewLayout(TransitionFields(fakeSpec, fakeChunk, 6, 2, true)...)
 	d = layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
-	if err := s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
-		0); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.play(NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, 2, []int{0, 2}, false), []tensor.Dict{d},
+		0))
 	want := make([]byte, 12)
 	want[2*4] = env.Aborted
 	if got := d.Must("status").U8(); !bytes.Equal(got, want) {

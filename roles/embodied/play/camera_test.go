@@ -9,6 +9,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/programs"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -20,22 +21,16 @@ func TestCamera(t *testing.T) {
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.NumEnvs, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1",
 		true, 2, 64, 64
 	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 3, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	file := filepath.Join(t.TempDir(), "film.png")
 	var lengths [3]int
 	play := func() {
 		t.Helper()
 		s.Seeder.Rewind()
-		if err := s.Begin(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.Begin())
 		for k := 1; !s.Over(); k++ {
 			copy(s.Action.Must("action").I32(), []int32{1, int32(k % 2), 0}) // environment 1 balances for a while
-			if err := s.Step(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.Step())
 			for n := range lengths {
 				if _, ended := s.Now.Took(n); !ended {
 					lengths[n] = k + 1
@@ -66,9 +61,7 @@ func TestCamera(t *testing.T) {
 		}
 	}
 
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Remove(file))
 	if play(); s.camera.film != nil {
 		t.Error("an evaluation was filmed that nobody asked to film")
 	}
@@ -97,25 +90,17 @@ func TestEvaluationWithoutAFilm(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo = "blind", true
 	s, err := NewStage(reg, cfg, env.Eval, 0, 2, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	good := filepath.Join(dir, "film.png")
 	for i, c := range []struct{ file, want string }{
 		{good, "no display"}, {filepath.Join(dir, "file", "film.png"), "not a directory"}, {good, ""},
 	} {
 		s.Record(c.file, programs.Entry{})
-		if err := s.Begin(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.Begin())
 		for !s.Over() {
-			if err := s.Step(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.Step())
 		}
 		err := s.FilmError()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/programs"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/video/videotest"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/tensor"
@@ -46,18 +47,12 @@ func TestCaptions(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 64, 16
 	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 1, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	file := filepath.Join(t.TempDir(), "film.png")
 	s.Record(file, programs.Entry{})
-	if err := s.Begin(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, s.Begin())
 	for !s.Over() {
-		if err := s.Step(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, s.Step())
 	}
 	frames, _ := videotest.Frames(t, file)
 	seen := map[string]bool{}

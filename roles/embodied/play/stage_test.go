@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
@@ -17,12 +18,8 @@ func TestShardLocatesErrors(t *testing.T) {
 			cfg := env.DefaultConfig()
 			cfg.EnvType, cfg.AutoReset = "CartPole-v1", autoReset
 			s, err := NewStage(rolestest.Registries().Envs, cfg, env.Train, first, 3, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := s.Begin(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
+			test.OK(t, s.Begin())
 			s.Action.Must("action").I32()[1] = 7
 			if err := s.Step(); err == nil || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("from %d on, auto_reset %v: %v\nwant %s…", first, autoReset, err, want)

@@ -24,7 +24,7 @@ func load(p *plan.Plan) (*lm.Model, error) {
 		return nil, err
 	}
 	path := p.Config.Runner.CkptPath
-	if path == "" || p.BelowAdapters(path) {
+	if path == "" || path == p.BaseWeights.Path {
 		return m, nil
 	}
 	f, err := job.OpenWeights("runner.ckpt_path", path)
@@ -52,7 +52,7 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 		return nil, err
 	}
 	a := &answerer{plan: p, order: p.Order(nil, 0)}
-	if p.Rewards > 0 && p.Config.Reward.RewardType != answer.Program {
+	if p.Replicas("reward") > 0 && p.Config.Reward.RewardType != answer.Program {
 		if a.grader, err = p.NewGrader(nil); err != nil {
 			return nil, err
 		}
@@ -136,20 +136,20 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	times := make([]probe.Series, len(sizes))
 	var score probe.Series
 	var all algo.TextBatch
-	begun := time.Now()
-	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/4; n++ {
+	err = probe.Repeat(ctx, 3, 12, a.Budget/4, func(n int) error {
 		for i, prompts := range sizes {
 			b, took, err := one.answer(ctx, prompts)
 			if err != nil {
-				return all, err
+				return err
 			}
 			if all = b; n > 0 { // the first answers run with cold caches
 				times[i].Add(took)
 			}
 		}
-		if err := one.grade(&score); err != nil {
-			return all, err
-		}
+		return one.grade(&score)
+	})
+	if err != nil {
+		return all, err
 	}
 	for i, prompts := range sizes {
 		f.Costs = append(f.Costs, times[i].Cost(planner.OpGenerate, prompts*group))
@@ -177,15 +177,15 @@ func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, oneThread 
 	}
 	defer x.engine.Close()
 	var times probe.Series
-	begun := time.Now()
-	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/12; n++ {
+	err = probe.Repeat(ctx, 3, 12, a.Budget/12, func(n int) error {
 		_, took, err := x.answer(ctx, prompts)
-		if err != nil {
-			return err
-		}
 		if n > 0 {
 			times.Add(took)
 		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	f.Speedups = append(f.Speedups, planner.Speedup{Op: planner.OpGenerate, Threads: a.Cores,
 		Factor: oneThread / probe.Median(times.Samples)})
@@ -204,26 +204,19 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 		defer x.engine.Close()
 		list = append(list, x)
 	}
-	var alone, crowd probe.Series
-	begun := time.Now()
-	for n := 0; n < 3 || n < 12 && time.Since(begun) < a.Budget/8; n++ {
-		_, took, err := one.answer(ctx, prompts)
-		if err != nil {
-			return err
-		}
-		alone.Add(took)
-		mean, err := probe.Together(len(list), func(i int) (float64, error) {
-			_, took, err := list[i].answer(ctx, prompts)
-			return took.Seconds(), err
-		})
-		if err != nil {
-			return err
-		}
-		crowd.Samples = append(crowd.Samples, mean)
+	answer := func(i int) (float64, error) {
+		_, took, err := list[i].answer(ctx, prompts)
+		return took.Seconds(), err
 	}
-	f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpGenerate, Cores: a.Cores,
-		Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
-	return nil
+	var alone, crowd probe.Series
+	err := probe.Repeat(ctx, 3, 12, a.Budget/8, func(int) error {
+		if err := alone.AddTogether(1, answer); err != nil {
+			return err
+		}
+		return crowd.AddTogether(len(list), answer)
+	})
+	f.Crowd = append(f.Crowd, crowd.Crowd(planner.OpGenerate, a.Cores, &alone))
+	return err
 }
 
 // frozen returns a copy of a model as the reference of a KL penalty. It returns nil if the job has no KL penalty.

@@ -77,11 +77,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 		parts = append(parts, x)
 	}
 	var wholes, lone, crowd probe.Series
-	begun := time.Now()
-	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/16; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	err := probe.Repeat(ctx, 3, 20, a.Budget/16, func(n int) error {
 		var first probe.Series // not used, because the first passes run with cold caches
 		series := []*probe.Series{&wholes, &lone, &crowd}
 		if n == 0 {
@@ -92,23 +88,24 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: numParts,
 		Factor: probe.Median(wholes.Samples) / probe.Median(lone.Samples)})
 	if len(parts) > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: len(parts),
-			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(lone.Samples))})
+		f.Crowd = append(f.Crowd, crowd.Crowd(op, len(parts), &lone))
 	}
 	return nil
 }
 
 // infer makes all passes over the texts at the same time, and adds the mean of their times to series.
 func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, series *probe.Series) error {
-	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
+	return series.AddTogether(len(passes), func(i int) (float64, error) {
 		start := time.Now()
 		_, err := passes[i].Append(nil, texts)
 		return time.Since(start).Seconds(), err
 	})
-	series.Samples = append(series.Samples, mean)
-	return err
 }

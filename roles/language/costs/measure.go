@@ -33,7 +33,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
 	}
-	if p.Critics > 0 {
+	if p.Replicas("critic") > 0 {
 		if err := critics(ctx, p, a, f, &all); err != nil {
 			return nil, err
 		}
@@ -45,7 +45,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.World)
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Replicas("critic")), a.World)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Profile adds the values that only measurements give, such as
@@ -57,8 +57,8 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
-		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: planner.Mesh{Pipeline: m.Pipeline, Tensor: m.Tensor},
-			Share: p.LargestStage(m), Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
+		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: m, Share: p.LargestStage(m.Stages),
+			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
 			Critic: p.PartBytes("critic", m)})
 	}
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
@@ -106,7 +106,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 	if setup.Reference, err = frozen(p, m); err != nil {
 		return nil, err
 	}
-	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+	if setup.Values = p.Replicas("critic") > 0; p.HasCritic() && !setup.Values {
 		if setup.Critic, err = newCritic(m); err != nil {
 			return nil, err
 		}
@@ -218,24 +218,18 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		return err
 	}
 	var none, infer, prepare, alone, crowd, threads probe.Series
-	begun := time.Now()
-	for n := 0; n < 2 || n < 20 && time.Since(begun) < a.Budget/3; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
+	err = probe.Repeat(ctx, 2, 20, a.Budget/3, func(int) error {
+		err := first.train(&infer, &prepare, &alone)
+		if err == nil && crowded > 1 {
+			err = learnTogether(learners[:crowded], &crowd)
 		}
-		if err := first.train(&infer, &prepare, &alone); err != nil {
-			return err
+		if err == nil && wide != nil {
+			err = wide.train(&none, &none, &threads)
 		}
-		if crowded > 1 {
-			if err := learnTogether(learners[:crowded], &crowd); err != nil {
-				return err
-			}
-		}
-		if wide != nil {
-			if err := wide.train(&none, &none, &threads); err != nil {
-				return err
-			}
-		}
+		return err
+	})
+	if err != nil {
+		return err
 	}
 	w, c := &f.Work, &first.counter
 	samples := w.Samples / w.Actors
@@ -255,8 +249,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			Factor: probe.Median(alone.Samples) / probe.Median(threads.Samples)})
 	}
 	if crowded > 1 {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpUpdate, Cores: crowded,
-			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})
+		f.Crowd = append(f.Crowd, crowd.Crowd(planner.OpUpdate, crowded, &alone))
 	}
 	return nil
 }
@@ -267,7 +260,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if err != nil {
 		return err
 	}
-	counter := probe.Counter{Actors: p.Critics}
+	counter := probe.Counter{Actors: p.Replicas("critic")}
 	setup := p.TextSetup()
 	setup.Replicas, setup.Alloc = &counter, tensor.Heap
 	if setup.Critic, err = newCritic(m); err != nil {
@@ -279,11 +272,8 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	defer c.Close()
 	var values, update probe.Series
-	begun, samples := time.Now(), len(all.Texts)/p.Critics
-	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/6; n++ {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
+	samples := len(all.Texts) / p.Replicas("critic")
+	err = probe.Repeat(ctx, 3, 20, a.Budget/6, func(n int) (err error) {
 		b, start := share(all, samples), time.Now()
 		if b.Value, err = c.Values(nil, b.Texts); err != nil {
 			return err
@@ -300,6 +290,10 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			values.Add(valued.Sub(start))
 			update.Add(time.Since(prepared))
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
@@ -312,11 +306,9 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
 func learnTogether(learners []*learner, update *probe.Series) error {
-	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+	return update.AddTogether(len(learners), func(i int) (float64, error) {
 		var none, took probe.Series
 		err := learners[i].train(&none, &none, &took)
 		return took.Total, err
 	})
-	update.Samples = append(update.Samples, mean)
-	return err
 }

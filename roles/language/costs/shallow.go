@@ -4,15 +4,16 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
 // need estimates the memory in bytes of a measurement on this number of cores. Rollout workers and learners are
 // measured one after the other, so only the larger memory of the two counts.
 func need(p *plan.Plan, cores int) int64 {
-	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
+	var whole mesh.Mesh
 	learners := min(cores, p.Actors)
 	if cores > 1 {
 		learners++
@@ -48,7 +49,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	}
 	return nil, fmt.Errorf("a layer of the model needs more than %s, the memory of this host: expected rlinf plan "+
 		"--profile FILE of another host, or a placement and how ranks divide the model (docs/parallel.md)",
-		job.Mebibytes(a.Room))
+		figures.MiB(a.Room))
 }
 
 // deepen turns the profile f of a shallow model into the profile of the job of p. factor is the cost of a pass of this

@@ -39,7 +39,7 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	if !d.arrange() {
 		return d
 	}
-	d.Actors = d.Mesh("actor").Data
+	d.Actors = d.Replicas("actor")
 	if c := cfg.Actor; cfg.Reasons() {
 		d.placeAnswers()
 	} else if c.GlobalBatchSize > 0 {
@@ -67,7 +67,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if !d.readModel() {
 		return nil, d.found.Err()
 	}
-	d.divide()
+	d.checkMeshes()
 	d.readTexts()
 	if c.Reasons() && d.found.Err() == nil {
 		d.readPrompts()

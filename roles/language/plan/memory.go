@@ -8,9 +8,11 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/deal"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
@@ -21,7 +23,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and texts, %sand %v: expected fewer "+
 		"tokens in a micro-batch, adapters (actor.model.is_lora), a model that more ranks divide (docs/parallel.md) "+
-		"or more nodes", node, job.Mebibytes(need), p.neediestRank(nodes, node), have)
+		"or more nodes", node, figures.MiB(need), p.neediestRank(nodes, node), have)
 }
 
 // neediestRank returns a text about the rank that needs the most memory on a node. The text is "" if the job has no
@@ -37,7 +39,7 @@ func (p *Plan) neediestRank(nodes []int, node int) string {
 		}
 	}
 	return fmt.Sprintf("%s of them on rank %d of the pool (cluster.auto_scheduler), with %s, ",
-		job.Mebibytes(most), rank, strings.Join(p.WorkersOn(rank), ", "))
+		figures.MiB(most), rank, strings.Join(p.WorkersOn(rank), ", "))
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory: see job.Footprint. The parameters include their
@@ -71,7 +73,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	for i, stage := range p.Pipeline.Stages {
 		items := 3
 		if i == 1 && p.Pipeline.Dealt { // every rollout worker can send groups to this stage
-			items = 2 + p.Mesh("rollout").Data
+			items = 2 + p.Replicas("rollout")
 		}
 		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
 	}
@@ -86,14 +88,14 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 // model. The result is 0 if the component has no members.
 func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
 
-// PartBytes is like MemberBytes, but for members that divide the model by the given mesh. It estimates the memory of
-// the member that needs the most.
-func (p *Plan) PartBytes(component string, mesh Mesh) (most int64) {
+// PartBytes is like MemberBytes, but for members that divide the model by this mesh. It estimates the memory of the
+// member that needs the most.
+func (p *Plan) PartBytes(component string, by mesh.Mesh) (most int64) {
 	divided := *p
 	divided.meshes = maps.Clone(p.meshes)
-	divided.meshes[component] = mesh
-	for stage := range mesh.Pipeline {
-		most = max(most, divided.memberBytes(component, stage*mesh.Tensor))
+	divided.meshes[component] = by
+	for stage := range by.Full().Stages {
+		most = max(most, divided.memberBytes(component, stage*by.Full().Tensor))
 	}
 	return most
 }
@@ -128,12 +130,12 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 			f.Activations += s.forward
 		}
 	}
-	if p.HasCritic() && (component == "critic" || actor && p.Critics == 0) {
+	if p.HasCritic() && (component == "critic" || actor && p.Replicas("critic") == 0) {
 		f.Parameters += 2 * s.trunk
-		f.Optimiser += moments(s.trunk, critic, cmp.Or(p.Critics, p.Actors))
+		f.Optimiser += moments(s.trunk, critic, cmp.Or(p.Replicas("critic"), p.Actors))
 		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
 	}
-	if p.NeedsReference() && (component == "inference" || actor && p.Inferences == 0) {
+	if p.NeedsReference() && (component == "inference" || actor && p.Replicas("inference") == 0) {
 		f.Activations += s.forward
 		if p.LoRA == nil {
 			f.Parameters += s.trunk
@@ -162,7 +164,7 @@ type share struct {
 
 // share returns the sizes for a member of a component on rank r.
 func (p *Plan) share(component string, index, r int) (s share) {
-	mesh, m := p.Mesh(component), p.partOf(component, index)
+	by, m := p.Mesh(component), p.partOf(component, index)
 	s.trunk, s.trained = 4*int64(m.Count()), 4*int64(m.Params.Len())
 	if p.LoRA != nil {
 		s.frozen = s.trunk
@@ -174,10 +176,10 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	if sequences == 0 {
 		sequences = p.batch * max(p.group, 1)
 	}
-	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage to the last
+	stages := by.Stages - by.At(index).Stage // number of stages from the member's stage to the last
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
-	if mesh.Members() > 1 {
+	if by.Members() > 1 {
 		pieces := int64(1)
 		if r == 0 { // rank 0 writes checkpoints
 			pieces = 2

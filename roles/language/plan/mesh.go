@@ -5,79 +5,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
-// A Mesh arranges the members of a component that has a model. There are Data replicas of the model. The layers of a
-// replica are divided into Pipeline stages, and every layer of a stage is divided among Tensor members. Data is the
-// outermost axis, and Tensor is the innermost axis. So the members of a replica have consecutive numbers, and the
-// members of a stage have consecutive numbers. The zero Mesh has no members.
-type Mesh struct {
-	Data, Pipeline, Tensor int
-	// Layers has the number of layers of each stage. It is empty until the model is known.
-	Layers []int
-}
-
-// A Point has the coordinates of a member in a Mesh.
-type Point struct{ Replica, Stage, Tensor int }
-
-// wholeMesh returns the Mesh of members that each have a whole model.
-func wholeMesh(members int) Mesh { return Mesh{Data: members, Pipeline: 1, Tensor: 1} }
-
-// Members returns the number of members of a replica.
-func (m Mesh) Members() int { return m.Pipeline * m.Tensor }
-
-// At returns the coordinates of a member.
-func (m Mesh) At(member int) Point {
-	return Point{member / m.Members(), member / m.Tensor % m.Pipeline, member % m.Tensor}
-}
-
-// First returns the first member of a replica. This member exchanges messages with other components.
-func (m Mesh) First(replica int) int { return replica * m.Members() }
-
-// IsFirst reports whether a member is the first of its replica.
-func (m Mesh) IsFirst(member int) bool { return member%m.Members() == 0 }
-
-// Part returns the part of the model that a member has.
-func (m Mesh) Part(member int) lm.Part {
-	p := m.At(member)
-	part := lm.Part{Index: p.Tensor, Size: m.Tensor}
-	for stage, layers := range m.Layers {
-		if stage < p.Stage {
-			part.First += layers
-		} else if stage == p.Stage {
-			part.End = part.First + layers
-		}
-	}
-	return part
-}
-
-// String describes the mesh: "2 replicas × 2 stages × 4 parts of each layer".
-func (m Mesh) String() string {
-	text := counted(m.Data, "replica")
-	if m.Pipeline > 1 {
-		text += " × " + counted(m.Pipeline, "stage")
-	}
-	if m.Tensor > 1 {
-		text += fmt.Sprintf(" × %d parts of each layer", m.Tensor)
-	}
-	return text
-}
-
 // unit returns the word for a replica in messages. A replica of one member is called a worker.
-func (m Mesh) unit() string {
+func unit(m mesh.Mesh) string {
 	if m.Members() > 1 {
 		return "replica"
 	}
 	return "worker"
-}
-
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // modelled are the components that have a language model.
@@ -86,116 +25,118 @@ var modelled = []string{"actor", "rollout", "inference", "critic"}
 // Modelled returns the components that have a language model.
 func Modelled() []string { return slices.Clone(modelled) }
 
-// Mesh returns the Mesh of a component. If the component has no model, each member is a replica.
-func (p *Plan) Mesh(component string) Mesh {
-	if m, ok := p.meshes[component]; ok {
-		return m
+// Mesh returns the mesh of a component. If the component has no model, each member is a replica.
+func (p *Plan) Mesh(component string) mesh.Mesh { return p.meshes[component].Full() }
+
+// Replicas returns the number of replicas of a component. It is 0 if the component is not placed.
+func (p *Plan) Replicas(component string) int {
+	return p.Workers(component) / p.Mesh(component).Members()
+}
+
+// Part returns the part of the model that a member of a component has.
+func (p *Plan) Part(component string, member int) lm.Part {
+	m := p.Mesh(component)
+	at := m.At(member)
+	layers := p.layers(component, m.Stages)
+	part := lm.Part{Index: at.Tensor, Size: m.Tensor}
+	for _, n := range layers[:at.Stage] {
+		part.First += n
 	}
-	return wholeMesh(p.Workers(component))
+	part.End = part.First + layers[at.Stage]
+	return part
+}
+
+// layers returns the number of layers of each stage of a component, if the component has this many stages.
+func (p *Plan) layers(component string, stages int) []int {
+	switch given := p.Config.Layout(component).PipelineLayers; {
+	case stages == 1:
+		return []int{p.Model.Layers}
+	case len(given) == stages:
+		return given
+	}
+	return divideLayers(layerCosts(&p.Model), stages)
 }
 
 // Beside returns an actor on the rank. The actor has the same part of the model as the member of the component. Beside
 // returns -1 if no actor on the rank has this part.
 func (p *Plan) Beside(component string, member, rank int) int {
-	part := p.Mesh(component).Part(member)
+	part := p.Part(component, member)
 	for _, actor := range p.MembersOn("actor", rank) {
-		if p.Mesh("actor").Part(actor) == part {
+		if p.Part("actor", actor) == part {
 			return actor
 		}
 	}
 	return -1
 }
 
-// tensorKey and pipelineKey return the configuration keys of a component's numbers of tensor members and stages.
-func tensorKey(component string) string {
-	if component == "rollout" {
-		return "rollout.tensor_parallel_size"
-	}
-	return component + ".model.tensor_model_parallel_size"
-}
-
-func pipelineKey(component string) string {
-	if component == "rollout" {
-		return "rollout.pipeline_parallel_size"
-	}
-	return component + ".model.pipeline_model_parallel_size"
-}
-
 // arrange makes the meshes of the components with a model. It reports whether the configured sizes divide the numbers
 // of members.
 func (d *Draft) arrange() (ok bool) {
-	d.meshes, ok = map[string]Mesh{}, true
+	d.meshes, ok = map[string]mesh.Mesh{}, true
 	for _, of := range modelled {
 		members, l := d.Workers(of), d.Config.Layout(of)
 		if members == 0 {
 			continue
 		}
-		if d.found.Reported(tensorKey(of), pipelineKey(of)) {
+		tensorKey, stagesKey := config.LayoutKeys(of)
+		if d.found.Reported(tensorKey, stagesKey) {
 			return false
 		}
 		t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
 		switch {
 		case members%p != 0:
-			d.found.Problem(pipelineKey(of), p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
-				counted(members, of+" worker")))
+			d.found.Problem(stagesKey, p, oneOf(divisors(members))+fmt.Sprintf(" (a divisor of %s)",
+				figures.Count(members, of+" worker")))
 			ok = false
 		case members%l.Size() != 0:
-			d.found.Problem(tensorKey(of), t, oneOf(divisors(members/p))+fmt.Sprintf(
-				" (a divisor of %d: %s in %s)", members/p, counted(members, of+" worker"),
-				counted(p, "stage")))
+			d.found.Problem(tensorKey, t, oneOf(divisors(members/p))+fmt.Sprintf(
+				" (a divisor of %d: %s in %s)", members/p, figures.Count(members, of+" worker"),
+				figures.Count(p, "stage")))
 			ok = false
 		default:
-			d.meshes[of] = Mesh{Data: members / l.Size(), Pipeline: p, Tensor: t}
+			d.meshes[of] = l.Mesh()
 		}
 	}
 	return ok
 }
 
-// divide distributes the model's layers over the stages of each mesh, and checks that each mesh fits the model.
-func (d *Draft) divide() {
+// checkMeshes checks that each mesh fits the model.
+func (d *Draft) checkMeshes() {
 	for _, of := range modelled {
 		m, placed := d.meshes[of]
 		if !placed {
 			continue
 		}
 		d.checkTensor(of)
+		_, stagesKey := config.LayoutKeys(of)
 		given := d.Config.Layout(of).PipelineLayers
 		sum := 0
 		for _, n := range given {
 			sum += n
 		}
 		switch {
-		case m.Pipeline > d.Model.Layers:
-			d.found.Problem(pipelineKey(of), m.Pipeline, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
-			continue
+		case m.Stages > d.Model.Layers:
+			d.found.Problem(stagesKey, m.Stages, fmt.Sprintf("at most %d, the model's layers", d.Model.Layers))
 		case len(given) > 0 && (slices.Max(given) > d.Model.Layers || sum != d.Model.Layers): // a sum may overflow
 			d.found.Problem(of+".model.pipeline_layers", given, fmt.Sprintf("%d layers in all, those of the model",
 				d.Model.Layers))
-			continue
-		case len(given) > 0:
-			m.Layers = given
-		default:
-			m.Layers = divideLayers(layerCosts(&d.Model), m.Pipeline)
 		}
-		d.meshes[of] = m
 	}
 	for _, of := range []string{"rollout", "inference"} {
-		if reader, placed := d.meshes[of]; placed {
-			d.checkReader(of, reader, d.meshes["actor"])
+		if _, placed := d.meshes[of]; placed {
+			d.checkReader(of)
 		}
 	}
 }
 
 // Meshes returns the possible meshes of one replica of the model. The first mesh is that of the job's actors. The other
 // meshes have 1, 2, 4, … stages, and every possible number of tensor members.
-func (p *Plan) Meshes() []Mesh {
+func (p *Plan) Meshes() []mesh.Mesh {
 	now := p.Mesh("actor")
-	now.Data = 1
-	list := []Mesh{now}
+	list := []mesh.Mesh{now}
 	for stages := 1; stages <= p.Model.Layers; stages *= 2 {
 		for _, tensor := range p.Model.Sizes() {
-			m := Mesh{Data: 1, Pipeline: stages, Tensor: tensor, Layers: divideLayers(layerCosts(&p.Model), stages)}
-			if stages != now.Pipeline || tensor != now.Tensor {
+			if m := (mesh.Mesh{Stages: stages, Tensor: tensor}); m != now {
 				list = append(list, m)
 			}
 		}
@@ -203,10 +144,10 @@ func (p *Plan) Meshes() []Mesh {
 	return list
 }
 
-// LargestStage returns the largest share of the model's work that a stage of m has.
-func (p *Plan) LargestStage(m Mesh) float64 {
+// LargestStage returns the largest share of the model's work that a stage of actors has, if there are this many stages.
+func (p *Plan) LargestStage(stages int) float64 {
 	costs, total, most := layerCosts(&p.Model), 0, 0
-	for _, layers := range m.Layers {
+	for _, layers := range p.layers("actor", stages) {
 		stage := 0
 		for _, c := range costs[:layers] {
 			stage += c
@@ -219,16 +160,18 @@ func (p *Plan) LargestStage(m Mesh) float64 {
 // checkTensor checks that the layers of the model can be divided among the tensor members of a component.
 func (d *Draft) checkTensor(of string) {
 	n := d.meshes[of].Tensor
+	key, _ := config.LayoutKeys(of)
 	if fit := d.Model.Sizes(); !slices.Contains(fit, n) {
-		d.found.Problem(tensorKey(of), n, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
+		d.found.Problem(key, n, oneOf(fit)+fmt.Sprintf(" (a divisor of %d key heads and of the "+
 			"%d blocks of this model's sums)", d.Model.KVHeads, d.Model.Blocks()))
 	}
 }
 
 // checkReader checks that a component can receive patches of weights from the actors. If the component and the actors
 // divide the model differently, init_sync must send all initial weights.
-func (d *Draft) checkReader(of string, reader, actor Mesh) {
-	sync, same := &d.Config.WeightSyncer, reader.Tensor == actor.Tensor && slices.Equal(reader.Layers, actor.Layers)
+func (d *Draft) checkReader(of string) {
+	sync, reader, actor := &d.Config.WeightSyncer, d.Mesh(of), d.Mesh("actor")
+	same := reader == actor && slices.Equal(d.layers(of, reader.Stages), d.layers("actor", actor.Stages))
 	if sync.Type != config.WeightSyncPatch || same {
 		return
 	}
@@ -299,15 +242,15 @@ func oneOf(numbers []int) string {
 
 // replicas describes the replicas of a component: "2 actors", or "2 replicas of 4 actors".
 func (p *Plan) replicas(component string) string {
-	m := p.Mesh(component)
+	n, each := p.Replicas(component), p.Mesh(component).Members()
 	name := component + "s"
 	if component != "actor" {
 		name = component + " workers"
 	}
-	if m.Members() == 1 {
-		return fmt.Sprintf("%d %s", m.Data, name)
+	if each == 1 {
+		return fmt.Sprintf("%d %s", n, name)
 	}
-	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
+	return fmt.Sprintf("%s of %d %s", figures.Count(n, "replica"), each, name)
 }
 
 // WorkersOn returns the names of the workers on rank r, for example actor[5]. In a mesh the name also has the worker's
@@ -334,14 +277,14 @@ func (p *Plan) meshLines() (lines []string) {
 		if !placed || m.Members() == 1 {
 			continue
 		}
-		line := fmt.Sprintf("mesh of %s: %v", of, m)
-		if m.Pipeline > 1 {
-			line += fmt.Sprintf(", of %s layers", listed(m.Layers))
+		line := fmt.Sprintf("mesh of %s: %s × %v", of, figures.Count(p.Replicas(of), "replica"), m)
+		if m.Stages > 1 {
+			line += fmt.Sprintf(", of %s layers", listed(p.layers(of, m.Stages)))
 		}
 		lines = append(lines, line)
 	}
 	if len(lines) > 0 {
-		lines = append(lines, "places in a mesh: @replica,stage,part of each layer")
+		lines = append(lines, "places in a mesh: @replica,stage,tensor")
 	}
 	return lines
 }
@@ -353,14 +296,14 @@ func listed(numbers []int) string {
 
 // checkBubble adds a warning if an update has so few micro-batches that pipeline stages often wait for each other.
 func (d *Draft) checkBubble() {
-	m := d.Mesh("actor")
+	stages := d.Mesh("actor").Stages
 	n, _ := d.MicroBatches()
-	if m.Pipeline == 1 || n >= 2*m.Pipeline {
+	if stages == 1 || n >= 2*stages {
 		return
 	}
 	d.notes = append(d.notes, fmt.Sprintf("pipeline: with %d micro-batches in an update the %d stages work %.0f %% of "+
-		"the time: expected at least %d, by a smaller actor.micro_batch_size", n, m.Pipeline,
-		100*float64(n)/float64(n+m.Pipeline-1), 2*m.Pipeline))
+		"the time: expected at least %d, by a smaller actor.micro_batch_size", n, stages,
+		100*float64(n)/float64(n+stages-1), 2*stages))
 }
 
 // noteSharding adds a warning if the configuration has a sharding strategy, because replicas shard only moments.

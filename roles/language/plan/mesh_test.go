@@ -11,27 +11,17 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestMeshPlaces: a replica's members are neighbours, and those that divide a layer are closest. Worked by hand.
-func TestMeshPlaces(t *testing.T) {
-	m := Mesh{Data: 2, Pipeline: 2, Tensor: 2, Layers: []int{5, 3}}
-	for member, want := range []struct {
-		at   Point
-		part lm.Part
-	}{
-		{Point{0, 0, 0}, lm.Part{Index: 0, Size: 2, First: 0, End: 5}},
-		{Point{0, 0, 1}, lm.Part{Index: 1, Size: 2, First: 0, End: 5}},
-		{Point{0, 1, 0}, lm.Part{Index: 0, Size: 2, First: 5, End: 8}},
-		{Point{0, 1, 1}, lm.Part{Index: 1, Size: 2, First: 5, End: 8}},
-		{Point{1, 0, 0}, lm.Part{Index: 0, Size: 2, First: 0, End: 5}},
-		{Point{1, 0, 1}, lm.Part{Index: 1, Size: 2, First: 0, End: 5}},
-		{Point{1, 1, 0}, lm.Part{Index: 0, Size: 2, First: 5, End: 8}},
-		{Point{1, 1, 1}, lm.Part{Index: 1, Size: 2, First: 5, End: 8}},
-	} {
-		if at, part := m.At(member), m.Part(member); at != want.at || part != want.part {
-			t.Errorf("member %d: %v and %v, want %v", member, at, part, want)
+// TestParts: the members of a stage have its layers, and divide each. Worked by hand.
+func TestParts(t *testing.T) {
+	d := drafted(t, sft, 8, tensor2, stages2, "cluster.component_placement.actor=0-7",
+		"actor.model.pipeline_layers=[5,3]")
+	for member := range 8 {
+		want := lm.Part{Index: member % 2, Size: 2, First: 0, End: 5}
+		if member/2%2 == 1 {
+			want.First, want.End = 5, 8
 		}
-		if m.IsFirst(member) != (member == 0 || member == 4) || m.First(want.at.Replica) != 4*want.at.Replica {
-			t.Errorf("member %d: first %v, of its replica %d", member, m.IsFirst(member), m.First(want.at.Replica))
+		if part := d.Part("actor", member); part != want {
+			t.Errorf("member %d: %v, want %v", member, part, want)
 		}
 	}
 }
@@ -153,10 +143,10 @@ func TestDivideModels(t *testing.T) {
 		if c.change != nil {
 			c.change(&d.Model)
 		}
-		d.divide()
+		d.checkMeshes()
 		expectMistake(t, fmt.Sprintf("%q", c.overrides), d, c.want)
-		if c.layers != nil && !slices.Equal(d.Mesh("actor").Layers, c.layers) {
-			t.Errorf("%q: layers %v, want %v", c.overrides, d.Mesh("actor").Layers, c.layers)
+		if got := d.layers("actor", d.Mesh("actor").Stages); c.layers != nil && !slices.Equal(got, c.layers) {
+			t.Errorf("%q: layers %v, want %v", c.overrides, got, c.layers)
 		}
 	}
 	const patch, answer4 = "weight_syncer.type=patch", "rollout.tensor_parallel_size=4"
@@ -178,7 +168,7 @@ func TestDivideModels(t *testing.T) {
 		d := drafted(t, grpo, 8, append([]string{tensor2, answer2, "cluster.component_placement.actor=0-7"},
 			c.override...)...)
 		d.Model = model
-		d.divide()
+		d.checkMeshes()
 		expectMistake(t, fmt.Sprint(c.override), d, c.want)
 	}
 }
@@ -189,7 +179,7 @@ func TestSharesOfMemory(t *testing.T) {
 	d := drafted(t, sft, 8, tensor2, stages2, "cluster.component_placement.actor=0-7")
 	d.Model = lm.Config{Family: lm.Qwen2, Vocab: 32, Hidden: 256, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 32,
 		Intermediate: 512, Eps: 1e-5, Tied: true, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}}
-	d.divide()
+	d.checkMeshes()
 	m, err := d.New()
 	if err != nil {
 		t.Fatal(err)

@@ -133,7 +133,7 @@ func (l *Language) part(p lm.Part) (*lm.Model, error) {
 
 // partOf returns the part of the model that a member has, without memory for its weights.
 func (p *Plan) partOf(component string, member int) *lm.Model {
-	m, err := p.part(p.Mesh(component).Part(member))
+	m, err := p.part(p.Part(component, member))
 	if err != nil {
 		panic(fmt.Sprintf("plan: %v", err)) // impossible: New has made the whole model, and the mesh was checked
 	}
@@ -145,7 +145,7 @@ func (p *Plan) partOf(component string, member int) *lm.Model {
 func (p *Plan) Declarations() func(component string, member int) *nn.Params[float32] {
 	declared := map[lm.Part]*nn.Params[float32]{}
 	return func(component string, member int) *nn.Params[float32] {
-		part := p.Mesh(component).Part(member)
+		part := p.Part(component, member)
 		if declared[part] == nil {
 			declared[part] = p.partOf(component, member).Params
 		}

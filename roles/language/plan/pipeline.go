@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/rlinf/rlinf/roles/mesh"
 )
 
 // A Pipeline assigns groups to workers in an iteration of the reasoning task. A group is a prompt with its answers.
@@ -26,7 +28,8 @@ type Pipeline struct {
 // A PipelineStage is a component through which groups pass.
 type PipelineStage struct {
 	Component string
-	Mesh      Mesh // Mesh.Data is the number of workers
+	Mesh      mesh.Mesh
+	Replicas  int
 }
 
 // Stage returns the index of a component's stage. It is -1 if the component has no stage.
@@ -36,12 +39,12 @@ func (p *Pipeline) Stage(component string) int {
 
 // Range returns the range of groups [lo, hi) that a worker gets in a stage.
 func (p *Pipeline) Range(stage, worker int) (lo, hi int) {
-	return span(p.Groups, p.Stages[stage].Mesh.Data, worker)
+	return span(p.Groups, p.Stages[stage].Replicas, worker)
 }
 
 // Owner returns the worker that gets a group in a stage.
 func (p *Pipeline) Owner(stage, group int) int {
-	return owner(p.Groups, p.Stages[stage].Mesh.Data, group)
+	return owner(p.Groups, p.Stages[stage].Replicas, group)
 }
 
 // Round returns the range of groups [lo, hi) that a rollout worker generates in a round.
@@ -54,11 +57,11 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 // Pairs reports whether a member of a stage sends groups to a member of the next stage. Both must be the first members
 // of their replicas, and the replicas must have groups in common.
 func (p *Pipeline) Pairs(stage, sender, receiver int) bool {
-	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
-	if !mesh.IsFirst(sender) || !next.IsFirst(receiver) {
+	this, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
+	if !this.IsFirst(sender) || !next.IsFirst(receiver) {
 		return false
 	}
-	a, b := p.Range(stage, mesh.At(sender).Replica)
+	a, b := p.Range(stage, this.At(sender).Replica)
 	c, d := p.Range(stage+1, next.At(receiver).Replica)
 	return stage == 0 && p.Dealt || max(a, c) < min(b, d)
 }
@@ -76,7 +79,7 @@ func (p *Pipeline) lines(groupSize int) []string {
 	}
 	each := make([]string, len(p.Stages))
 	for i, h := range p.Stages {
-		workers, what := h.Mesh.Data, h.Mesh.unit()
+		workers, what := h.Replicas, unit(h.Mesh)
 		least, most := p.Groups/workers, (p.Groups+workers-1)/workers
 		each[i] = fmt.Sprintf("%d on each of %d %s %ss", least, workers, h.Component, what)
 		if most > least {
@@ -87,8 +90,8 @@ func (p *Pipeline) lines(groupSize int) []string {
 		}
 	}
 	if p.Dealt {
-		each[0] = fmt.Sprintf("dealt to %d %s %ss", p.Stages[0].Mesh.Data, p.Stages[0].Component,
-			p.Stages[0].Mesh.unit())
+		each[0] = fmt.Sprintf("dealt to %d %s %ss", p.Stages[0].Replicas, p.Stages[0].Component,
+			unit(p.Stages[0].Mesh))
 	} else if p.Rounds > 1 {
 		each[0] += fmt.Sprintf(" in %d stages", p.Rounds)
 	}

@@ -18,7 +18,7 @@ func TestPipelineCoversEveryGroupOnce(t *testing.T) {
 				}
 				p := Pipeline{Groups: groups, Rounds: rounds}
 				for _, w := range workers {
-					p.Stages = append(p.Stages, PipelineStage{"any", wholeMesh(w)})
+					p.Stages = append(p.Stages, PipelineStage{Component: "any", Replicas: w})
 				}
 				cases++
 				checkPipeline(t, fmt.Sprintf("%d groups, %d rounds, %v workers", groups, rounds, workers), &p)
@@ -34,7 +34,7 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 	t.Helper()
 	for stage, h := range p.Stages {
 		next := 0
-		for w := range h.Mesh.Data {
+		for w := range h.Replicas {
 			lo, hi := p.Range(stage, w)
 			if lo != next || hi <= lo {
 				t.Fatalf("%s: worker %d of stage %d has [%d, %d), want some from %d on", what, w, stage, lo, hi, next)
@@ -59,7 +59,7 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 				}
 				continue
 			}
-			for from := range p.Stages[stage-1].Mesh.Data {
+			for from := range p.Stages[stage-1].Replicas {
 				sends := false
 				for g := lo; g < hi; g++ {
 					sends = sends || p.Owner(stage-1, g) == from

@@ -11,8 +11,6 @@ var stageOrder = [...]string{"rollout", "reward", "inference", "critic", "actor"
 
 // placeAnswers checks that the prompts of an iteration can be divided among the replicas of each component.
 func (d *Draft) placeAnswers() {
-	d.rollouts, d.Rewards, d.Inferences = d.Mesh("rollout").Data, d.Mesh("reward").Data, d.Mesh("inference").Data
-	d.Critics = d.Mesh("critic").Data
 	c := d.Config
 	n, stages := c.Data.RolloutBatchSize, c.Rollout.PipelineStageNum
 	if n <= 0 || stages <= 0 {
@@ -20,19 +18,19 @@ func (d *Draft) placeAnswers() {
 	}
 	d.found.Want(n%d.Actors == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("actor"))
 	for _, of := range stageOrder {
-		if w := d.Mesh(of).Data; w > n {
+		if w := d.Replicas(of); w > n {
 			d.found.Problem("data.rollout_batch_size", n, fmt.Sprintf("at least %d, a prompt for each %s %s", w, of,
-				d.Mesh(of).unit()))
+				unit(d.Mesh(of))))
 		}
 	}
-	if a := &c.Algorithm; d.Inferences > 0 {
+	if a := &c.Algorithm; d.Replicas("inference") > 0 {
 		d.found.Want(a.RecomputeLogprobs || d.NeedsReference(), "cluster.component_placement.inference", nil,
 			"no such component without algorithm.recompute_logprobs, kl_beta or reinpp_kl_beta, which it computes for")
 	}
-	if d.Critics > 0 {
+	if d.Replicas("critic") > 0 {
 		d.placeCritic(n)
 	}
-	if least := n / d.rollouts; least > 0 && !d.Config.Deals() {
+	if least := n / d.Replicas("rollout"); least > 0 && !d.Config.Deals() {
 		d.found.Want(stages <= least, "rollout.pipeline_stage_num", stages,
 			fmt.Sprintf("at most %d (%d prompts of %s)", least, n, d.replicas("rollout")))
 	}
@@ -43,7 +41,7 @@ func (d *Draft) placeCritic(n int) {
 	const key = "cluster.component_placement.critic"
 	d.found.Want(d.HasCritic(), key, nil, "no such component without algorithm.loss_type actor_critic, with adv_type "+
 		"gae: there is no critic")
-	d.found.Want(n%d.Critics == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("critic"))
+	d.found.Want(n%d.Replicas("critic") == 0, "data.rollout_batch_size", n, "a multiple of "+d.replicas("critic"))
 	early := d.Config.Algorithm.Texts.EarlyStopImpRatio
 	d.found.Want(early == 0, "algorithm.early_stop_imp_ratio", early, "0 with "+key+": only actors know the ratio")
 }
@@ -53,8 +51,8 @@ func (d *Draft) pipeline() Pipeline {
 	c := d.Config
 	p := Pipeline{Groups: c.Data.RolloutBatchSize, Rounds: c.Rollout.PipelineStageNum, Dealt: c.Deals()}
 	for _, of := range stageOrder {
-		if m := d.Mesh(of); m.Data > 0 {
-			p.Stages = append(p.Stages, PipelineStage{of, m})
+		if n := d.Replicas(of); n > 0 {
+			p.Stages = append(p.Stages, PipelineStage{of, d.Mesh(of), n})
 		}
 	}
 	return p
@@ -79,7 +77,7 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
-	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group,
+	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Replicas("rollout"), Size: p.group,
 		Running: p.Config.Rollout.MaxRunningRequests, Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
 		Cached: cached,
 		Cost:   deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
@@ -88,15 +86,15 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 // ExchangesGroups reports whether the replicas of a component exchange groups to balance their numbers of tokens. The
 // component must train.
 func (p *Plan) ExchangesGroups(component string) bool {
-	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Mesh(component).Data > 1
+	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Replicas(component) > 1
 }
 
 // RewardComponent returns the component whose workers grade answers.
 func (p *Plan) RewardComponent() string {
 	switch {
-	case p.Rewards > 0:
+	case p.Replicas("reward") > 0:
 		return "reward"
-	case p.Critics > 0:
+	case p.Replicas("critic") > 0:
 		return "critic"
 	}
 	return "actor"

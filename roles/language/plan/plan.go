@@ -7,11 +7,11 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/text"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -22,10 +22,8 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// The numbers of replicas of each component, or 0 if the component is not placed. The members of a replica share
-	// one model.
-	Actors, rollouts, Rewards, Inferences, Critics int
-	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
+	Actors int                  // number of replicas of the actors; the members of a replica have one model together
+	meshes map[string]mesh.Mesh // the mesh of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
@@ -45,12 +43,6 @@ type Plan struct {
 	group    int             // the number of answers to each prompt
 }
 
-// EnvSpec returns the zero Spec: there are no environments.
-func (p *Plan) EnvSpec() (none env.Spec) { return none }
-
-// NumParams returns the number of trained parameters.
-func (p *Plan) NumParams() int { return p.Trained }
-
 // Notes returns warnings that the user should see before the job begins.
 func (p *Plan) Notes() []string { return p.notes }
 
@@ -67,9 +59,6 @@ func (p *Plan) MayDiffer() []string {
 	}
 	return keys
 }
-
-// BelowAdapters reports whether the file at path has the base weights of the job's adapters.
-func (p *Plan) BelowAdapters(path string) bool { return p.BaseWeights.Path == path }
 
 // Fits returns an error unless model lists exactly the trained parameters of this plan's model. It also returns an
 // error if the tensors of a trainer's state belong to other texts or other base weights. trainer may be empty.

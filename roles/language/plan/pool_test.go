@@ -59,7 +59,7 @@ func TestPool(t *testing.T) {
 		if got := strings.Join(p.lines(4), "; "); !strings.Contains(got, c.line) {
 			t.Errorf("%s: %q, expected %q", c.place, got, c.line)
 		}
-		for from := range d.Mesh("rollout").Data {
+		for from := range d.Replicas("rollout") {
 			if !p.Pairs(0, d.Mesh("rollout").First(from), 0) {
 				t.Errorf("%s: rollout worker %d cannot send to worker 0 of the next stage", c.place, from)
 			}

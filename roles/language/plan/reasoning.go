@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/exam"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -38,8 +39,8 @@ func (d *Draft) readPrompts() {
 	steps := c.Algorithm.Texts.NMinibatches
 	d.found.Want(steps <= 0 || per%steps == 0, "algorithm.n_minibatches", steps,
 		fmt.Sprintf("a share of the %d answers of an actor", per))
-	if d.Critics > 0 && steps > 0 {
-		per := config.Product(d.batch, c.Algorithm.GroupSize) / d.Critics
+	if critics := d.Replicas("critic"); critics > 0 && steps > 0 {
+		per := config.Product(d.batch, c.Algorithm.GroupSize) / critics
 		d.found.Want(per%steps == 0, "algorithm.n_minibatches", steps,
 			fmt.Sprintf("a share of the %d answers of a critic worker", per))
 	}
@@ -149,7 +150,7 @@ func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
 	if d.found.Err() == nil && d.readModel() {
 		of := d.Examined()
-		d.meshes = map[string]Mesh{of: {Data: 1, Pipeline: 1, Tensor: cfg.Layout(of).TensorModelParallelSize}}
+		d.meshes = map[string]mesh.Mesh{of: {Tensor: cfg.Layout(of).TensorModelParallelSize}}
 		d.checkTensor(of)
 		d.Valid = d.readSet("data.val_data_paths", cfg.Data.ValDataPaths)
 		if cfg.Reasons() {

@@ -1,6 +1,9 @@
 package plan
 
-import "github.com/rlinf/rlinf/roles/job"
+import (
+	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/mesh"
+)
 
 // PassCost returns the number of weights that a token uses in a pass through the model. The time of a pass is about
 // proportional to this number.
@@ -19,12 +22,7 @@ func (p *Plan) Shallow(layers int) (*Plan, error) {
 	s.Job = &job.Job{Config: &cfg, Registries: p.Registries, Placement: p.Placement, SyncInterval: p.SyncInterval,
 		MaxSteps: p.MaxSteps}
 	s.Base, s.From, s.BaseWeights = "", "", BaseWeights{}
-	s.Model.Layers, s.meshes = layers, map[string]Mesh{}
-	for _, of := range modelled {
-		if n := p.Workers(of); n > 0 {
-			s.meshes[of] = Mesh{Data: n, Pipeline: 1, Tensor: 1, Layers: []int{layers}}
-		}
-	}
+	s.Model.Layers, s.meshes = layers, map[string]mesh.Mesh{}
 	m, err := s.New()
 	if err != nil {
 		return nil, err

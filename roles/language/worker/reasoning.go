@@ -42,7 +42,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if w.learner, err = newLearner[*algo.TextPPO](t, shared.judge); err != nil {
 		return nil, err
 	}
-	if p.Inferences == 0 {
+	if p.Replicas("inference") == 0 {
 		if w.reference, err = newReference(p, model); err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if w.reference != nil {
 		setup.Reference = w.reference.model
 	}
-	if setup.Values = p.Critics > 0; p.HasCritic() && !setup.Values {
+	if setup.Values = p.Replicas("critic") > 0; p.HasCritic() && !setup.Values {
 		if w.critic, err = newCritic(model, setup.Alloc); err != nil {
 			return nil, err
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/member"
+	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -32,11 +33,11 @@ type replica struct {
 
 // newReplica returns the replica of m. If groups is true, the members of the replica can share groups of answers.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
-	mesh := p.Mesh(m.Group())
-	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}
+	by := p.Mesh(m.Group())
+	r := &replica{index: by.At(m.Index()).Replica, first: by.IsFirst(m.Index())}
 	if len(m.Axes()) > 0 {
 		r.mesh.Layer = new(member.Line)
-		if mesh.Pipeline > 1 {
+		if by.Stages > 1 {
 			r.mesh.Stages = new(member.Stage)
 		}
 	}
@@ -49,7 +50,7 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	if len(m.Axes()) == 0 {
 		return nil
 	}
-	if err := r.mesh.Layer.(*member.Line).Join(ctx, m, p.Job, member.Tensor); err != nil {
+	if err := r.mesh.Layer.(*member.Line).Join(ctx, m, p.Job, mesh.Tensor); err != nil {
 		return err
 	}
 	if r.mesh.Stages != nil {
@@ -60,9 +61,9 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	if !groups {
 		return nil
 	}
-	axes := []string{member.Tensor}
-	if m.Coordinate(member.Tensor) == 0 {
-		axes = []string{member.Pipeline, member.Tensor}
+	axes := []string{mesh.Tensor}
+	if m.Coordinate(mesh.Tensor) == 0 {
+		axes = []string{mesh.Stage, mesh.Tensor}
 	}
 	for _, axis := range axes {
 		line, err := member.LineGroup(m, axis, Groups, p.Collectives())

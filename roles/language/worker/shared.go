@@ -73,7 +73,7 @@ func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tenso
 	if own.Moved() && !p.SendsPatches() {
 		newPart = p.BlankPart
 	}
-	model, err := newPart(p.Mesh(component).Part(m), alloc)
+	model, err := newPart(p.Part(component, m), alloc)
 	if err != nil {
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}

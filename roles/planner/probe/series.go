@@ -2,6 +2,7 @@ package probe
 
 import (
 	"cmp"
+	"context"
 	"sync"
 	"time"
 
@@ -25,6 +26,34 @@ func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, 
 	}
 	wg.Wait()
 	return stat.Mean(seconds, nil), cmp.Or(errs...)
+}
+
+// Repeat calls f until the time d has passed, but at least least and at most most times. n counts the calls from 0.
+// Repeat stops at an error of f, and when ctx ends.
+func Repeat(ctx context.Context, least, most int, d time.Duration, f func(n int) error) error {
+	begun := time.Now()
+	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := f(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AddTogether calls f(0) to f(n-1) at the same time, and adds the mean of their seconds as one sample.
+func (s *Series) AddTogether(n int, f func(i int) (seconds float64, err error)) error {
+	mean, err := Together(n, f)
+	s.Samples = append(s.Samples, mean)
+	return err
+}
+
+// Crowd returns the slow-down of op on this many cores. s has the times of calls on all of them at the same time, and
+// alone has the times of single calls.
+func (s *Series) Crowd(op string, cores int, alone *Series) planner.Crowd {
+	return planner.Crowd{Op: op, Cores: cores, Factor: max(1, Median(s.Samples)/Median(alone.Samples))}
 }
 
 // Add adds a sample.

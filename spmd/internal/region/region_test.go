@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
@@ -78,13 +79,9 @@ func TestRegion(t *testing.T) {
 			keep = append(keep, p.b)
 		}
 		rng.Shuffle(len(keep), func(i, j int) { keep[i], keep[j] = keep[j], keep[i] })
-		if err := r.Keep(keep, giveBack); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, r.Keep(keep, giveBack))
 	}
-	if err := r.Keep(nil, giveBack); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, r.Keep(nil, giveBack))
 	if err := r.Keep([][]byte{kept[0].b}, nil); err == nil {
 		t.Error("memory of an earlier world was kept")
 	}

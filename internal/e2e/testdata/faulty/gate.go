@@ -194,34 +194,31 @@ type gatedDraft struct {
 	*gate
 }
 
-func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
+func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
-	return gatedPlan{p, d.gate}, err
-}
-
-// A gatedPlan is a plan with a gate.
-type gatedPlan struct {
-	task.Plan
-	*gate
-}
-
-// With is called when the ranks of this process need a plan of a move.
-func (p gatedPlan) With(j *job.Job) task.Plan {
-	p.plans.Add(1)
-	if p.here.Load() {
-		p.at("agree", p.rank)
+	if err != nil {
+		return nil, err
 	}
-	return gatedPlan{p.Plan.With(j), p.gate}
+	return d.gated(p), nil
 }
 
-// CheckFiles is called before all ranks accept the move.
-func (p gatedPlan) CheckFiles(rank int) error {
-	p.at("count", int64(rank))
-	return p.Plan.CheckFiles(rank)
-}
-
-// Open is called when the new world has begun.
-func (p gatedPlan) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
-	p.at("launch", int64(w.Rank()))
-	return p.Plan.Open(w, own)
+// gated returns a copy of a plan with the gate.
+func (g *gate) gated(p *task.Plan) *task.Plan {
+	q := *p
+	q.With = func(j *job.Job) *task.Plan { // called when the ranks of this process need a plan of a move
+		g.plans.Add(1)
+		if g.here.Load() {
+			g.at("agree", g.rank)
+		}
+		return g.gated(p.With(j))
+	}
+	q.CheckFiles = func(rank int) error { // called before all ranks accept the move
+		g.at("count", int64(rank))
+		return p.CheckFiles(rank)
+	}
+	q.Open = func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { // called when the new world has begun
+		g.at("launch", int64(w.Rank()))
+		return p.Open(w, own)
+	}
+	return &q
 }

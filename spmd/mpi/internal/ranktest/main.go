@@ -77,7 +77,6 @@ var programs = map[string]program{
 	"comms":    closing(comms),
 	"await":    closing(await),
 	"natives":  closing(natives),
-	"short":    closing(nativeShort),
 	"abandon":  closing(nativeAbandon),
 	"callocs":  closing(nativeAllocs),
 	"fail":     fail,

@@ -1,0 +1,258 @@
+package lm
+
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/policy/nn/kernel"
+)
+
+// Attention processes keys in blocks of keyBlock positions, counted from the beginning of the sequence. The blocks do
+// not depend on the number of queries. So the output of a query has the same bits in a whole prefill, in a part of a
+// prefill, and in decoding with a cache. Within a block, scores, probabilities and the weighted sum are computed in the
+// order of the keys. The blocks are added in order, relative to the largest score so far (kernel.SoftmaxBlock).
+const (
+	keyBlock    = 64
+	tileQueries = 32
+)
+
+// tiles is scratch memory for one tile of queries.
+type tiles struct {
+	scores, slopes       [tileQueries * keyBlock]float32
+	acc                  []float32 // [tileQueries, head_dim]
+	top, sum, decay, lse [tileQueries]float32
+	// For the backward pass, one head of a sequence: keys [length, head_dim], and pages of values [head_dim, PageLen].
+	keys, values []float32
+}
+
+// reserve makes t.keys and t.values large enough for a sequence of the given length, with heads of e elements.
+func (t *tiles) reserve(length, e int) {
+	n := (length + PageLen - 1) / PageLen * PageLen * e
+	if n > len(t.keys) {
+		t.keys, t.values = make([]float32, n), make([]float32, n)
+	}
+}
+
+// A queryTile is a set of rows of queries, ordered by key head. All rows attend to keys from position 0 on, and a later
+// row can attend to more keys.
+type queryTile struct {
+	at, step      int // offset of the first row in the matrix of queries, and elements from one row to the next
+	rows          int
+	g, groups     int  // the first key head, and the number of key heads
+	first, growth int  // row r attends to keys 0 to first + r·growth - 1
+	heads         bool // whether rows are heads of one token, not tokens of one head
+}
+
+// maxKeys returns the number of keys of the last row. No row has more keys.
+func (t *queryTile) maxKeys() int { return t.first + (t.rows-1)*t.growth }
+
+// eachTile calls f with the query tiles of a span for the key heads [lo, hi). In spans of few tokens, the rows of a
+// tile are the heads of one token; otherwise they are the tokens of one head. This choice does not change results.
+func (a *Attention) eachTile(s *span, lo, hi int, f func(t queryTile, head, token int)) {
+	c := a.sizes
+	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
+	if s.n < group || s.n == 1 {
+		groups, part := max(1, tileQueries/group), min(group, tileQueries)
+		for i := range s.n {
+			keys, _, _ := s.sees(s.first + i)
+			for g := lo; g < hi; g += groups {
+				for j := 0; j < group; j += part {
+					n, head := min(groups, hi-g), g*group+j
+					at := (s.row+i)*width + head*e
+					t := queryTile{at, e, n * min(part, group-j), g, n, keys, 0, true}
+					f(t, head, s.row+i)
+				}
+			}
+		}
+		return
+	}
+	for head := lo * group; head < hi*group; head++ {
+		for i, rows := 0, 0; i < s.n; i += rows {
+			keys, limit, growth := s.sees(s.first + i)
+			rows = min(tileQueries, limit-s.first-i)
+			at := (s.row+i)*width + head*e
+			t := queryTile{at, width, rows, head / group, 1, keys, growth, false}
+			f(t, head, s.row+i)
+		}
+	}
+}
+
+// Attend stores the new keys and values, and computes the attention of all spans and key heads.
+func (t *team) Attend(a *Attention) {
+	a.store()
+	t.attend(a, (*team).attendPart)
+}
+
+// attend runs job for all spans and key heads. Large jobs are split among all members of the team.
+func (t *team) attend(a *Attention, job job) {
+	operations := 0
+	for i := range a.spans {
+		s := &a.spans[i]
+		operations += 4 * s.n * (s.first + s.n) * a.sizes.Heads * a.sizes.HeadDim
+	}
+	t.attention = a
+	t.run(minSharedOps, operations, job)
+}
+
+// store writes keys and values of all rows to the cache.
+func (a *Attention) store() {
+	c := a.sizes
+	e, width := c.HeadDim, c.HeadDim*c.KVHeads
+	for _, s := range a.spans {
+		for i := range s.n {
+			p := s.first + i
+			page, slot := s.pages[p/PageLen], p%PageLen
+			for g := range c.KVHeads {
+				at := (s.row+i)*width + g*e
+				keys := a.cache.keys(a.layer, page, g)
+				for j, v := range a.key[at : at+e] {
+					keys[j*PageLen+slot] = v
+				}
+				copy(a.cache.values(a.layer, page, g)[slot*e:][:e], a.value[at:at+e])
+			}
+		}
+	}
+}
+
+// eachShare divides all spans and key heads into count parts, and calls f for the part with the given index. If there
+// are many spans, a part has whole spans. Otherwise a part has single key heads of spans.
+func (a *Attention) eachShare(index, count int, f func(s *span, lo, hi int)) {
+	heads := a.sizes.KVHeads
+	if len(a.spans) >= 4*count || count == 1 {
+		for i := index; i < len(a.spans); i += count {
+			f(&a.spans[i], 0, heads)
+		}
+		return
+	}
+	for i := index; i < len(a.spans)*heads; i += count {
+		f(&a.spans[i/heads], i%heads, i%heads+1)
+	}
+}
+
+func (t *team) attendPart(index, count int, x *member) {
+	a := t.attention
+	a.eachShare(index, count, func(s *span, lo, hi int) {
+		a.eachTile(s, lo, hi, func(t queryTile, head, token int) {
+			x.attendTile(a, s.pages, t)
+			if a.lse == nil {
+				return
+			}
+			sum := x.tiles.sum[:t.rows]
+			kernel.Log(sum, sum)
+			for r := range t.rows {
+				a.lse[a.lseAt(&t, head, token, r)] = x.tiles.top[r] + sum[r]
+			}
+		})
+	})
+}
+
+// lseAt returns the index of row r of a tile in attention.lse. head and token belong to the tile's first row.
+func (a *Attention) lseAt(t *queryTile, head, token, r int) int {
+	if t.heads {
+		return (head+r)*a.n + token
+	}
+	return head*a.n + token + r
+}
+
+func (x *member) attendTile(args *Attention, pages []int32, t queryTile) {
+	a, e, layer, out, q := &x.tiles, args.sizes.HeadDim, args.layer, args.o[t.at:], args.q[t.at:]
+	for r := range t.rows {
+		a.top[r] = float32(math.Inf(-1))
+	}
+	last, rows := t.maxKeys(), t.rows/t.groups
+	for b := 0; b < last; b += keyBlock {
+		width := min(keyBlock, last-b)
+		for i := range t.groups {
+			var keys [keyBlock / PageLen][]float32
+			for k := 0; k < width; k += PageLen {
+				keys[k/PageLen] = args.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
+			}
+			x.x.Pages(a.scores[i*rows*keyBlock:], keyBlock, q[i*rows*t.step:], t.step, keys, rows, e)
+		}
+		decay := a.decay[:]
+		if b == 0 {
+			decay = nil
+		}
+		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.growth, a.top[:], a.sum[:], decay)
+		if b > 0 {
+			for r := range t.rows {
+				kernel.Scale(a.acc[r*e:(r+1)*e], a.decay[r])
+			}
+		}
+		for k := 0; k < width; k += PageLen {
+			for i := range t.groups {
+				values := args.cache.values(layer, pages[(b+k)/PageLen], t.g+i)
+				x.x.Strided(a.acc[i*rows*e:], e, a.scores[i*rows*keyBlock+k:], keyBlock, 1, values, e, rows, e,
+					min(PageLen, width-k), b+k > 0)
+			}
+		}
+	}
+	for r := range t.rows {
+		kernel.ScaleTo(out[r*t.step:][:e], 1/a.sum[r], a.acc[r*e:(r+1)*e])
+	}
+}
+
+// AttendGrad computes, for all spans and key heads,
+//
+//	p = e^(q·k - lse),  dv = Σ p·dout,  ds = p·(dout·v - dout·o),  dq = Σ ds·k,  dk = Σ ds·q
+//
+// Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
+// heads.
+func (t *team) AttendGrad(a *Attention) {
+	clear(a.dq[:a.n*a.sizes.Heads*a.sizes.HeadDim])
+	clear(a.dkey[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
+	clear(a.dvalue[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
+	t.attend(a, (*team).attendGradPart)
+}
+
+func (t *team) attendGradPart(index, count int, x *member) {
+	a := t.attention
+	c := a.sizes
+	a.eachShare(index, count, func(s *span, lo, hi int) {
+		for g := lo; g < hi; g++ {
+			x.unpack(a, g, s)
+			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
+			a.eachTile(s, g, g+1, func(t queryTile, head, token int) {
+				for r := range t.rows {
+					x.tiles.lse[r] = a.lse[a.lseAt(&t, head, token, r)]
+				}
+				x.attendTileGrad(a, g, s, t, a.dkey[at:], a.dvalue[at:])
+			})
+		}
+	})
+}
+
+// unpack copies the keys and values of key head g to x.tiles: keys as [length, head_dim], and values as pages
+// [head_dim, PageLen].
+func (x *member) unpack(args *Attention, g int, s *span) {
+	a, e, layer := &x.tiles, args.sizes.HeadDim, args.layer
+	a.reserve(s.n, e)
+	for i, page := range s.pages {
+		kernel.Transpose(a.keys[i*e*PageLen:][:e*PageLen], args.cache.keys(layer, page, g), e, PageLen)
+		kernel.Transpose(a.values[i*e*PageLen:][:e*PageLen], args.cache.values(layer, page, g), PageLen, e)
+	}
+}
+
+func (x *member) attendTileGrad(args *Attention, g int, s *span, t queryTile, dk, dv []float32) {
+	a, e, layer := &x.tiles, args.sizes.HeadDim, args.layer
+	dq, dout, o, q := args.dq[t.at:], args.dout[t.at:], args.o[t.at:], args.q[t.at:]
+	kvStep := args.sizes.KVHeads * e
+	for r := range t.rows {
+		a.sum[r] = kernel.Dot(dout[r*t.step:][:e], o[r*t.step:][:e])
+	}
+	last := t.maxKeys()
+	for b := 0; b < last; b += keyBlock {
+		width := min(keyBlock, last-b)
+		var keys, values [keyBlock / PageLen][]float32
+		for k := 0; k < width; k += PageLen {
+			keys[k/PageLen] = args.cache.keys(layer, s.pages[(b+k)/PageLen], g)
+			values[k/PageLen] = a.values[(b+k)*e:][:e*PageLen]
+		}
+		x.x.Pages(a.scores[:], keyBlock, q, t.step, keys, t.rows, e)
+		x.x.Pages(a.slopes[:], keyBlock, dout, t.step, values, t.rows, e)
+		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.growth, a.lse[:],
+			a.sum[:])
+		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, dout, t.step, width, e, t.rows, true)
+		x.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
+		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
+	}
+}
