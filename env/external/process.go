@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -66,7 +67,7 @@ func start(s *programs.Starter, command []string, name string, log io.Writer) (p
 	}
 	cmd := exec.Command(command[0], command[1:]...)
 	own := slices.DeleteFunc(programs.Environ(), func(e string) bool { return strings.HasPrefix(e, "RLB_") })
-	cmd.Env = append(own, "RLB_ADDR=fd:3,4")
+	cmd.Env = append(withClient(own, os.Executable), "RLB_ADDR=fd:3,4")
 	cmd.ExtraFiles = []*os.File{requestsOut, answersIn, p.memory} // 3, 4, inherited
 	cmd.Stdout, cmd.Stderr = linesIn, linesIn
 	if p.program, err = s.Start(cmd); err != nil {
@@ -150,6 +151,24 @@ func (p *process) logged() bool {
 	return !p.unlogged
 }
 
+// withClient returns environ for a child in Python, which finds rlinf's client in the folder clients/python beside this
+// program, if there is one. What the user's PYTHONPATH has comes first.
+func withClient(environ []string, executable func() (string, error)) []string {
+	path, err := executable()
+	client := filepath.Join(filepath.Dir(path), "clients", "python")
+	if _, missing := os.Stat(filepath.Join(client, "rlb")); err != nil || missing != nil {
+		return environ
+	}
+	const key = "PYTHONPATH="
+	for i, e := range environ {
+		if of, ok := strings.CutPrefix(e, key); ok && of != "" {
+			environ[i] = e + string(os.PathListSeparator) + client
+			return environ
+		}
+	}
+	return append(environ, key+client)
+}
+
 // outputTail returns the last lines of the child's output, to append to a message. It returns "" if
 // there is no output.
 func (p *process) outputTail() string {
@@ -169,7 +188,8 @@ func (p *process) outputTail() string {
 	}
 	text := "; its last output:\n    " + strings.Join(lines, "\n    ")
 	if strings.Contains(text, "No module named 'rlb'") {
-		text += "\nPython does not find rlinf's client: set PYTHONPATH to clients/python, or pip install clients/python"
+		text += "\nPython does not find rlinf's client: pip install clients/python of rlinf's folder, or put it into " +
+			"PYTHONPATH"
 	}
 	if strings.Contains(text, "No module named 'numpy'") {
 		text += "\nThis Python has no NumPy: pip install numpy for it, or name another Python in the command " +

@@ -587,7 +587,7 @@ func TestNoChildStays(t *testing.T) {
 	askForNone(t, map[string]noChild{
 		"no client": {shell("echo \"ModuleNotFoundError: No module named 'rlb'\"; exit 1"),
 			"No module named 'rlb'\nPython does not find rlinf's client: " +
-				"set PYTHONPATH to clients/python, or pip install clients/python"},
+				"pip install clients/python of rlinf's folder, or put it into PYTHONPATH"},
 		"no NumPy": {shell("echo \"ModuleNotFoundError: No module named 'numpy'\"; exit 1"),
 			"No module named 'numpy'\nThis Python has no NumPy: pip install numpy for it, " +
 				"or name another Python in the command (.venv/bin/python)"},

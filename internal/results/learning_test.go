@@ -32,8 +32,8 @@ func TestJudge(t *testing.T) {
 		{"early learning, then no more", 12, 60, func(_ *rand.Rand, x, _ float64) float64 {
 			return min(1, 5*x)
 		}, 0.05, []results.Verdict{results.Holds}},
-		// reached at 0.45 to 0.75, with less noise there
 		{"a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
+			// It is reached at 0.45 to 0.75, with less noise there.
 			if top := turn + 0.05; x < top {
 				return max(0, 1-(top-x)/0.3)
 			}

@@ -29,23 +29,34 @@ import (
 )
 
 // runCheck describes the job of a configuration, with the number of ranks that it asks for. It also writes the verdict:
-// the job runs, or these overrides would make it run. It returns an error if the job does not run.
-func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) error {
+// the job runs, or these overrides would make it run. It returns an error if the job does not run, or the exit code of
+// a request to stop that came while check waited for simulators.
+func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) (stop int, _ error) {
+	cfg, err := args.ReadConfig(c, reg, c.Args().Slice(), c.App.ErrWriter)
+	switch {
+	case err != nil && c.Bool("json"):
+		return 0, new(findings).write(c.App.Writer, "cannot be read", nil, err)
+	case err != nil:
+		return 0, err
+	case len(config.ExternalUses(cfg, nil)) == 0:
+		return 0, judge(c, reg, tasks, hub, cfg)
+	}
+	return stoppable(c, hub, func(*loop.Requests) error { return judge(c, reg, tasks, hub, cfg) })
+}
+
+// judge writes the description and the verdict of runCheck.
+func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub, cfg *config.Config) error {
 	path, overrides := c.String("config"), c.Args().Slice()
-	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
 	var found findings
 	out := c.App.Writer
 	if c.Bool("json") {
 		out = io.Discard
 	}
-	switch {
-	case err != nil && c.Bool("json"):
-		return found.write(c.App.Writer, "cannot be read", nil, err)
-	case err != nil:
-		return err
-	}
 	cfg, untried := meet(reg, hub, cfg)
-	err = errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
+	if errors.Is(untried, external.ErrStopRequested) {
+		return untried
+	}
+	err := errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -88,7 +99,9 @@ func meet(reg config.Registries, hub *external.Hub, cfg *config.Config) (*config
 			continue
 		}
 		greeting, err := hub.Ask(*u.Env)
-		if err != nil {
+		if errors.Is(err, external.ErrStopRequested) {
+			return &met, err
+		} else if err != nil {
 			continue
 		}
 		greetings[source], x.Greeting = greeting, greeting

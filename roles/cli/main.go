@@ -143,13 +143,15 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 	app.Commands = []*cli.Command{
 		{Name: "init", Usage: "write a first configuration for a simulator, an environment or a language model",
 			UsageText: initUsage, Description: initDescription, Flags: initFlags(),
-			Action: args.Alone(func(c *cli.Context) error { return runInit(c, reg, tasks, hub) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) {
+				return stoppable(c, hub, func(*loop.Requests) error { return runInit(c, reg, tasks, hub) })
+			}))},
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"},
 				&cli.BoolFlag{Name: "policy",
 					Usage: "write the policy, too: operations, shapes and parameters, from observations to actions"}),
-			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks, hub) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runCheck(c, reg, tasks, hub) }))},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
 			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks, hub) }))},

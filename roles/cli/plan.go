@@ -50,11 +50,16 @@ func isProfile(head []byte) bool { return args.Begins(`\{\n  "(machine|profile)"
 // runPlan measures a job, searches for its best placement, and explains it. It returns the exit code of a request to
 // stop that ended the measurement.
 func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) (stop int, _ error) {
+	return stoppable(c, hub, func(asked *loop.Requests) error { return plan(c, reg, tasks, hub, asked) })
+}
+
+// stoppable calls f, which may wait for simulators. If a request to stop ends f, stoppable returns its exit code.
+func stoppable(c *cli.Context, hub *external.Hub, f func(asked *loop.Requests) error) (stop int, _ error) {
 	asked := loop.Watch()
 	defer asked.Close()
 	asked.Expire(0) // stop before the end of a Slurm job
 	defer asked.AtStop(hub.RequestStop)()
-	err := plan(c, reg, tasks, hub, asked)
+	err := f(asked)
 	if errors.Is(err, external.ErrStopRequested) {
 		fmt.Fprintln(c.App.ErrWriter, err)
 		stop, _ = asked.Vote()

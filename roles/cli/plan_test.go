@@ -3,6 +3,8 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,10 +15,12 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/urfave/cli/v2"
 )
 
 // planArgs are the arguments of rlinf plan for a job that takes a moment.
@@ -176,5 +180,23 @@ func TestCheckOfAuto(t *testing.T) {
 		"~cluster.component_placement", "+cluster.component_placement=auto")
 	if code != loop.ExitOK || !strings.Contains(out, "the placement auto is planned when training starts") {
 		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestStoppable: a request to stop ends the wait for simulators of init, check and plan with its exit code.
+func TestStoppable(t *testing.T) {
+	hub := external.NewHub(io.Discard, 0)
+	c := cli.NewContext(&cli.App{ErrWriter: io.Discard}, nil, nil)
+	code, err := stoppable(c, hub, func(asked *loop.Requests) error {
+		stopped := make(chan struct{})
+		defer asked.AtStop(func(bool) { close(stopped) })()
+		if err := syscall.Kill(os.Getpid(), syscall.SIGUSR1); err != nil {
+			return err
+		}
+		<-stopped
+		return fmt.Errorf("greeting: %w", external.ErrStopRequested)
+	})
+	if code != loop.ExitRequeue || err != nil {
+		t.Errorf("code %d, %v", code, err)
 	}
 }

@@ -44,6 +44,9 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	if err != nil {
 		return err
 	}
+	if e.unrenderable != "" && w.Rank() == 0 {
+		on.Warn(fmt.Sprintf("no film: %s draws no pictures", e.unrenderable))
+	}
 	if e.unfilmed != nil {
 		on.Warn(fmt.Sprintf("no film: %v", e.unfilmed))
 	}

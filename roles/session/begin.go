@@ -180,7 +180,9 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		r.warn(fmt.Sprintf("not used: %v", why))
 	}
 	if c == nil {
-		r.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
+		if file, err := os.Stat(f.Metrics()); len(rejected) > 0 || err == nil && file.Size() > 0 { // an earlier start
+			r.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
+		}
 		return nil
 	}
 	from, err := loop.StateIn(&r.plan.Plan, r.saver.YAML, c)

@@ -145,7 +145,7 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 // and getenv returns environment variables of the job.
 func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
-		return fmt.Sprintf("srun -n %d ", size)
+		return fmt.Sprintf("srun %s-n %d ", startUp(getenv), size)
 	}
 	launcher = launcherHere(launcher)
 	flags := ""
@@ -156,6 +156,19 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 		flags += "--bind-to none "
 	}
 	return fmt.Sprintf("%s %s-np %d ", printable.Quote(launcher), flags, size) // the launcher may come from a file
+}
+
+// startUp returns the option of srun for the protocol by which the ranks of a job found each other, or "".
+func startUp(getenv func(string) string) string {
+	switch kind := getenv("SLURM_MPI_TYPE"); {
+	case kind != "" && kind != "none":
+		return "--mpi=" + printable.Quote(kind) + " "
+	case getenv("PMIX_NAMESPACE") != "":
+		return "--mpi=pmix "
+	case getenv("PMI_FD") != "":
+		return "--mpi=pmi2 "
+	}
+	return ""
 }
 
 // launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. Where another MPI

@@ -252,6 +252,21 @@ func TestLauncherHere(t *testing.T) {
 	}
 }
 
+// TestLaunchBySrun: the command has the protocol by which the ranks found each other.
+func TestLaunchBySrun(t *testing.T) {
+	for key, want := range map[string]string{"": "srun -n 4 ", "PMIX_NAMESPACE": "srun --mpi=pmix -n 4 ",
+		"PMI_FD": "srun --mpi=pmi2 -n 4 ", "SLURM_MPI_TYPE": "srun --mpi=x -n 4 "} {
+		if got := Launch("srun", 4, func(name string) string {
+			if name == key {
+				return "x"
+			}
+			return ""
+		}); got != want {
+			t.Errorf("%s: %q, want %q", key, got, want)
+		}
+	}
+}
+
 // TestLaunchOfAFile: the launcher's name may come from a file, so it is quoted.
 func TestLaunchOfAFile(t *testing.T) {
 	none := func(string) string { return "" }
