@@ -42,6 +42,11 @@ func distribute(ctx context.Context, g *collectives.Group, sources []Source, lis
 	for _, s := range sources {
 		given[s.File] = s.Fields
 	}
+	for _, f := range given[EnvFile] {
+		if len(f.Shape) == 0 {
+			return fmt.Errorf("%s: %s is %v%v, expected a row for each environment", EnvFile, f.Name, f.DType, f.Shape)
+		}
+	}
 	parts, after := wanted(list, given)
 	if err := given.fits(parts); err != nil {
 		return err
@@ -59,11 +64,11 @@ func distribute(ctx context.Context, g *collectives.Group, sources []Source, lis
 				b := grown(&buf, min(piece, f.Bytes()-lo))
 				if g.Rank() == 0 {
 					if err := s.Reader.ReadTensor(i, b, lo); err != nil {
-						return err
+						return fmt.Errorf("%s: %w", s.File, err)
 					}
 				}
 				if err := g.Broadcast(ctx, b, 0); err != nil {
-					return fmt.Errorf("tensor %q: %w", f.Name, err)
+					return fmt.Errorf("%s: tensor %q: %w", s.File, f.Name, err)
 				}
 				for _, p := range into[f.Name] {
 					p.within(lo, lo+len(b), func(at, here, n int) { copy(p.Memory[here:here+n], b[at-lo:]) })

@@ -34,6 +34,10 @@ func (k Pack) Bytes() (n int) {
 
 // Send sends k to a rank of comm. That rank must call Receive. When Send has returned, the caller may change k.
 func (k Pack) Send(ctx context.Context, comm spmd.Comm, to int) error {
+	return k.send(ctx, comm, to, PieceBytes)
+}
+
+func (k Pack) send(ctx context.Context, comm spmd.Comm, to, piece int) error {
 	about, err := json.Marshal(k)
 	if err != nil {
 		return err
@@ -46,7 +50,8 @@ func (k Pack) Send(ctx context.Context, comm spmd.Comm, to int) error {
 	}
 	var buf []byte
 	for i := range k {
-		if err := k[i].stream(&buf, func(b []byte) error { return send(ctx, comm, b, to, moveTag) }); err != nil {
+		err := k[i].stream(&buf, piece, func(b []byte) error { return send(ctx, comm, b, to, moveTag) })
+		if err != nil {
 			return err
 		}
 	}
@@ -56,8 +61,12 @@ func (k Pack) Send(ctx context.Context, comm spmd.Comm, to int) error {
 const moveTag = 3
 
 // Receive returns the Pack that a rank of comm sends. It allocates its memory.
-func Receive(ctx context.Context, comm spmd.Comm, from int) (k Pack, err error) {
-	receive := func(b []byte) error {
+func Receive(ctx context.Context, comm spmd.Comm, from int) (Pack, error) {
+	return receive(ctx, comm, from, PieceBytes)
+}
+
+func receive(ctx context.Context, comm spmd.Comm, from, piece int) (k Pack, err error) {
+	next := func(b []byte) error {
 		r, err := comm.Irecv(b, from, moveTag)
 		if err != nil {
 			return err
@@ -65,11 +74,11 @@ func Receive(ctx context.Context, comm spmd.Comm, from int) (k Pack, err error) 
 		return comm.Wait(ctx, []spmd.Request{r})
 	}
 	size := make([]byte, 8)
-	if err := receive(size); err != nil {
+	if err := next(size); err != nil {
 		return nil, err
 	}
 	about := make([]byte, binary.LittleEndian.Uint64(size))
-	if err := receive(about); err != nil {
+	if err := next(about); err != nil {
 		return nil, err
 	}
 	if err := json.Unmarshal(about, &k); err != nil {
@@ -77,7 +86,7 @@ func Receive(ctx context.Context, comm spmd.Comm, from int) (k Pack, err error) 
 	}
 	for i := range k {
 		k[i].own()
-		if err := k[i].stream(nil, receive); err != nil {
+		if err := k[i].stream(nil, piece, next); err != nil {
 			return nil, err
 		}
 	}
@@ -161,38 +170,24 @@ func (p *Part) fill(q *Part) (n int) {
 // end returns the position after the last element of b in the whole tensor.
 func end(b nn.Block) int { return b.At + (b.Count-1)*b.Stride + b.Len }
 
-// stream calls f with the bytes of the part, PieceBytes at a time. If a piece is not one run in Memory, f gets a copy
-// in buf, which grows if it is too short.
-func (p *Part) stream(buf *[]byte, f func([]byte) error) error {
-	var runs [][]byte
-	last := -1
+// stream calls f with the bytes of the part, piece by piece. If a piece is not one run in Memory, f gets a copy in buf,
+// which grows if it is too short.
+func (p *Part) stream(buf *[]byte, piece int, f func([]byte) error) error {
+	packed, size := Part{Memory: p.Memory}, 0
 	for _, b := range p.Blocks {
-		lo, hi := b.Here, b.Here+b.Len*b.Count
-		if i := len(runs) - 1; lo == last {
-			runs[i] = p.Memory[hi-len(runs[i])-(hi-lo) : hi]
+		n := b.Len * b.Count
+		if i := len(packed.Blocks) - 1; i >= 0 && packed.Blocks[i].Here+packed.Blocks[i].Len == b.Here {
+			packed.Blocks[i].Len += n
+			packed.Blocks[i].Stride += n
 		} else {
-			runs = append(runs, p.Memory[lo:hi])
+			packed.Blocks = append(packed.Blocks, nn.Block{At: size, Here: b.Here, Len: n, Stride: n, Count: 1})
 		}
-		last = hi
+		size += n
 	}
-	for left := p.size(); left > 0; {
-		n := min(left, PieceBytes)
-		piece := runs[0][:min(n, len(runs[0]))]
-		if runs[0] = runs[0][len(piece):]; len(piece) < n {
-			piece = append(grown(buf, PieceBytes)[:0], piece...)
-		}
-		for len(piece) < n {
-			runs = runs[1:]
-			more := runs[0][:min(n-len(piece), len(runs[0]))]
-			piece, runs[0] = append(piece, more...), runs[0][len(more):]
-		}
-		for len(runs) > 1 && len(runs[0]) == 0 {
-			runs = runs[1:]
-		}
-		if err := f(piece); err != nil {
+	for lo := 0; lo < size; lo += piece {
+		if err := f(packed.pack(buf, lo, min(lo+piece, size))); err != nil {
 			return err
 		}
-		left -= n
 	}
 	return nil
 }

@@ -365,6 +365,44 @@ func TestSendFails(t *testing.T) {
 	}
 }
 
+// If a rank cannot read its file, or has a part that does not fit, all ranks end with the error of this rank.
+func TestDistributeFails(t *testing.T) {
+	_, files := filled(t, 1)
+	for what, c := range map[string]struct {
+		change func(rank int, from []Source, parts []Part)
+		want   string
+	}{
+		"a file becomes short": {func(_ int, from []Source, _ []Part) {
+			if r := from[1].Reader; r != nil {
+				b := files[TrainerFile]
+				short, err := tensor.NewSafetensorsReader(bytes.NewReader(b[:len(b)-4]), int64(len(b)))
+				test.OK(t, err)
+				from[1].Reader = short
+			}
+		}, `trainer.safetensors: read safetensors: tensor "optim.m": EOF`},
+		"one rank expects another shape": {func(rank int, _ []Source, parts []Part) {
+			if rank == 2 {
+				parts[0].Field.Shape = []int{66}
+			}
+		}, "model.safetensors: layer.0 is F32[11 6], expected F32[66]"},
+		"a tensor of environments without rows": {func(_ int, from []Source, _ []Part) {
+			from[1].File = EnvFile
+			from[1].Fields = []tensor.Field{{Name: "clock", DType: tensor.I64}}
+		}, "env.safetensors: clock is I64[], expected a row for each environment"},
+	} {
+		err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
+			_ spmd.Comm) error {
+			d := division{tensors: 1, stages: 1, replicas: worldSize}
+			from, parts := sources(t, files, rank, plain), newState(t, d, rank, 1).parts()
+			c.change(rank, from, parts)
+			return distribute(ctx, g, from, parts, 64)
+		})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", what, err, c.want)
+		}
+	}
+}
+
 // Together the parts of all ranks must have all elements, and files must have the tensors of all parts.
 func TestPartsThatDoNotFit(t *testing.T) {
 	_, files := filled(t, 1)

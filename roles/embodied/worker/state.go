@@ -129,31 +129,29 @@ func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []stat
 		return nil, func() error { return err }
 	}
 	var d tensor.Dict
-	memory := func(name string, dtype tensor.DType, shape []int) tensor.Tensor {
-		t, ok := own.Get(name)
-		if !ok || t.DType() != dtype || !slices.Equal(t.Shape(), shape) {
-			t = tensor.New(dtype, shape...)
+	for _, file := range []string{state.TrainerFile, state.EnvFile} {
+		for _, f := range given[file] {
+			name, rows := f.Name, nn.Slice{}
+			if file == state.EnvFile {
+				var ok bool
+				if name, ok = strings.CutPrefix(name, ofTrainer); !ok {
+					continue
+				}
+				rows = a.rows(a.share())
+			}
+			shape := state.Sliced(f.Shape, rows)
+			t, ok := own.Get(name)
+			switch {
+			case ok && strings.HasPrefix(name, ring) && len(shape) > 1 && shape[1] <= t.Dim(1):
+				parts = append(parts, state.RingPart(file, f.Name, t, shape[1], rows))
+			case !ok || t.DType() != f.DType || !slices.Equal(t.Shape(), shape):
+				t = tensor.New(f.DType, shape...)
+				fallthrough
+			default:
+				parts = append(parts, state.PartOf(file, f.Name, t, rows))
+			}
+			d.Set(name, t)
 		}
-		d.Set(name, t)
-		return t
-	}
-	for _, f := range given[state.TrainerFile] {
-		parts = append(parts, state.PartOf(state.TrainerFile, f.Name, memory(f.Name, f.DType, f.Shape), nn.Slice{}))
-	}
-	rows := a.rows(a.share())
-	for _, f := range given[state.EnvFile] {
-		name, ok := strings.CutPrefix(f.Name, ofTrainer)
-		if !ok {
-			continue
-		}
-		shape := state.Sliced(f.Shape, rows)
-		if t, ok := own.Get(name); ok && strings.HasPrefix(name, ring) && t.Dim(0) == shape[0] && shape[1] <= t.Dim(1) {
-			steps := shape[1]
-			shape[1] = t.Dim(1)
-			parts = append(parts, state.RingPart(state.EnvFile, f.Name, memory(name, f.DType, shape), steps, rows))
-			continue
-		}
-		parts = append(parts, state.PartOf(state.EnvFile, f.Name, memory(name, f.DType, shape), rows))
 	}
 	return parts, func() error {
 		if err := a.algo.Load(d); err != nil {
