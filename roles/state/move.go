@@ -1,9 +1,12 @@
 package state
 
 import (
+	"bytes"
+	"compress/zlib"
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,17 +15,41 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Pack is the state of a worker on its way to its successor, which may have another memory for each part.
+// A Pack is the state of a worker on its way to its successor, which lists the same parts with other memory. The Blocks
+// of its parts map Memory to the bytes of a message.
 type Pack []Part
 
 // NewPack returns the state of a worker from its list. It does not copy the state.
 func NewPack(list []Part) (Pack, error) {
 	parts, err := made(list, true)
-	return slices.DeleteFunc(parts, empty), err
+	parts = slices.DeleteFunc(parts, empty)
+	for i := range parts {
+		parts[i].Blocks = packed(parts[i].Blocks)
+	}
+	return parts, err
 }
 
 // empty reports whether the worker holds nothing of the tensor.
 func empty(p Part) bool { return len(p.Blocks) == 0 }
+
+// packed returns blocks with their positions in a message in place of those in the whole tensor. It joins blocks that
+// are one run in memory.
+func packed(blocks []nn.Block) (runs []nn.Block) {
+	at := 0
+	for _, b := range blocks {
+		n := b.Len * b.Count
+		if i := len(runs) - 1; i >= 0 && runs[i].Here+runs[i].Len == b.Here {
+			runs[i] = run(runs[i].At, runs[i].Here, runs[i].Len+n)
+		} else {
+			runs = append(runs, run(at, b.Here, n))
+		}
+		at += n
+	}
+	return runs
+}
+
+// run returns a block of n contiguous bytes.
+func run(at, here, n int) nn.Block { return nn.Block{At: at, Here: here, Len: n, Stride: n, Count: 1} }
 
 // Bytes returns the size of the state.
 func (k Pack) Bytes() (n int) {
@@ -32,16 +59,34 @@ func (k Pack) Bytes() (n int) {
 	return n
 }
 
+// A head tells the receiver of a Pack about a part.
+type head struct {
+	File  string `json:",omitempty"`
+	Field tensor.Field
+	Bytes int
+}
+
+// part returns the part with this memory, all of which is in the message.
+func (h head) part(memory []byte) Part {
+	return Part{File: h.File, Field: h.Field, Memory: memory, Blocks: []nn.Block{run(0, 0, len(memory))}}
+}
+
 // Send sends k to a rank of comm. That rank must call Receive. When Send has returned, the caller may change k.
 func (k Pack) Send(ctx context.Context, comm spmd.Comm, to int) error {
 	return k.send(ctx, comm, to, PieceBytes)
 }
 
 func (k Pack) send(ctx context.Context, comm spmd.Comm, to, piece int) error {
-	about, err := json.Marshal(k)
-	if err != nil {
+	heads := make([]head, len(k))
+	for i := range k {
+		heads[i] = head{k[i].File, k[i].Field, k[i].size()}
+	}
+	var text bytes.Buffer
+	z := zlib.NewWriter(&text)
+	if err := errors.Join(json.NewEncoder(z).Encode(heads), z.Close()); err != nil {
 		return err
 	}
+	about := text.Bytes()
 	if err := send(ctx, comm, binary.LittleEndian.AppendUint64(nil, uint64(len(about))), to, moveTag); err != nil {
 		return err
 	}
@@ -50,9 +95,10 @@ func (k Pack) send(ctx context.Context, comm spmd.Comm, to, piece int) error {
 	}
 	var buf []byte
 	for i := range k {
-		err := k[i].stream(&buf, piece, func(b []byte) error { return send(ctx, comm, b, to, moveTag) })
-		if err != nil {
-			return err
+		for lo := 0; lo < heads[i].Bytes; lo += piece {
+			if err := send(ctx, comm, k[i].pack(&buf, lo, min(lo+piece, heads[i].Bytes)), to, moveTag); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -81,29 +127,38 @@ func receive(ctx context.Context, comm spmd.Comm, from, piece int) (k Pack, err 
 	if err := next(about); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(about, &k); err != nil {
+	text, err := zlib.NewReader(bytes.NewReader(about))
+	if err != nil {
 		return nil, err
 	}
-	for i := range k {
-		k[i].own()
-		if err := k[i].stream(nil, piece, next); err != nil {
-			return nil, err
+	var heads []head
+	if err := json.NewDecoder(text).Decode(&heads); err != nil {
+		return nil, err
+	}
+	for _, h := range heads {
+		memory := make([]byte, h.Bytes)
+		for lo := 0; lo < h.Bytes; lo += piece {
+			if err := next(memory[lo:min(lo+piece, h.Bytes)]); err != nil {
+				return nil, err
+			}
 		}
+		k = append(k, h.part(memory))
 	}
 	return k, nil
 }
 
 // Clone returns a copy of k.
 func (k Pack) Clone() Pack {
-	c := slices.Clone(k)
-	for i := range c {
-		c[i].own()
-		c[i].fill(&k[i])
+	c := make(Pack, len(k))
+	for i := range k {
+		memory := k[i].copyTo(new([]byte), 0, k[i].size())
+		c[i] = head{File: k[i].File, Field: k[i].Field}.part(memory)
 	}
 	return c
 }
 
-// Take loads k into the worker with this list.
+// Take loads k into the worker with this list. Each part gets the bytes of the first part of the same tensor that no
+// part before it got. k comes from Receive or Clone.
 func (k Pack) Take(list []Part) error {
 	given := Given{Moves: nil}
 	for _, p := range k {
@@ -116,16 +171,16 @@ func (k Pack) Take(list []Part) error {
 	if err := given.fits(parts); err != nil {
 		return err
 	}
-	for i := range parts {
-		p, filled := &parts[i], 0
-		for j := range k {
-			if k[j].File == p.File && k[j].Field.Name == p.Field.Name {
-				filled += p.fill(&k[j])
-			}
+	left := slices.Clone(k)
+	for _, p := range parts {
+		i := slices.IndexFunc(left, func(q Part) bool { return q.File == p.File && q.Field.Name == p.Field.Name })
+		if i < 0 || len(left[i].Memory) != p.size() {
+			return fmt.Errorf("%s: no part of %d bytes came", p.Field.Name, p.size())
 		}
-		if filled < p.size() {
-			return fmt.Errorf("%s: %d of %d bytes came", p.Field.Name, filled, p.size())
+		for _, b := range packed(p.Blocks) {
+			copy(p.Memory[b.Here:b.Here+b.Len], left[i].Memory[b.At:])
 		}
+		left = slices.Delete(left, i, i+1)
 	}
 	return finish(after)
 }
@@ -136,58 +191,4 @@ func (p *Part) size() (n int) {
 		n += b.Len * b.Count
 	}
 	return n
-}
-
-// own gives the part new memory of its size.
-func (p *Part) own() {
-	n := 0
-	p.Blocks = slices.Clone(p.Blocks)
-	for i := range p.Blocks {
-		b := &p.Blocks[i]
-		b.Here = n
-		n += b.Len * b.Count
-	}
-	p.Memory = tensor.New(tensor.U8, n).Bytes()
-}
-
-// fill copies the elements that q also has from q to p, and returns their bytes.
-func (p *Part) fill(q *Part) (n int) {
-	from := q.Blocks
-	for _, to := range p.Blocks { // both are in ascending order
-		for len(from) > 0 && end(from[0]) <= to.At {
-			from = from[1:]
-		}
-		for _, b := range from {
-			if b.At >= end(to) {
-				break
-			}
-			nn.Overlap(b, to, func(x, y, bytes int) { n += copy(p.Memory[y:y+bytes], q.Memory[x:]) })
-		}
-	}
-	return n
-}
-
-// end returns the position after the last element of b in the whole tensor.
-func end(b nn.Block) int { return b.At + (b.Count-1)*b.Stride + b.Len }
-
-// stream calls f with the bytes of the part, piece by piece. If a piece is not one run in Memory, f gets a copy in buf,
-// which grows if it is too short.
-func (p *Part) stream(buf *[]byte, piece int, f func([]byte) error) error {
-	packed, size := Part{Memory: p.Memory}, 0
-	for _, b := range p.Blocks {
-		n := b.Len * b.Count
-		if i := len(packed.Blocks) - 1; i >= 0 && packed.Blocks[i].Here+packed.Blocks[i].Len == b.Here {
-			packed.Blocks[i].Len += n
-			packed.Blocks[i].Stride += n
-		} else {
-			packed.Blocks = append(packed.Blocks, nn.Block{At: size, Here: b.Here, Len: n, Stride: n, Count: 1})
-		}
-		size += n
-	}
-	for lo := 0; lo < size; lo += piece {
-		if err := f(packed.pack(buf, lo, min(lo+piece, size))); err != nil {
-			return err
-		}
-	}
-	return nil
 }

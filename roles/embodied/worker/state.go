@@ -131,13 +131,13 @@ func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []stat
 	var d tensor.Dict
 	for _, file := range []string{state.TrainerFile, state.EnvFile} {
 		for _, f := range given[file] {
-			name, rows := f.Name, nn.Slice{}
+			name, rows, ok := f.Name, nn.Slice{}, f.Name != loop.TakenRollouts
 			if file == state.EnvFile {
-				var ok bool
-				if name, ok = strings.CutPrefix(name, ofTrainer); !ok {
-					continue
-				}
+				name, ok = strings.CutPrefix(name, ofTrainer)
 				rows = a.rows(a.share())
+			}
+			if !ok {
+				continue
 			}
 			shape := state.Sliced(f.Shape, rows)
 			t, ok := own.Get(name)
