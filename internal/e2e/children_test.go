@@ -418,7 +418,7 @@ func drift(t *testing.T, lang string) string {
 func TestChildrenResume(t *testing.T) {
 	t.Parallel()
 	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be " +
-		"bit-identical\n"
+		"bit-identical"
 	for _, lang := range []string{"Python", "C"} {
 		t.Run(lang, func(t *testing.T) {
 			command, whole := drift(t, lang), t.TempDir()

@@ -152,11 +152,11 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 // Warn shows a warning.
 func (l *Loop) Warn(text string) { l.with.Saver.warn(text) }
 
-// parts returns the state of this rank's workers.
-func (l *Loop) parts(move bool) (all []state.Part) {
+// parts returns what this rank's workers have of a checkpoint.
+func (l *Loop) parts() (all []state.Part) {
 	components := l.leader.Components()
 	for _, w := range l.leader.Workers() {
-		parts := w.State(l.purpose(move))
+		parts := w.State(l.purpose(false))
 		for i := range parts {
 			if parts[i].File != state.EnvFile { // in this file the ranks give the order
 				parts[i].Order = slices.Index(components, w.Member().Group())

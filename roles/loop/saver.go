@@ -38,7 +38,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 		return nil
 	}
 	s.saved = r.step
-	err := state.Collect(ctx, s.group, r.pieces, r.parts(false), func(c *state.Collection) error {
+	err := state.Collect(ctx, s.group, r.pieces, r.parts(), func(c *state.Collection) error {
 		var files []checkpoint.File
 		for _, name := range filesAt(r.plan, r.step) {
 			write := func(w io.Writer) error { return c.Write(w, name) }
@@ -112,7 +112,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		return err
 	}
 	r.step = begin.Step
-	return state.Distribute(ctx, s.group, begin.Sources, r.parts(false))
+	return state.Distribute(ctx, s.group, begin.Sources, r.parts())
 }
 
 // Broadcast sends b from rank root to all ranks, and returns it on every rank.

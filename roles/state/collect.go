@@ -125,8 +125,8 @@ func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error 
 		}
 		h := &c.files[p.File][at]
 		if h.DType != p.Field.DType || !slices.Equal(h.Shape, p.Field.Shape) {
-			return fmt.Errorf("%s is %v%v on rank %d, expected %v%v as on ranks before it", h.Name, p.Field.DType,
-				p.Field.Shape, rank, h.DType, h.Shape)
+			return fmt.Errorf("%s: %s is %v%v on rank %d, expected %v%v as on ranks before it", p.File, h.Name,
+				p.Field.DType, p.Field.Shape, rank, h.DType, h.Shape)
 		}
 		needed := slices.DeleteFunc(slices.Clone(p.Blocks), func(b nn.Block) bool {
 			return slices.ContainsFunc(h.holders, func(of holder) bool {

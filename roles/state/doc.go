@@ -4,7 +4,7 @@
 //
 //	Collect     writes whole tensors to files, on rank 0, which asks the other ranks for pieces
 //	Distribute  fills the parts of all ranks from files that rank 0 reads, in any layout
-//	Pack, Send, Receive, Take    bring a worker's state to its successor on another rank
+//	Pack        brings a worker's state to its successor on another rank, which lists the same parts
 //
-// No rank holds more of the state than its own parts and two pieces.
+// In a save and a resume no rank holds more of the state than its own parts and two pieces.
 package state

@@ -175,7 +175,7 @@ func (k Pack) Take(list []Part) error {
 	for _, p := range parts {
 		i := slices.IndexFunc(left, func(q Part) bool { return q.File == p.File && q.Field.Name == p.Field.Name })
 		if i < 0 || len(left[i].Memory) != p.size() {
-			return fmt.Errorf("%s: no part of %d bytes came", p.Field.Name, p.size())
+			return fmt.Errorf("%s %v%v: no part of %d bytes came", p.Field.Name, p.Field.DType, p.Field.Shape, p.size())
 		}
 		for _, b := range packed(p.Blocks) {
 			copy(p.Memory[b.Here:b.Here+b.Len], left[i].Memory[b.At:])

@@ -153,19 +153,14 @@ func (d Dict) Part() Part {
 
 // Number returns the part for a number. set is called with the number that is loaded, if there is one.
 func Number(file, name string, n int64, set func(int64)) Part {
-	of := func(n int64) (Part, tensor.Tensor) {
-		t := tensor.FromI64([]int64{n}, 1)
-		return PartOf(file, name, t, nn.Slice{}), t
-	}
-	return Part{File: file, Make: func() ([]Part, error) {
-		p, _ := of(n)
-		return []Part{p}, nil
-	}, Fill: func(given Given) ([]Part, func() error) {
+	t := tensor.FromI64([]int64{n}, 1)
+	parts := []Part{PartOf(file, name, t, nn.Slice{})}
+	return Part{File: file, Make: func() ([]Part, error) { return parts, nil }, Fill: func(given Given) ([]Part,
+		func() error) {
 		if _, ok := given.Find(file, name); !ok {
 			return nil, nil
 		}
-		p, t := of(0)
-		return []Part{p}, func() error {
+		return parts, func() error {
 			set(t.I64()[0])
 			return nil
 		}

@@ -292,9 +292,9 @@ func (m meteredFile) ReadAt(b []byte, at int64) (int, error) {
 	return m.ReaderAt.ReadAt(b, at)
 }
 
-// No piece of a state of 40 MB is larger than 16 MiB: in messages, in writes and in reads of files.
+// No piece is larger than it may be: in messages, in writes and in reads of files.
 func TestPiecesAreSmall(t *testing.T) {
-	const scale = 20_000
+	const scale, piece = 100, 1 << 14
 	_, files := filled(t, scale)
 	var sent, written, read meter
 	d := division{tensors: 2, axis: 1, stages: 2, first: 1}
@@ -302,17 +302,17 @@ func TestPiecesAreSmall(t *testing.T) {
 		c spmd.Comm) error {
 		s := newState(t, d, rank, scale)
 		from := sources(t, files, rank, func(r io.ReaderAt) io.ReaderAt { return meteredFile{r, &read} })
-		if err := Distribute(ctx, g, from, s.parts()); err != nil {
+		if err := distribute(ctx, g, from, s.parts(), piece); err != nil {
 			return err
 		}
-		return Collect(ctx, g, &metered{c, &sent, 0}, s.parts(), func(c *Collection) error {
+		return collect(ctx, g, &metered{c, &sent, 0}, s.parts(), piece, func(c *Collection) error {
 			return errors.Join(c.Write(&written, ModelFile), c.Write(&written, TrainerFile))
 		})
 	})
 	test.OK(t, err)
 	for what, m := range map[string]*meter{"messages": &sent, "writes": &written, "reads": &read} {
-		if n := m.largest.Load(); n > PieceBytes || n < PieceBytes/8 {
-			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, PieceBytes)
+		if n := m.largest.Load(); n > piece || n < piece/8 {
+			t.Errorf("the largest of the %s has %d bytes, want at most %d and not much less", what, n, piece)
 		}
 	}
 }
