@@ -158,7 +158,7 @@ func (k Pack) Clone() Pack {
 }
 
 // Take loads k into the worker with this list. Each part gets the bytes of the first part of the same tensor that no
-// part before it got. k comes from Receive or Clone.
+// part before it got.
 func (k Pack) Take(list []Part) error {
 	given := Given{Moves: nil}
 	for _, p := range k {
@@ -171,14 +171,16 @@ func (k Pack) Take(list []Part) error {
 	if err := given.fits(parts); err != nil {
 		return err
 	}
+	var buf []byte
 	left := slices.Clone(k)
 	for _, p := range parts {
 		i := slices.IndexFunc(left, func(q Part) bool { return q.File == p.File && q.Field.Name == p.Field.Name })
-		if i < 0 || len(left[i].Memory) != p.size() {
+		if i < 0 || left[i].size() != p.size() {
 			return fmt.Errorf("%s %v%v: no part of %d bytes came", p.Field.Name, p.Field.DType, p.Field.Shape, p.size())
 		}
+		from := left[i].pack(&buf, 0, p.size())
 		for _, b := range packed(p.Blocks) {
-			copy(p.Memory[b.Here:b.Here+b.Len], left[i].Memory[b.At:])
+			copy(p.Memory[b.Here:b.Here+b.Len], from[b.At:])
 		}
 		left = slices.Delete(left, i, i+1)
 	}

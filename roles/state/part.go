@@ -1,6 +1,8 @@
 package state
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -101,7 +103,12 @@ func wanted(list []Part, given Given) (parts []Part, after []func() error) {
 			more, then := p.Fill(given)
 			parts = append(parts, more...)
 			if then != nil {
-				after = append(after, then)
+				after = append(after, func() error {
+					if err := then(); err != nil {
+						return fmt.Errorf("%s: %w", cmp.Or(p.File, "move"), err)
+					}
+					return nil
+				})
 			}
 		case p.Make == nil && given.Has(p.File):
 			parts = append(parts, p)

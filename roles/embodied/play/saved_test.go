@@ -2,15 +2,21 @@ package play
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/state"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // newShards returns stages of CartPole that hold sizes environments each, one behind the other.
@@ -67,17 +73,28 @@ func partsOf(shards []*Stage, n int) (parts []state.Part) {
 	return parts
 }
 
+// resume writes the state saved to a file, and reads it into loaded.
+func resume(t *testing.T, saved, loaded []state.Part) error {
+	t.Helper()
+	return rolestest.OnRanks(t, 1, func(ctx context.Context, _ int, g *collectives.Group, c spmd.Comm) error {
+		var file bytes.Buffer
+		err := state.Collect(ctx, g, c, saved, func(c *state.Collection) error { return c.Write(&file, state.EnvFile) })
+		if err != nil {
+			return err
+		}
+		r, err := tensor.NewSafetensorsReader(bytes.NewReader(file.Bytes()), int64(file.Len()))
+		if err != nil {
+			return err
+		}
+		return state.Distribute(ctx, g, []state.Source{{File: state.EnvFile, Fields: r.Fields, Reader: r}}, loaded)
+	})
+}
+
 // A resumed run has the same episodes if its environments are divided in another way.
 func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	before, resumed := newShards(t, 6, 6), newShards(t, 4, 1, 7)
 	playShards(t, before, 0, 50)
-	pack, err := state.NewPack(partsOf(before, 12))
-	if err == nil {
-		err = pack.Take(partsOf(resumed, 12))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, resume(t, partsOf(before, 12), partsOf(resumed, 12)))
 	for _, s := range before {
 		s.Episodes.Take()
 	}
@@ -95,7 +112,7 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	if !reflect.DeepEqual(x, y) || x.NumTrajectories == 0 || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("episodes %+v, of the shards that went on %+v", y, x)
 	}
-	if err := pack.Take(partsOf(newShards(t, 4, 9), 13)); err == nil {
+	if err := resume(t, partsOf(before, 12), partsOf(newShards(t, 4, 9), 13)); err == nil {
 		t.Error("the states of 12 environments are taken up by 13")
 	}
 }
