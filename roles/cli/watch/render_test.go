@@ -85,9 +85,9 @@ func ended() State {
 	s.Status, s.Standing.Step, s.SecondsLeft, s.Updated = runfolder.Done, 1000, nil, ago(3*time.Hour+5*time.Minute)
 	s.Started = s.Updated.Add(-30 * time.Minute)
 	s.Record.Step, s.Record.At = 1000, s.Updated
-	s.Record.Newest = Times{1000, s.Updated, map[string]float64{"step": 14, "generate_rollouts": 1.5, "actor_training": 0.4,
-		"eval": 12}}
-	s.Record.Usual = Times{999, s.Updated, map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4}}
+	s.Record.Newest = Times{1000, s.Updated, map[string]float64{"step": 14, "generate_rollouts": 1.5, "eval": 12}}
+	s.Record.Usual = Times{999, s.Updated,
+		map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4}}
 	s.Live.Step, s.Live.Time, s.Live.Work = 999, s.Updated.Add(-time.Second), "actor training"
 	for i := range s.Live.Ranks {
 		s.Live.Ranks[i].At = s.Live.Time
