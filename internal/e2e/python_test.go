@@ -107,7 +107,8 @@ func TestPolicyInNumPy(t *testing.T) {
 	text := readFile(t, filepath.Join(root, "docs/safetensors.md"))
 	code := block(t, text, "python", "def load") + "\n" + block(t, text, "python", "def policy")
 	for _, c := range []struct{ name, space, bound, args string }{
-		{"tanh", "rlb.Box(-2, 3, (2,))", "tanh", ", -2, 3, 'tanh'"}, {"clip", "rlb.Box(-2, 3, (2,))", "clip", ", -2, 3"},
+		{"tanh", "rlb.Box(-2, 3, (2,))", "tanh", ", -2, 3, 'tanh'"},
+		{"clip", "rlb.Box(-2, 3, (2,))", "clip", ", -2, 3"},
 		{"choices", "rlb.Discrete(3)", "", ""}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
