@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -106,16 +107,15 @@ func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err erro
 }
 
 // Evaluate returns the metrics of the sequences of all replicas, without a training step; see TextSums.Metrics. texts
-// has the sequences of this replica.
+// has the sequences of this replica. An error of one replica does not keep the others waiting; their metrics are wrong.
 func (s *SFT) Evaluate(texts []Sequence) (Metrics, error) {
 	var sums TextSums
-	if err := s.policy.measure(texts, func(int) *TextSums { return &sums }, s.progress); err != nil {
-		return Metrics{}, fmt.Errorf("sft: %w", err)
+	err := s.policy.measure(texts, func(int) *TextSums { return &sums }, s.progress)
+	if err != nil {
+		err = fmt.Errorf("sft: %w", err)
 	}
-	if err := sums.reduce(s.replicas); err != nil {
-		return Metrics{}, err
-	}
-	return sums.Metrics(), nil
+	err = cmp.Or(err, sums.reduce(s.replicas))
+	return sums.Metrics(), err
 }
 
 // Permutation returns the numbers 0..n-1 in an order that depends only on seed and epoch. Without shuffle the order is

@@ -281,7 +281,8 @@ func (p *placer) resources(group string) (res [][]int, description, problem stri
 		for r := range p.nodes {
 			res = append(res, []int{r})
 		}
-		return res, fmt.Sprintf("ranks that were started (-np %d)", len(p.nodes)), ""
+		needed, _ := p.cluster.Extent()
+		return res, fmt.Sprintf("ranks that were started (-np %d; the placement has %d)", len(p.nodes), needed), ""
 	case "node":
 		for n := range len(p.ranksOf) {
 			res = append(res, p.ranksOf[n])

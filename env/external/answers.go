@@ -1,7 +1,9 @@
 package external
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/tensor"
@@ -23,15 +25,14 @@ func (c *conversation) check(final bool) error {
 		case c.autoReset && term|trunc != 0 && !final:
 			return fmt.Errorf("environment %d: its episode is over, and RESULT has no flag FINAL", n)
 		case !finite(c.reward[n]):
-			return fmt.Errorf("environment %d: reward %v", n, c.reward[n])
+			return c.notFinite(n)
 		}
 		ended |= term | trunc
 	}
 	if !c.info.IsZero() && !allFinite(c.info.F32()) {
 		for n, steps := range c.mask {
-			if i := badNumber(c.info, n); i >= 0 && steps != 0 {
-				return fmt.Errorf("environment %d: info %s is %v", n, c.greeting.Info[i],
-					c.info.F32()[n*len(c.greeting.Info)+i])
+			if i, _ := badNumber(c.info, n); i >= 0 && steps != 0 {
+				return c.notFinite(n)
 			}
 		}
 	}
@@ -64,9 +65,8 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, ended bool) er
 				continue
 			}
 			if f.DType == tensor.F32 {
-				if i := badNumber(t, n); i >= 0 {
-					return fmt.Errorf("environment %d: %sobservation %s[%d] is %v", n, what, f.Name, i,
-						t.F32()[n*f.Dim()+i])
+				if i, _ := badNumber(t, n); i >= 0 {
+					return c.notFinite(n)
 				}
 				continue
 			}
@@ -100,16 +100,103 @@ func (c *conversation) checkMask(mask []byte, n int, what string, over bool) err
 	return nil
 }
 
-// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1 if there is none.
-func badNumber(t tensor.Tensor, n int) int {
-	rows := t.F32()
-	width := len(rows) / t.Dim(0)
-	for i, x := range rows[n*width : (n+1)*width] {
-		if !finite(x) {
-			return i
+// notFinite returns an error that lists the numbers of environment n that are NaN or infinite. It also says how to
+// repeat the step: the seed of the episode, the number of the step and the action.
+func (c *conversation) notFinite(n int) error {
+	var bad []string
+	if !finite(c.reward[n]) {
+		bad = append(bad, fmt.Sprintf("reward %v", c.reward[n]))
+	}
+	if !c.info.IsZero() {
+		for i, name := range c.greeting.Info {
+			if x := c.info.F32()[n*len(c.greeting.Info)+i]; !finite(x) {
+				bad = append(bad, fmt.Sprintf("info %s is %v", name, x))
+			}
 		}
 	}
-	return -1
+	observed := func(obs []tensor.Tensor, what string) {
+		for k, f := range c.greeting.spec.Obs {
+			if f.DType != tensor.F32 {
+				continue
+			}
+			claim(obs[k].Bytes())
+			if i, more := badNumber(obs[k], n); i >= 0 {
+				bad = append(bad, fmt.Sprintf("%sobservation %s[%d] is %v", what, f.Name, i, obs[k].F32()[n*f.Dim()+i]))
+				if more > 0 {
+					bad[len(bad)-1] += fmt.Sprintf(" and %d more", more)
+				}
+			}
+		}
+	}
+	last, seed := c.asked == step, c.began[n]
+	if last && c.autoReset && c.terminated[n]|c.truncated[n] != 0 {
+		observed(c.final, "final ")
+	} else {
+		observed(c.obs, "")
+	}
+	if len(bad) == 0 { // only the next episode is bad
+		observed(c.obs, "")
+		last = false
+	}
+	if !last {
+		seed = c.seed[n]
+	}
+	text := fmt.Sprintf("environment %d: %s", n, strings.Join(bad, ", "))
+	switch {
+	case c.asked == load || last && c.steps[n] < 0:
+	case last:
+		text += fmt.Sprintf("; seed %d, step %d, action %s", seed, c.steps[n]+1, c.actionOf(n))
+	default:
+		text += fmt.Sprintf("; reset with seed %d", seed)
+	}
+	return errors.New(text)
+}
+
+// actionOf returns the last action of environment n, with at most 8 numbers.
+func (c *conversation) actionOf(n int) string {
+	t := c.blocks.request.Bind(c.memory.bytes).Must("action")
+	row := t.Len() / c.n
+	end, more := n*row+min(row, 8), ""
+	if row > 8 {
+		more = " ..."
+	}
+	if t.DType() == tensor.F32 {
+		return strings.TrimSuffix(fmt.Sprint(t.F32()[n*row:end]), "]") + more + "]"
+	}
+	return strings.TrimSuffix(fmt.Sprint(t.I32()[n*row:end]), "]") + more + "]"
+}
+
+// follow counts the steps of each episode after a valid answer, for notFinite.
+func (c *conversation) follow() {
+	for n, took := range c.mask {
+		switch {
+		case c.asked == load:
+			c.steps[n] = -1
+		case took == 0:
+		case c.asked == reset, c.autoReset && c.terminated[n]|c.truncated[n] != 0:
+			c.began[n], c.steps[n] = c.seed[n], 0
+		case c.steps[n] >= 0:
+			c.steps[n]++
+		}
+	}
+}
+
+// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1 if there is none. more
+// is the number of others.
+func badNumber(t tensor.Tensor, n int) (first, more int) {
+	rows := t.F32()
+	width := len(rows) / t.Dim(0)
+	first = -1
+	for i, x := range rows[n*width : (n+1)*width] {
+		switch {
+		case finite(x):
+		case first < 0:
+			first = i
+		default:
+			more++
+		}
+	}
+	return first, more
 }
 
 // allFinite reports whether no number is NaN or infinite. It sums x - x, which is 0 for finite

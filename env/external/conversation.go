@@ -36,6 +36,9 @@ type conversation struct {
 	terminated, truncated []byte
 	info                  tensor.Tensor // the zero Tensor if there are no figures
 	obs, final            []tensor.Tensor
+	// The running episode of each environment.
+	began []int64 // its seed
+	steps []int32 // steps made, or -1 after LOAD
 
 	// The last frame sent, and the kind of its answer.
 	head      [headerSize]byte
@@ -174,6 +177,7 @@ func (c *conversation) bind() {
 	c.reward, c.terminated, c.truncated = reply.Must("reward").F32(), reply.Must("terminated").U8(),
 		reply.Must("truncated").U8()
 	c.info, _ = reply.Get("info")
+	c.began, c.steps = make([]int64, c.n), make([]int32, c.n)
 	for _, f := range c.greeting.spec.Obs {
 		c.obs = append(c.obs, reply.Must("observation."+f.Name))
 		c.final = append(c.final, reply.Must("final_observation."+f.Name))
@@ -203,7 +207,11 @@ func (c *conversation) hear(by time.Time) error {
 		}
 		copy(c.memory.bytes[c.blocks.replyAt:], payload)
 	}
-	return c.check(final)
+	if err := c.check(final); err != nil {
+		return err
+	}
+	c.follow()
+	return nil
 }
 
 // call sends a frame with payload, and returns the payload of the answer. The answer must have size bytes.

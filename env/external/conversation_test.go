@@ -1,6 +1,7 @@
 package external
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -53,6 +54,43 @@ func TestMaskChecked(t *testing.T) {
 				tt.seen, tt.final, err, tt.want)
 		}
 	}
+}
+
+// TestNotFinite: an error names all numbers that are not finite, and says how to repeat the step.
+func TestNotFinite(t *testing.T) {
+	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["far"],"obs":[{"name":"state","kind":"box",` +
+		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
+	test.OK(t, err)
+	c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), autoReset: true}
+	c.memory = privateMemory(c.blocks.size())
+	c.bind()
+	copy(c.mask, []byte{1, 1})
+	copy(c.seed, []int64{3, 7})
+	nan := float32(math.NaN())
+	says := func(want string) {
+		t.Helper()
+		if err := c.check(true); err == nil || err.Error() != "environment 1: "+want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	c.asked, c.obs[0].F32()[5] = reset, nan
+	says("observation state[1] is NaN; reset with seed 7")
+	c.obs[0].F32()[5] = 0
+	c.follow()
+	c.seed[1] = 8 // of the next episode
+	c.asked = step
+	c.follow()
+	actions := c.blocks.request.Bind(c.memory.bytes).Must("action").F32()
+	copy(actions, []float32{0, 0, 0.5, -1})
+	c.reward[1], c.info.F32()[1] = nan, nan
+	copy(c.obs[0].F32()[4:], []float32{0, nan, nan, 0})
+	says("reward NaN, info far is NaN, observation state[1] is NaN and 1 more; seed 7, step 2, action [0.5 -1]")
+	c.truncated[1] = 1
+	says("reward NaN, info far is NaN; seed 7, step 2, action [0.5 -1]")
+	c.reward[1], c.info.F32()[1] = 0, 0
+	says("observation state[1] is NaN and 1 more; reset with seed 8")
+	c.final[0].F32()[4] = nan
+	says("final observation state[0] is NaN; seed 7, step 2, action [0.5 -1]")
 }
 
 // TestLayout: the arrays are where the example of docs/bridge.md has them.

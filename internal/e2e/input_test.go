@@ -111,9 +111,9 @@ var mistakes = []struct {
 		want: `job.yaml:4: cluster.component_placement.actor: first: expected resources n, a-b or all, not "first"`},
 	{name: "world too small", args: []string{"-np", "1"},
 		want: `job.yaml:4: cluster.component_placement.actor: 0-1: expected resources 0..0, the ranks that were ` +
-			`started (-np 1), not "0-1"` + "\n" +
+			`started (-np 1; the placement has 2), not "0-1"` + "\n" +
 			`job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks that were ` +
-			`started (-np 1), not "1"`},
+			`started (-np 1; the placement has 2), not "1"`},
 	{name: "world too large", args: []string{"-np", "4"},
 		want: "job.yaml:3: cluster.component_placement: expected a component on every one of the 4 ranks, there is " +
 			"none on 2, 3: " +
@@ -543,9 +543,9 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 					"processes, but each sees a world of one: this binary is built for %"},
 				// The code is the same under each launcher.
 				{"world too small", 1, "", nil, "job.yaml:4: cluster.component_placement.actor: 0-1: expected " +
-					"resources 0..0, the ranks that were started (-np 1), not \"0-1\"\n" +
+					"resources 0..0, the ranks that were started (-np 1; the placement has 2), not \"0-1\"\n" +
 					"job.yaml:6: cluster.component_placement.rollout: 1: expected resources 0..0, the ranks that " +
-					"were started (-np 1), not \"1\""},
+					"were started (-np 1; the placement has 2), not \"1\""},
 				{"ranks within ranks", 2, "-np 2", nil, "-np 2: mpi% has started the ranks already"},
 				{"a binary without MPI", 2, "", func(t *testing.T) string { return local.program(t, ".") },
 					"open mpi: binary and launcher do not fit: mpi% started 2 processes, but this binary is built " +

@@ -40,7 +40,7 @@ func refusals(t *testing.T) []refusal {
 		{name: "places", pkg: ".", np: 4, yaml: still, asks: [][2]string{
 			{"{actor: 0-1, env: 2, rollout: 3}", "the members are there already"},
 			{"{env: 4}", "job.yaml:2: cluster.component_placement.env: 4: expected resources 0..3, the ranks that " +
-				"were started (-np 4), not \"4\""},
+				"were started (-np 4; the placement has 5), not \"4\""},
 			{"{simulator: 0}", "command line: cluster.component_placement.simulator: simulator: expected one of " +
 				"actor, rollout, env, reward, inference"},
 			{"{reward: 0}", "command line: cluster.component_placement.reward: reward: expected one of the " +

@@ -100,6 +100,64 @@ func TestPythonTutorial(t *testing.T) {
 	}
 }
 
+// TestPolicyInNumPy: the code of docs/safetensors.md computes the actions that a simulator gets in an evaluation.
+func TestPolicyInNumPy(t *testing.T) {
+	t.Parallel()
+	python := python(t)
+	text := readFile(t, filepath.Join(root, "docs/safetensors.md"))
+	code := block(t, text, "python", "def load") + "\n" + block(t, text, "python", "def policy")
+	for _, c := range []struct{ name, space, bound, args string }{
+		{"tanh", "rlb.Box(-2, 3, (2,))", "tanh", ", -2, 3, 'tanh'"},
+		{"clip", "rlb.Box(-2, 3, (2,))", "clip", ", -2, 3"},
+		{"choices", "rlb.Discrete(3)", "", ""}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			writeFile(t, dir, "swing.py", `
+import json
+import numpy as np, rlb
+
+class Swing:
+    observation_space, action_space = rlb.Box(-np.inf, np.inf, (3,)), `+c.space+`
+
+    def reset(self, seed=None):
+        self.rng = np.random.default_rng(seed)
+        self.obs = self.rng.normal(5, 3, 3).astype(np.float32)
+        return self.obs, {}
+
+    def step(self, action):
+        with open("played.jsonl", "a") as played:
+            played.write(json.dumps([self.obs.tolist(), np.asarray(action).tolist()]) + "\n")
+        self.obs = self.rng.normal(5, 3, 3).astype(np.float32)
+        return self.obs, float(np.sum(action)), False, False, {}
+
+rlb.serve(Swing, max_steps=8)
+`)
+			local.ok(t, dir, 0, "init", "--", python, "swing.py")
+			var more []string
+			if c.bound != "" {
+				more = []string{"actor.model.action_bound=" + c.bound}
+			}
+			local.ok(t, dir, 0, append([]string{"-c", "swing.yaml", "runner.max_steps=3", "runner.val_check_interval=3",
+				"runner.save_interval=3"},
+				more...)...)
+			test.OK(t, os.Remove(filepath.Join(dir, "played.jsonl")))
+			local.ok(t, dir, 0, "eval", "-c", "logs/swing/config.yaml")
+			writeFile(t, dir, "act.py", code+`
+played = [json.loads(line) for line in open("played.jsonl")]
+act = policy("logs/swing/checkpoints/latest/model.safetensors"`+c.args+`)
+got = act(np.array([obs for obs, action in played]))
+assert len(played) >= 64 and np.allclose(got, [action for obs, action in played], atol=1e-4), (got[:3], played[:3])
+`)
+			cmd := exec.CommandContext(t.Context(), python, "act.py")
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		})
+	}
+}
+
 // TestPythonBreaks: if simulators break for good in the last iteration, the job fails, with a checkpoint. An evaluation
 // without episodes also fails.
 func TestPythonBreaks(t *testing.T) {

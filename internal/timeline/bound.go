@@ -49,12 +49,14 @@ func (e *evidence) bound() *Finding {
 		f.Share = most / total
 		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
-		f.Text = fmt.Sprintf("Transfers bounded this run: %stransfers are %s of the critical path, and those of %s to "+
-			"%s are %s", e.phaseClause(&usual), figures.Percent(f.Share), siteName(s), workers(f.Component),
-			figures.Percent(s.Cost.Transfer/total))
-		if advice, f.Key = transferAdvice(s); e.crowded {
-			advice, f.Key = crowdAdvice, placementKey
+		bound := "Transfers"
+		if advice, f.Key = transferAdvice(s); e.crowded { // a message arrives when its reader has a core
+			bound, f.Key = "Waits for a core", placementKey
+			advice = "ranks take turns while they send and receive; " + crowdAdvice
 		}
+		f.Text = fmt.Sprintf("%s bounded this run: %stransfers are %s of the critical path, and those of %s to "+
+			"%s are %s", bound, e.phaseClause(&usual), figures.Percent(f.Share), siteName(s), workers(f.Component),
+			figures.Percent(s.Cost.Transfer/total))
 		f.Text += "; " + advice + e.extrasClause(&all) + "."
 	default:
 		f.Share = most / total

@@ -475,6 +475,14 @@ func TestCrowdedRanksAreNotBlamed(t *testing.T) {
 		t.Fatalf("got %+v, want the bound alone", all)
 	}
 	says(t, all[0], "more cores help, or fewer ranks (cluster.component_placement)")
+	j.delay = func(string, int) int64 { return 9_000 }
+	s = j.run()
+	s.ID = 7
+	all = timeline.Conclude([]trace.Attempt{s.Attempt}, crowded)
+	if len(all) != 1 || !strings.HasPrefix(all[0].Text, "Waits for a core bounded this run: ") {
+		t.Errorf("slow messages: %+v", all)
+	}
+	j.delay = func(_ string, pair int) int64 { return 4 + 700*int64(pair/3) }
 	stalled = 3_000_000
 	s = j.run()
 	s.ID = 7

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -307,7 +306,7 @@ func writeOwn(out io.Writer, keys []config.OwnKey) error {
 			continue
 		}
 		defaults++
-		if list := printable.Quote(os.Args[0]) + " config " + k.Section; !slices.Contains(lists, list) {
+		if list := printable.Quote(thisProgram()) + " config " + k.Section; !slices.Contains(lists, list) {
 			lists = append(lists, list)
 		}
 	}

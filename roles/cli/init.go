@@ -83,7 +83,7 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if err := durable.WriteFile(out, []byte(s.text.String())); err != nil {
 		return err
 	}
-	program := printable.Quote(os.Args[0])
+	program := printable.Quote(thisProgram())
 	fmt.Fprintf(c.App.Writer, "%s: %s\n", printable.Line(out), printable.Line(about))
 	for _, next := range []string{"check -c", "-c", "eval -c"} {
 		fmt.Fprintf(c.App.Writer, "  %s %s %s\n", program, next, printable.Quote(out))

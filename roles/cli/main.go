@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -295,4 +296,12 @@ func endOnlyAsDocumented() (restore func()) {
 	}
 	debug.SetTraceback("crash")
 	return func() { signal.Stop(lost) }
+}
+
+// thisProgram returns the name of this program for the commands that it prints. srun starts ./rlinf as /folder/./rlinf.
+func thisProgram() string {
+	if filepath.IsAbs(os.Args[0]) {
+		return filepath.Clean(os.Args[0])
+	}
+	return os.Args[0]
 }

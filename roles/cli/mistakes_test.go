@@ -22,10 +22,10 @@ var manyMistakes = []struct {
 		"actor.model.model_type: mpl_policy: expected one of mlp_policy, cnn_policy, rnn_policy, vla_policy",
 		"algorithm.gamma: 1.5: expected a number in [0, 1]",
 	}, []string{
-		"cluster.component_placement.actor: 0-7: expected resources 0..3, the ranks that were started (-np 4), not " +
-			"\"0-7\"",
-		"cluster.component_placement.rollout: 4-7: expected resources 0..3, the ranks that were started (-np 4), not " +
-			"\"4-7\"",
+		"cluster.component_placement.actor: 0-7: expected resources 0..3, the ranks that were started (-np 4; the " +
+			"placement has 8), not \"0-7\"",
+		"cluster.component_placement.rollout: 4-7: expected resources 0..3, the ranks that were started (-np 4; the " +
+			"placement has 8), not \"4-7\"",
 	}},
 	{"env.train.env_type=CartPol-v1 actor.global_batch_size=500 runner.max_epoch=3", "", []string{
 		"runner.max_epoch: unknown key, did you mean max_epochs?",

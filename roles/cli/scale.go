@@ -342,6 +342,6 @@ func (r *placedRun) resume(cfg *config.Config, n int) string {
 	} else {
 		launch = session.Launch(r.start.Launcher, n, r.env)
 	}
-	return fmt.Sprintf("%s%s -c %s %s%s", launch, printable.Quote(os.Args[0]),
+	return fmt.Sprintf("%s%s -c %s %s%s", launch, printable.Quote(thisProgram()),
 		printable.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
 }

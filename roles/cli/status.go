@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -93,7 +92,7 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 	if s.Step > 0 {
 		where = fmt.Sprintf("after step %d", s.Step)
 	}
-	session.WriteNext(out, os.Args[0], mpi.Compiled, cfg, s.Run, s.Status, s.Step, where)
+	session.WriteNext(out, thisProgram(), mpi.Compiled, cfg, s.Run, s.Status, s.Step, where)
 	if s.Moves == 0 {
 		return nil
 	}

@@ -22,7 +22,7 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessi
 		Registries: reg, Tasks: tasks, Own: own, Resume: c.String("resume"), Asked: asked,
 		Out: os.Stdout, Terminal: args.Terminal(os.Stdout),
 		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
-		Command: os.Args[0],
+		Command: thisProgram(),
 	})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	var draft task.Draft

@@ -68,17 +68,24 @@ func (r *SFTRunner) RunTraining(ctx context.Context) error {
 // evaluateTexts measures the loss on the validation texts. If training should stop early, it stops the loop on all
 // ranks.
 func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
-	enough := false
+	rep, enough := r.loop.Report(), false
+	training := len(rep.Names)
 	err := callAndReport(ctx, r.runner, r.Actor, "evaluate",
-		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
-			m, stop, err := w.Evaluate(ctx)
-			if w.First() { // all actors return the same metrics
-				enough = stop
-				r.loop.Report().Stop = w.EarlyStop()
-			}
-			return m, err
-		})
-	if err != nil || !r.plan.Config.Runner.EarlyStop.Enabled {
+		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) { return w.Evaluate(ctx) })
+	if err != nil {
+		return err
+	}
+	drop := func() { rep.Names, rep.Values = rep.Names[:training], rep.Values[:training] }
+	if err := r.loop.EndFailedEvaluation(ctx, drop, loop.Evaluated(r.Actor)); err != nil {
+		return err
+	}
+	for _, w := range r.Actor.Here() {
+		stop := w.StopsEarly()
+		if w.First() { // all actors have the same metrics
+			enough, rep.Stop = stop, w.EarlyStop()
+		}
+	}
+	if !r.plan.Config.Runner.EarlyStop.Enabled {
 		return err
 	}
 	if enough, err = r.loop.ActorsSay(ctx, enough); enough && err == nil {

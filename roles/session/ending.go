@@ -268,6 +268,9 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 	switch {
 	case status == runfolder.Running:
+	case e.barren(status):
+		line("rerun", "%s%s", anew, e.place)
+		line("", "after a repair of the simulator: it has completed no episode")
 	case saved == "" && status != runfolder.Done:
 		line("rerun", "%s%s", anew, e.place)
 	case saved != "" && status == runfolder.Done && step >= e.most && e.annealed() != "":
@@ -276,7 +279,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	case saved != "":
 		line("resume", "%s --resume auto%s%s", anew, e.place, e.continuation(status, step))
 	}
-	if saved != "" && e.cfg.Evaluable() {
+	if saved != "" && e.cfg.Evaluable() && !e.barren(status) {
 		line("evaluate", "%s", evaluate)
 	}
 	if best != "" && e.cfg.ReadsTexts() {
@@ -306,6 +309,13 @@ func (e *ending) inspections() []string {
 		commands = append(commands, "compare")
 	}
 	return commands
+}
+
+// barren reports whether the run has failed and its simulators have lost all episodes, so that nothing was learned.
+func (e *ending) barren(status runfolder.Status) bool {
+	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
+	_, trained := newest[e.cfg.TrainingHeadline()]
+	return status == runfolder.Failed && newest["env/num_lost"] > 0 && !trained
 }
 
 // annealed returns the name of a value whose annealing has ended with the run. A longer run would raise the value

@@ -22,6 +22,7 @@ type lastLines struct {
 	saved  bool
 	best   bool // the checkpoint of step 2 is the best
 	mute   bool
+	barren bool // all episodes were lost
 	end    ending
 	set    func(e *ending)
 	want   string
@@ -46,6 +47,9 @@ func sayLast(t *testing.T, cases []lastLines) {
 			metric := `{"step":4,"env/return":1}` + "\n"
 			if e.cfg.FineTunes() {
 				metric = `{"step":4,"train/sft/loss":1}` + "\n"
+			}
+			if c.barren {
+				metric = `{"step":4,"env/num_lost":16}` + "\n"
 			}
 			if !c.mute {
 				test.OK(t, os.WriteFile("my runs/a/metrics.jsonl", []byte(metric), 0o666))
@@ -166,6 +170,15 @@ rerun       rlinf -c 'my runs/a/config.yaml' -np 4
 inspect     rlinf report 'my runs/a'
             rlinf watch 'my runs/a'
             rlinf compare 'my runs/a'
+`},
+		{name: "without an episode", status: runfolder.Failed, saved: true, barren: true, end: ending{program: "rlinf"},
+			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `
+run         my runs/a: failed after step 4
+checkpoint  my runs/a/checkpoints/global_step_4
+rerun       rlinf -c 'my runs/a/config.yaml'
+            after a repair of the simulator: it has completed no episode
+inspect     rlinf report 'my runs/a'
+            rlinf watch 'my runs/a'
 `},
 		{name: "before the first episode ended", status: runfolder.Failed, mute: true, end: ending{program: "rlinf"},
 			set: func(e *ending) { e.cfg.Runner.Logger.LoggerBackends = nil }, want: `

@@ -125,3 +125,10 @@ class Figures:
     def of(self, info):
         """List the figures: numbers for one environment, or arrays for a batch."""
         return [info.get(name, info.get("is_success", 0) if name == "success" else 0) for name in self.names]
+
+    def tell_others(self, info, conversation):
+        """Log, once for all children of a rank, which other numbers an info has."""
+        numbers = (bool, int, float, np.bool_, np.number)
+        others = [name for name, x in info.items() if isinstance(name, str) and isinstance(x, numbers) and name not in self.names]
+        if others and not conversation.first:
+            conversation.log("rlb: info has %s: serve(..., info=%r) reports them as metrics" % (", ".join(others), self.names + others))

@@ -224,7 +224,7 @@ func (v Verdict) Text(path string, args []string) string {
 	}
 	if len(v.Own) > 0 && len(v.Left) == 0 {
 		add("FOLDER is a model of Hugging Face on this machine, with its tokenizer; FILE has JSON lines:")
-		add("docs/language-models.md.")
+		add("docs/language-models.md. A relative path holds in the folder in which the job starts.")
 	}
 	if slices.Contains(v.Overrides, demos) {
 		add("Demonstrations come from rlinf demos or from a program of yours: docs/demonstrations.md.")

@@ -153,6 +153,9 @@ func phases(s *State, width int) []Line {
 	if all[0].Name == loop.Phases[loop.WholeStep] {
 		title = fmt.Sprintf("step %d took %s; its phases, the slowest rank of each", step, seconds(all[0].Seconds))
 	}
+	if _, usual := s.times(); usual {
+		title = "usual " + title
+	}
 	lines := []Line{{sides(title, ageText(s, all[0].At), width), Strong}}
 	percents := shares(all)
 	row := func(i int, name string, took float64) {
@@ -185,6 +188,10 @@ const cellWidth = 92
 func ranks(s *State, width, limit int) []Line {
 	all := s.Waiting()
 	if len(all) == 0 {
+		if len(s.Live.Ranks) > 1 {
+			return []Line{labelled("ranks", "the last step had an evaluation; rlinf report has usual waits",
+				"", width)}
+		}
 		if s.Over() || len(s.Live.Ranks) > 0 {
 			return nil
 		}

@@ -166,11 +166,14 @@ func (r *record) add(line []byte) {
 		r.At = time.UnixMilli(int64(at * 1000))
 	}
 	if _, ok := of("time/" + loop.Phases[loop.WholeStep]); ok {
-		r.Timed, r.Times = r.Step, map[string]float64{}
+		r.Newest = Times{Step: r.Step, At: r.At, Seconds: map[string]float64{}}
 		for _, phase := range append(loop.Phases[:], loop.Simulate) {
 			if x, ok := of("time/" + phase); ok {
-				r.Times[phase] = x
+				r.Newest.Seconds[phase] = x
 			}
+		}
+		if !r.Newest.evaluated() {
+			r.Usual = r.Newest
 		}
 	}
 	for _, name := range results.Headlines() {

@@ -82,8 +82,8 @@ func TestReaderFollowsMetrics(t *testing.T) {
 	before := read()
 	f.extend("damaged\n" + `{"step":2,"eval/return":9}` + "\n" + `{"step":3,"time/step":null,"env/ret`)
 	s := read()
-	if c := s.Record.Curves["env/return"]; s.Record.Step != 2 || s.Record.Timed != 1 || len(c.Values) != 1 ||
-		s.Record.Times["actor_training"] != 1.5 || s.Record.Curves["eval/return"].Values[0] != 9 {
+	if c := s.Record.Curves["env/return"]; s.Record.Step != 2 || s.Record.Newest.Step != 1 || len(c.Values) != 1 ||
+		s.Record.Newest.Seconds["actor_training"] != 1.5 || s.Record.Curves["eval/return"].Values[0] != 9 {
 		t.Errorf("%+v", s.Record)
 	}
 	f.extend(`urn":7}` + "\n" + `{"step":4,"env/return":5}` + "\n")
@@ -94,7 +94,7 @@ func TestReaderFollowsMetrics(t *testing.T) {
 		t.Errorf("an older state has changed: %+v", before.Record)
 	}
 	f.write("metrics.jsonl", `{"step":1,"env/return":-1}`+"\n")
-	if s = read(); s.Record.Step != 1 || s.Record.Curves["env/return"].Least != -1 || s.Record.Times != nil {
+	if s = read(); s.Record.Step != 1 || s.Record.Curves["env/return"].Least != -1 || s.Record.Newest.Seconds != nil {
 		t.Errorf("after a new start: %+v", s.Record)
 	}
 	test.OK(t, os.Remove(f.path("metrics.jsonl")))

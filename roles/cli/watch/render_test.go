@@ -34,7 +34,7 @@ func running() State {
 			Steps: 1000, Metric: "env/return", Value: ref(187.3), Rate: ref(12345), RateUnit: "env steps/s",
 			SecondsLeft: ref(1076),
 			Checkpoint:  "logs/cartpole_disaggregated/checkpoints/global_step_400", Updated: ago(time.Second)},
-		Record: Record{Step: 412, At: ago(time.Second), Timed: 412, Curves: map[string]Curve{
+		Record: Record{Step: 412, At: ago(time.Second), Newest: Times{Step: 412}, Curves: map[string]Curve{
 			"env/return":  curve(412, func(x float64) float64 { return 200 - 190*math.Exp(-x*4) + 8*math.Sin(x*90) }),
 			"eval/return": curve(4, func(x float64) float64 { return 60 + 140*x }),
 		}},
@@ -84,8 +84,10 @@ func ended() State {
 	s := running()
 	s.Status, s.Standing.Step, s.SecondsLeft, s.Updated = runfolder.Done, 1000, nil, ago(3*time.Hour+5*time.Minute)
 	s.Started = s.Updated.Add(-30 * time.Minute)
-	s.Record.Step, s.Record.Timed, s.Record.At = 1000, 1000, s.Updated
-	s.Record.Times = map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4, "eval": 12}
+	s.Record.Step, s.Record.At = 1000, s.Updated
+	s.Record.Newest = Times{1000, s.Updated, map[string]float64{"step": 14, "generate_rollouts": 1.5, "eval": 12}}
+	s.Record.Usual = Times{999, s.Updated,
+		map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4}}
 	s.Live.Step, s.Live.Time, s.Live.Work = 999, s.Updated.Add(-time.Second), "actor training"
 	for i := range s.Live.Ranks {
 		s.Live.Ranks[i].At = s.Live.Time
@@ -115,7 +117,8 @@ func alone() State {
 // killed is the run after SIGKILL, with an error of a rank before.
 func killed() State {
 	s := ended()
-	s.Status, s.Standing.Step, s.Record.Step, s.Record.Timed, s.Live.Step = runfolder.Dead, 700, 700, 700, 700
+	s.Status, s.Standing.Step, s.Record.Step, s.Live.Step = runfolder.Dead, 700, 700, 700
+	s.Record.Newest = Times{Step: 700}
 	s.Alert = Alert{3, "rollout[1] rank 3 host node-a step 701: channel \"obs\": " +
 		strings.Repeat("get key 0-3: ", 30), s.Updated}
 	return s

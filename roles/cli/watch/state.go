@@ -32,11 +32,30 @@ type State struct {
 
 // A Record has the newest metrics of a run.
 type Record struct {
-	Step   int64              // step of the newest line
-	At     time.Time          // time of the newest line
-	Curves map[string]Curve   // the headline metrics
-	Timed  int64              // the step at which Times were measured
-	Times  map[string]float64 // newest time of each phase on its slowest rank, in seconds
+	Step   int64            // step of the newest line
+	At     time.Time        // time of the newest line
+	Curves map[string]Curve // the headline metrics
+	Newest Times
+	Usual  Times // of the newest iteration without an evaluation
+}
+
+// Times has the time of each phase of an iteration on its slowest rank.
+type Times struct {
+	Step    int64
+	At      time.Time          // when they were written
+	Seconds map[string]float64 // by the names of loop.Phases, and loop.Simulate
+}
+
+// evaluated reports whether the iteration had an evaluation.
+func (t *Times) evaluated() bool { return t.Seconds[loop.Phases[loop.Evaluating]] > 0 }
+
+// times returns the times in the record that s shows: those of the newest iteration. After the end of the run they are
+// those of the newest usual iteration, if there is one.
+func (s *State) times() (t *Times, usual bool) {
+	if usual = s.Over() && s.Record.Newest.evaluated() && s.Record.Usual.Seconds != nil; usual {
+		return &s.Record.Usual, true
+	}
+	return &s.Record.Newest, false
 }
 
 // An Alert is the newest warning or error in the logs of the ranks.
@@ -86,7 +105,8 @@ type Phase struct {
 
 // Simulated returns the time of the simulators in the newest known iteration, in seconds. ok is false if it is unknown.
 func (s *State) Simulated() (seconds float64, ok bool) {
-	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+	times, usual := s.times()
+	if len(s.Live.Phases) > 0 && s.Live.Step >= times.Step && !usual {
 		for _, t := range s.Live.Phases {
 			if t.Phase == loop.Simulate {
 				return t.Seconds, true
@@ -94,7 +114,7 @@ func (s *State) Simulated() (seconds float64, ok bool) {
 		}
 		return 0, false
 	}
-	seconds, ok = s.Record.Times[loop.Simulate]
+	seconds, ok = times.Seconds[loop.Simulate]
 	return seconds, ok
 }
 
@@ -137,9 +157,11 @@ func shares(all []Phase) (percents []int) {
 	return percents
 }
 
-// Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step.
+// Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step. After the
+// end of a run whose last iteration had an evaluation, they are those of the newest iteration without one.
 func (s *State) Phases() (step int64, phases []Phase) {
-	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
+	times, usual := s.times()
+	if len(s.Live.Phases) > 0 && s.Live.Step >= times.Step && !usual {
 		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
@@ -151,11 +173,11 @@ func (s *State) Phases() (step int64, phases []Phase) {
 		return s.Live.Step, phases
 	}
 	for _, name := range loop.Phases {
-		if t, ok := s.Record.Times[name]; ok {
-			phases = append(phases, Phase{name, t, s.Record.At})
+		if t, ok := times.Seconds[name]; ok {
+			phases = append(phases, Phase{name, t, times.At})
 		}
 	}
-	return s.Record.Timed, phases
+	return times.Step, phases
 }
 
 // A Waits has the fractions of time that the workers of a rank waited, by cause.
@@ -173,9 +195,10 @@ type Wait struct {
 }
 
 // Waiting returns the waits of all ranks. The rank that waits most is the first. A rank that is alone waits for no
-// other, so Waiting returns nothing.
+// other, so Waiting returns nothing. It also returns nothing if the waits are those of a last iteration with an
+// evaluation, in which some ranks have nothing to do.
 func (s *State) Waiting() []Waits {
-	if len(s.Live.Ranks) < 2 {
+	if _, usual := s.times(); usual || len(s.Live.Ranks) < 2 {
 		return nil
 	}
 	all := make([]Waits, 0, len(s.Live.Ranks))

@@ -108,7 +108,8 @@ func (t *terminal) show(r *Reader, s State) (int, State) {
 			}
 			changed = true
 		case key := <-keys:
-			if key == 'q' || key == 'Q' || key == ctrlC {
+			switch key {
+			case 'q', 'Q', ctrlC, ctrlD, earlyD:
 				return loop.ExitOK, s
 			}
 		case got := <-states:
@@ -150,8 +151,13 @@ func (t *terminal) obey(sig os.Signal) int {
 	return loop.ExitOK
 }
 
-// ctrlC is the key Ctrl-C, for terminals that send no signal for it.
-const ctrlC = 3
+// ctrlC is the key Ctrl-C, for terminals that send no signal for it. ctrlD is the key Ctrl-D, which programs such as
+// script send at the end of their input. If it came before enter, the kernel makes it earlyD.
+const (
+	ctrlC  = 3
+	ctrlD  = 4
+	earlyD = 0
+)
 
 // draw shows s in the present size of the window. While the terminal is restored, draw does nothing: after Ctrl-Z, a
 // tick may come before SIGCONT.

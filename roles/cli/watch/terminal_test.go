@@ -226,6 +226,8 @@ func TestLeaving(t *testing.T) {
 		code  int
 	}{
 		{"q", func(w *window) { w.press("aq") }, 0},
+		{"Ctrl-D", func(w *window) { w.press("\x04") }, 0},
+		{"Ctrl-D before", func(w *window) { w.press("\x00") }, 0},
 		{"Ctrl-C", func(w *window) { w.press("\x03") }, 130},
 		{"TERM", func(w *window) { w.cmd.Process.Signal(unix.SIGTERM) }, 143},
 		{"HUP", func(w *window) { w.cmd.Process.Signal(unix.SIGHUP) }, 129},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
@@ -79,6 +78,9 @@ type SFTWorker struct {
 	algo *algo.SFT
 	mine []algo.Sequence // this replica's share of the validation texts
 	stop *earlyStop
+
+	evaluated algo.Metrics // of the last evaluation, for stop
+	failure   error        // see EvaluationError
 }
 
 // NewSFTWorker returns the worker of member m, for loop.Launch.
@@ -116,21 +118,26 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 	})
 }
 
-// Evaluate measures the loss on the validation texts for the metrics eval/*, and reports whether training should stop.
-// All actors return the same metrics.
-func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
-	span := w.m.Span("evaluate").Begin()
-	m, err = w.algo.Evaluate(w.mine)
-	span.End(0, 0)
-	if err != nil {
-		return m, false, err
+// Evaluate measures the loss on the validation texts for the metrics eval/*. All actors return the same metrics.
+// EvaluationError returns an error of this worker's model.
+func (w *SFTWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
+	defer w.m.Span("evaluate").Begin().End(0, 0)
+	m, err := w.algo.Evaluate(w.mine)
+	if ctx.Err() != nil { // the job ends
+		return algo.Metrics{}, err
 	}
-	stop = w.stop.observe(m)
 	for i, name := range m.Names {
 		m.Names[i] = "eval/" + name
 	}
-	return m, stop, nil
+	w.evaluated, w.failure = m, err
+	return m, nil
 }
+
+// EvaluationError returns the error with which the last evaluation of this worker failed, or nil.
+func (w *SFTWorker) EvaluationError() error { return w.failure }
+
+// StopsEarly reports whether training should stop after the last evaluation. It is called once for each evaluation.
+func (w *SFTWorker) StopsEarly() bool { return w.stop.observe(w.evaluated) }
 
 // EarlyStop returns the progress towards an early stop, for the progress line. If an early stop has ended the run, it
 // also returns the reason. It returns nil if early stops are off.
@@ -181,7 +188,7 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 
 // observe updates s with the metrics of an evaluation, and reports whether training should stop.
 func (s *earlyStop) observe(m algo.Metrics) bool {
-	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Metric(), "eval/"))]
+	c, found := s.config, m.Values[slices.Index(m.Names, s.config.Metric())]
 	value := s.sign * found
 	s.last = found
 	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {

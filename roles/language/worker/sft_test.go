@@ -38,7 +38,8 @@ func TestEarlyStop(t *testing.T) {
 	} {
 		s, stops := newEarlyStop(&c.config), -1
 		for i, x := range c.values {
-			m := algo.Metrics{Names: []string{"loss", "token_accuracy", "exact_match"}, Values: []float64{x, 0.5, 7}}
+			m := algo.Metrics{Names: []string{"eval/loss", "eval/token_accuracy", "eval/exact_match"},
+				Values: []float64{x, 0.5, 7}}
 			if c.config.Monitor == config.MonitorExactMatch {
 				m.Values[0], m.Values[2] = 7, x
 			}
