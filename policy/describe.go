@@ -97,7 +97,7 @@ func (o *observations) graph() graph.Node {
 			graph.Const{Name: "high", Value: o.choices.High[at:end]})
 		at = end
 	}
-	if o.params != nil {
+	if o.normalizes {
 		part(graph.Normalize, "", []int{o.numbers}, graph.Const{Name: "epsilon", Value: obsVariance},
 			graph.Const{Name: "clip", Value: o.clip})
 		n.Parts[len(n.Parts)-1].Params = []graph.Param{{Name: obsMean, Shape: []int{o.numbers}},
