@@ -120,7 +120,7 @@ func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
 	}
 	for i, begins := range w.begins[lo : lo+w.n] {
 		if begins != 0 {
-			row := s.row(i, w.n)
+			row := s.row(i, len(s.H)/w.n)
 			clear(row.H)
 			clear(row.C)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
@@ -46,6 +47,9 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exte
 
 // judge writes the description and the verdict of runCheck.
 func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub, cfg *config.Config) error {
+	if c.Bool("policy") && c.Bool("json") {
+		return config.Usagef("--policy: not with --json")
+	}
 	path, overrides := c.String("config"), c.Args().Slice()
 	var found findings
 	out := c.App.Writer
@@ -57,6 +61,11 @@ func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *externa
 		return untried
 	}
 	err := errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
+	if err == nil && c.Bool("policy") {
+		if err := writePolicy(out, found.policy); err != nil {
+			return err
+		}
+	}
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -151,18 +160,15 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
-	if err := describe(w, p, nodes); err != nil || !c.Bool("policy") {
-		return err
-	}
-	return writePolicy(w, p)
+	return describe(w, p, nodes)
 }
 
-// writePolicy writes how the policy of p computes actions.
-func writePolicy(w io.Writer, p *task.Plan) error {
-	if p.Policy == nil {
-		return config.Usagef("--policy: expected a job in environments")
+// writePolicy writes how the policy of a task.Plan computes actions.
+func writePolicy(w io.Writer, policy func() (graph.Node, error)) error {
+	if policy == nil {
+		return config.Usagef("--policy: this job has a language model: expected a job in environments")
 	}
-	n, err := p.Policy()
+	n, err := policy()
 	if err != nil {
 		return config.Usagef("--policy: %w", err)
 	}
@@ -205,6 +211,8 @@ type findings struct {
 	Ranks     []rankReport `json:"ranks,omitempty"`
 	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
 	Warnings  []string     `json:"warnings,omitempty"`
+
+	policy func() (graph.Node, error) // of the plan
 }
 
 // A rankReport describes one rank. Memory is in bytes.
@@ -218,6 +226,7 @@ type rankReport struct {
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p *task.Plan, nodes []int) {
 	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
+	r.policy = p.Policy
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
