@@ -95,7 +95,7 @@ func Conv(filters, size, stride, pad int) Layer {
 }
 
 // MaxPool takes the largest element of each channel in windows of 3×3 pixels, 2 pixels apart.
-func MaxPool() Layer { return Layer{kind: kindPool} }
+func MaxPool() Layer { return Layer{kind: kindPool, size: 3, stride: 2, pad: 1} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
 // arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a
