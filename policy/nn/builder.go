@@ -130,8 +130,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			}
 			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 		}
-		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places}
-		return e, Image{1, 1, l.width}, nil
+		return newEmbedding(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 	}
 	if s.isChoice() {
 		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)

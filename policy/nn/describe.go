@@ -41,7 +41,7 @@ func (u *picture[T]) constants() []graph.Const {
 		{Name: "low", Value: float64(u.decimal[0])}, {Name: "high", Value: float64(u.decimal[255])}}
 }
 
-func (u *chosen[T]) constants() []graph.Const {
+func (u *embedding[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "first", Value: u.first}, {Name: "zero", Value: u.zero}}
 }
 

@@ -62,7 +62,8 @@ const (
 // frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
-// Embed computes features, [width], of the choices of the named source; see Embedding.
+// Embed computes features, [width], of the choices of the named source, for example of the words of a sentence. The
+// layer learns a row for each option of each choice. The features are the sum of the rows of the chosen options.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
