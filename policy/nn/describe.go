@@ -21,7 +21,8 @@ var activations = map[Activation]graph.Op{Tanh: graph.Tanh, ReLU: graph.ReLU}
 func (l Layer) constants() []graph.Const {
 	switch l.kind {
 	case kindConv, kindPool:
-		return []graph.Const{{Name: "size", Value: l.size}, {Name: "stride", Value: l.stride}, {Name: "pad", Value: l.pad}}
+		return []graph.Const{{Name: "size", Value: l.size}, {Name: "stride", Value: l.stride},
+			{Name: "pad", Value: l.pad}}
 	case kindKeypoint, kindPoint:
 		return []graph.Const{{Name: "deviation", Value: l.scale}, {Name: "epsilon", Value: channelVar}}
 	case kindNorm:

@@ -7,7 +7,7 @@ import "math"
 type Choices struct{ Low, High []int }
 
 // An embedding sums rows of W [Σ options, out], which has a row for each option of each choice. It reads the columns
-// from first on of Batch.Choices, which has total columns. It is a Linear without bias on a one-hot code of all choices.
+// from first on of Batch.Choices, which has total columns. It is a Linear without bias on a one-hot code.
 type embedding[T Float] struct {
 	p            *Params[T]
 	out, rows    int

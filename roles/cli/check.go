@@ -16,7 +16,6 @@ import (
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
@@ -62,7 +61,7 @@ func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *externa
 	}
 	err := errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
 	if err == nil && c.Bool("policy") {
-		if err := writePolicy(out, found.policy); err != nil {
+		if err := writePolicy(out, found.plan); err != nil {
 			return err
 		}
 	}
@@ -163,12 +162,12 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	return describe(w, p, nodes)
 }
 
-// writePolicy writes how the policy of a task.Plan computes actions.
-func writePolicy(w io.Writer, policy func() (graph.Node, error)) error {
-	if policy == nil {
+// writePolicy writes how the policy of p computes actions.
+func writePolicy(w io.Writer, p *task.Plan) error {
+	if p.Policy == nil {
 		return config.Usagef("--policy: this job has a language model: expected a job in environments")
 	}
-	n, err := policy()
+	n, err := p.Policy()
 	if err != nil {
 		return config.Usagef("--policy: %w", err)
 	}
@@ -212,7 +211,7 @@ type findings struct {
 	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
 	Warnings  []string     `json:"warnings,omitempty"`
 
-	policy func() (graph.Node, error) // of the plan
+	plan *task.Plan
 }
 
 // A rankReport describes one rank. Memory is in bytes.
@@ -226,7 +225,7 @@ type rankReport struct {
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p *task.Plan, nodes []int) {
 	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
-	r.policy = p.Policy
+	r.plan = p
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
