@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -86,7 +88,7 @@ func (o *observations) graph() graph.Node {
 		switch {
 		case f.Name == env.ActionMask:
 			part(graph.Mask, f.Name, f.Shape)
-		case o.isSeen(f.Name):
+		case slices.ContainsFunc(o.images, func(s imageShape) bool { return s.name == f.Name }):
 			part(graph.Frames, f.Name, f.Shape)
 		}
 	}
@@ -97,7 +99,7 @@ func (o *observations) graph() graph.Node {
 			graph.Const{Name: "high", Value: o.choices.High[at:end]})
 		at = end
 	}
-	if o.params != nil {
+	if o.normalizes {
 		part(graph.Normalize, "", []int{o.numbers}, graph.Const{Name: "epsilon", Value: obsVariance},
 			graph.Const{Name: "clip", Value: o.clip})
 		n.Parts[len(n.Parts)-1].Params = []graph.Param{{Name: obsMean, Shape: []int{o.numbers}},
@@ -107,16 +109,6 @@ func (o *observations) graph() graph.Node {
 		part(graph.OneHot, "", []int{o.width}, graph.Const{Name: "zero", Value: o.oneHot})
 	}
 	return n
-}
-
-// isSeen reports whether the named observation is an image.
-func (o *observations) isSeen(name string) bool {
-	for _, s := range o.images {
-		if s.name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // graph describes the map from [-1, 1] to the bounds.
@@ -131,13 +123,11 @@ func (c *categorical[T]) Graph() graph.Node {
 }
 
 func (g *gaussian[T]) Graph() graph.Node {
-	f := g.p.Fields[g.logStd]
-	return graph.Node{Op: graph.Gaussian, Out: []int{g.dims}, Params: []graph.Param{{Name: f.Name, Shape: f.Shape}}}
+	return graph.Node{Op: graph.Gaussian, Out: []int{g.dims}, Params: []graph.Param{g.p.Param(g.logStd)}}
 }
 
 func (s *sde[T]) Graph() graph.Node {
-	f := s.p.Fields[s.logStd]
-	return graph.Node{Op: graph.SDE, Out: []int{s.dims}, Params: []graph.Param{{Name: f.Name, Shape: f.Shape}},
+	return graph.Node{Op: graph.SDE, Out: []int{s.dims}, Params: []graph.Param{s.p.Param(s.logStd)},
 		Consts: []graph.Const{{Name: "epsilon", Value: sdeVariance}}}
 }
 
@@ -146,13 +136,13 @@ var logStdRange = []graph.Const{{Name: "low", Value: minLogStd}, {Name: "half", 
 
 func (h *heteroscedastic[T]) Graph() graph.Node {
 	return graph.Node{Op: graph.Deviations, Out: []int{h.dims},
-		Consts: append([]graph.Const{{Name: "shift", Value: float64(h.shift)}}, logStdRange...)}
+		Consts: append([]graph.Const{{Name: "shift", Value: float32(h.shift)}}, logStdRange...)}
 }
 
 func (s *squashed[T]) graph() graph.Node {
 	if s.noise > 0 {
 		return graph.Node{Op: graph.Noise, Out: []int{s.dims},
-			Consts: []graph.Const{{Name: "deviation", Value: float64(s.noise)}}}
+			Consts: []graph.Const{{Name: "deviation", Value: float32(s.noise)}}}
 	}
 	return graph.Node{Op: graph.Squashed, Out: []int{s.dims}, Consts: logStdRange}
 }

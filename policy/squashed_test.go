@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -360,6 +361,36 @@ func TestFixedDeviation(t *testing.T) {
 		}
 		if zeroed == 0 {
 			t.Errorf("%s: nothing makes deviations", name)
+		}
+	}
+}
+
+// TestValuePoliciesAllocateNothing covers the step loop of SAC, TD3, CrossQ and DQN, and the update of an actor.
+func TestValuePoliciesAllocateNothing(t *testing.T) {
+	const rows = 4
+	greedy, _, obs := greedyPolicy(t, rows)
+	policies := map[string]Policy{"greedy": greedy}
+	for name, set := range map[string]func(*Config){"sac": func(c *Config) {}, "td3": func(c *Config) {
+		c.ExplorationNoise = 0.1
+	}, "crossq": func(c *Config) { c.QHeadType = QHeadCrossQ }} {
+		cfg := DefaultConfig()
+		cfg.AddQHead, cfg.AddValueHead = true, false
+		set(&cfg)
+		policies[name] = must[Policy](t)(NewMLP(cfg, boxSpec(), 1, tensor.Heap))
+	}
+	for name, p := range policies {
+		w, noise, grad := p.NewWork(rows), testNoise(rows), Grad{}
+		if n := testing.AllocsPerRun(10, func() {
+			_, err := p.Forward(w, obs, Sample, noise)
+			test.OK(t, err)
+			act, err := p.Forward(w, obs, Deterministic, noise)
+			test.OK(t, err)
+			if _, ok := p.(*SoftActor); ok {
+				grad.Action = act.Action
+				test.OK(t, p.Backward(w, grad, nil))
+			}
+		}); n != 0 {
+			t.Errorf("%s allocates %v times", name, n)
 		}
 	}
 }

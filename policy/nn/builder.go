@@ -63,6 +63,9 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 	if in == nil {
 		return nil, Image{}, fmt.Errorf("%v has no input: expected Input(name) before it; there are %s", l, b.names())
 	}
+	if (l.kind == kindKeypoint || l.kind == kindPoint) && !(l.scale > 0) {
+		return nil, Image{}, fmt.Errorf("%v: expected a deviation > 0", l)
+	}
 	switch l.kind {
 	case kindResidual:
 		return b.residual(l, name, *in)
@@ -127,8 +130,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			}
 			return newSentence(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 		}
-		e := &chosen[T]{NewEmbedding(b.params, name, s.Choices, l.width), first, places}
-		return e, Image{1, 1, l.width}, nil
+		return newEmbedding(b.params, name, s.Choices, l.width, first, places), Image{1, 1, l.width}, nil
 	}
 	if s.isChoice() {
 		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)
@@ -160,10 +162,7 @@ func (b *builder[T]) choices(i int) (first, total int) {
 	return b.sumBefore(i, func(s Source) int { return len(s.Choices.Low) })
 }
 
-var (
-	errOptions   = errors.New("expected the same options at every place")
-	errDeviation = errors.New("expected a deviation > 0")
-)
+var errOptions = errors.New("expected the same options at every place")
 
 // alike reports whether all choices have the same Low and the same High.
 func alike(c Choices) bool {
@@ -192,26 +191,19 @@ func (b *builder[T]) names() string {
 
 // image returns the unit of a layer whose input is images of the given shape.
 func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
-	size, stride, pad := l.size, l.stride, l.pad
-	if l.kind == kindPool {
-		size, stride, pad = 3, 2, 1
-	}
 	windows := l.kind == kindConv || l.kind == kindPool
-	if windows && (size < 1 || stride < 1 || pad < 0 || min(in.H, in.W)+2*pad < size) {
+	if windows && (l.size < 1 || l.stride < 1 || l.pad < 0 || min(in.H, in.W)+2*l.pad < l.size) {
 		return nil, Image{}, fmt.Errorf("%v on images %v: expected windows that fit into the image", l, in)
-	}
-	if l.kind == kindKeypoint && !(l.scale > 0) {
-		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
 	}
 	switch l.kind {
 	case kindConv:
-		c := &convolution[T]{Conv2D: NewConv2D(b.params, name, in, l.width, size, stride, pad), gain: l.initialGain()}
-		return c, c.Out, nil
+		c := NewConv2D(b.params, name, in, l.width, l.size, l.stride, l.pad)
+		return &convolution[T]{Conv2D: c, gain: l.initialGain()}, c.Out, nil
 	case kindPool:
 		p := newMaxPool[T](in)
 		return p, p.out, nil
 	case kindCoordinates:
-		c := newCoordinates[T](in)
+		c := &coordinates[T]{in, newGrid[T](in, 0)}
 		return c, c.shape(), nil
 	}
 	return &keypoints[T]{b.params, in, l.scale}, Image{1, 1, 2 * in.C}, nil
@@ -263,9 +255,6 @@ func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, erro
 	}
 	if !alike(c) {
 		return nil, Image{}, fmt.Errorf("%v: %w", l, errOptions)
-	}
-	if !(l.scale > 0) {
-		return nil, Image{}, fmt.Errorf("%v: %w", l, errDeviation)
 	}
 	first, all := b.choices(at)
 	u := newPointing(b.params, name, in, c, l.scale, first, all)

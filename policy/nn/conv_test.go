@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -143,7 +144,8 @@ func TestEmbedding(t *testing.T) {
 	const rows, out, codes = 3, 4, 8
 	p := new(nn.Params[float64])
 	p.Group("g")
-	e := nn.NewEmbedding(p, "e", bounds, out)
+	e, err := nn.NewNet(p, "e", nn.Embed("c", out), []nn.Source{{Name: "c", Choices: bounds}})
+	test.OK(t, err)
 	l := nn.NewLinear(p, "l", codes, out)
 	allocated(t, p)
 	clear(l.Bias())
@@ -152,16 +154,18 @@ func TestEmbedding(t *testing.T) {
 	for i, c := range choices {
 		x[i/3*codes+[]int{0, 3, 5}[i%3]+int(c)-bounds.Low[i%3]] = 1
 	}
-	got, want, dy := make([]float64, rows*out), make([]float64, rows*out), make([]float64, rows*out)
+	want, dy := make([]float64, rows*out), make([]float64, rows*out)
 	randomize(dy, 100)
-	e.Forward(got, choices, 3, rows)
+	w := e.NewWork(rows)
+	got := e.Forward(w, nn.Batch[float64]{Rows: rows, Choices: choices})
 	l.Forward(want, x, rows)
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-15 {
 			t.Errorf("feature %d: %v, want %v", i, got[i], want[i])
 		}
 	}
-	e.Backward(dy, choices, 3, rows)
+	copy(e.OutGrad(w), dy)
+	e.Backward(w, nil, nil)
 	l.Backward(nil, x, dy, rows, false, nil)
 	for i := range p.Of(0) {
 		if math.Abs(p.GradOf(0)[i]-p.GradOf(1)[i]) > 1e-15 {

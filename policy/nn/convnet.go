@@ -14,7 +14,7 @@ const NatureSize = 36
 // follows each convolution.
 //
 // In this and the following networks, words names a source of choices that modulate the first convolution: each element
-// x becomes (1+γ)x + β, where γ and β of the channel come from an Embedding (FiLM). Without such a source it is empty.
+// x becomes (1+γ)x + β, where γ and β of the channel come from Embed (FiLM). Without such a source it is empty.
 func NatureCNN(image, words string) Layer {
 	relu := Activate(ReLU)
 	layers := append(stem(Conv(32, 8, 4, 0), image, words), relu,

@@ -4,18 +4,7 @@ package nn
 // distinguish equal objects by their positions (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
-	x, y []T // the x of each column, and the y of each row
-}
-
-func newCoordinates[T Float](in Image) *coordinates[T] {
-	c := &coordinates[T]{in: in}
-	for i := range in.W {
-		c.x = append(c.x, pixelPosition[T](i, in.W))
-	}
-	for i := range in.H {
-		c.y = append(c.y, pixelPosition[T](i, in.H))
-	}
-	return c
+	grid Grid[T]
 }
 
 // pixelPosition returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.
@@ -36,12 +25,10 @@ type coordinatesWork[T Float] struct {
 func (l *coordinatesWork[T]) Forward(b *Batch[T], in []T) []T {
 	c, to := l.in.C, l.out
 	for range b.Rows {
-		for _, y := range l.y {
-			for _, x := range l.x {
-				copy(to[:c], in[:c])
-				to[c], to[c+1] = x, y
-				to, in = to[c+2:], in[c:]
-			}
+		for i, x := range l.grid.X {
+			copy(to[:c], in[:c])
+			to[c], to[c+1] = x, l.grid.Y[i]
+			to, in = to[c+2:], in[c:]
 		}
 	}
 	return l.out[:b.Rows*l.shape().Len()]

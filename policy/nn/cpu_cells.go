@@ -3,32 +3,36 @@ package nn
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 func (o cpu[T]) Cell(c Cell, next, prev CellState[T], gates, xw, hu []T, n int) {
-	step := gru[T]
+	step, width, wide := gru[T], len(next.H)/n, len(gates)/n
 	if c == LSTMCell {
 		step = lstm[T]
 	}
 	for i := range n {
-		step(next.row(i, n), prev.row(i, n), part(gates, i, n), part(xw, i, n), part(hu, i, n))
+		step(next.row(i, width), prev.row(i, width), row(gates, i, wide), row(xw, i, wide), row(hu, i, wide))
 	}
 }
 
 func (o cpu[T]) CellGrad(c Cell, d, next, prev CellState[T], gates, xw, hu []T, n int) {
-	step := gruGrad[T]
+	step, width, wide := gruGrad[T], len(d.H)/n, len(gates)/n
 	if c == LSTMCell {
 		step = lstmGrad[T]
 	}
 	for i := range n {
-		step(d.row(i, n), next.row(i, n), prev.row(i, n), part(gates, i, n), part(xw, i, n), part(hu, i, n))
+		step(d.row(i, width), next.row(i, width), prev.row(i, width), row(gates, i, wide), row(xw, i, wide),
+			row(hu, i, wide))
 	}
 }
 
-// row returns row i of n rows.
-func (s CellState[T]) row(i, n int) CellState[T] {
-	return CellState[T]{part(s.H, i, n), part(s.C, i, n)}
+// row returns row i. H has the given width, and so has C unless it is empty.
+func (s CellState[T]) row(i, width int) CellState[T] {
+	if s.H = row(s.H, i, width); len(s.C) > 0 {
+		s.C = row(s.C, i, width)
+	}
+	return s
 }
 
-// part returns the part with index i of n equal parts of x.
-func part[T Float](x []T, i, n int) []T { return x[i*len(x)/n : (i+1)*len(x)/n] }
+// row returns row i of x, [rows,width].
+func row[T Float](x []T, i, width int) []T { return x[i*width : (i+1)*width] }
 
 func gru[T Float](next, prev CellState[T], gates, xw, hu []T) {
 	n := len(next.H)

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/rlinf/rlinf/policy/graph"
+import (
+	"strings"
+
+	"github.com/rlinf/rlinf/policy/graph"
+)
 
 // ops are the operations of the kinds of layers.
 var ops = map[layerKind]graph.Op{
@@ -16,10 +20,9 @@ var activations = map[Activation]graph.Op{Tanh: graph.Tanh, ReLU: graph.ReLU}
 // constants returns the constants that the layer itself has.
 func (l Layer) constants() []graph.Const {
 	switch l.kind {
-	case kindConv:
-		return window(l.size, l.stride, l.pad)
-	case kindPool:
-		return window(3, 2, 1)
+	case kindConv, kindPool:
+		return []graph.Const{{Name: "size", Value: l.size}, {Name: "stride", Value: l.stride},
+			{Name: "pad", Value: l.pad}}
 	case kindKeypoint, kindPoint:
 		return []graph.Const{{Name: "deviation", Value: l.scale}, {Name: "epsilon", Value: channelVar}}
 	case kindNorm:
@@ -28,10 +31,6 @@ func (l Layer) constants() []graph.Const {
 		return []graph.Const{{Name: "epsilon", Value: renormEps}}
 	}
 	return nil
-}
-
-func window(size, stride, pad int) []graph.Const {
-	return []graph.Const{{Name: "size", Value: size}, {Name: "stride", Value: stride}, {Name: "pad", Value: pad}}
 }
 
 // The following methods return the constants that follow from the sources and from the layers before.
@@ -43,7 +42,7 @@ func (u *picture[T]) constants() []graph.Const {
 		{Name: "low", Value: float64(u.decimal[0])}, {Name: "high", Value: float64(u.decimal[255])}}
 }
 
-func (u *chosen[T]) constants() []graph.Const {
+func (u *embedding[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "first", Value: u.first}, {Name: "zero", Value: u.zero}}
 }
 
@@ -67,8 +66,8 @@ func (s Image) dims() []int {
 // described returns the parameters and buffers that were added after the given numbers of both.
 func (p *Params[T]) described(params, buffers int) []graph.Param {
 	var all []graph.Param
-	for _, f := range p.Fields[params:] {
-		all = append(all, graph.Param{Name: f.Name, Shape: f.Shape})
+	for i := range p.Fields[params:] {
+		all = append(all, p.Param(params+i))
 	}
 	for _, f := range p.buffers[buffers:] {
 		all = append(all, graph.Param{Name: f.Name, Shape: f.Shape})
@@ -76,9 +75,14 @@ func (p *Params[T]) described(params, buffers int) []graph.Param {
 	return all
 }
 
+// Param describes field i.
+func (p *Params[T]) Param(i int) graph.Param {
+	return graph.Param{Name: p.Fields[i].Name, Shape: p.Fields[i].Shape}
+}
+
 // Graph describes the layer.
 func (l *Linear[T]) Graph() graph.Node {
-	weight, bias := l.p.Fields[l.weight], l.p.Fields[l.bias]
-	return graph.Node{Op: graph.Dense, Name: weight.Name[:len(weight.Name)-len(".weight")], Out: []int{l.Out},
-		Params: []graph.Param{{Name: weight.Name, Shape: weight.Shape}, {Name: bias.Name, Shape: bias.Shape}}}
+	weight := l.p.Param(l.weight)
+	return graph.Node{Op: graph.Dense, Name: strings.TrimSuffix(weight.Name, ".weight"), Out: []int{l.Out},
+		Params: []graph.Param{weight, l.p.Param(l.bias)}}
 }

@@ -6,21 +6,18 @@ import "math"
 // included.
 type Choices struct{ Low, High []int }
 
-// An Embedding computes features of choices, for example of the words of a sentence. W [Σ options, Out] has a row for
-// each option of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear
-// without bias on a one-hot code of all choices.
-type Embedding[T Float] struct {
-	Out int
-
-	p      *Params[T]
-	zero   []int // the row of W for option 0 of each choice
-	rows   int
-	weight int
+// An embedding sums rows of W [Σ options, out], which has a row for each option of each choice. It reads the columns
+// from first on of Batch.Choices, which has total columns. It is a Linear without bias on a one-hot code.
+type embedding[T Float] struct {
+	p            *Params[T]
+	out, rows    int
+	weight       int   // field of p for W
+	zero         []int // the row of W for option 0 of each choice
+	first, total int
 }
 
-// NewEmbedding declares the layer in p: name.weight.
-func NewEmbedding[T Float](p *Params[T], name string, c Choices, out int) *Embedding[T] {
-	e := &Embedding[T]{Out: out, p: p}
+func newEmbedding[T Float](p *Params[T], name string, c Choices, out, first, total int) *embedding[T] {
+	e := &embedding[T]{p: p, out: out, first: first, total: total}
 	for k, low := range c.Low {
 		e.zero = append(e.zero, e.rows-low)
 		e.rows += c.High[k] - low + 1
@@ -30,32 +27,36 @@ func NewEmbedding[T Float](p *Params[T], name string, c Choices, out int) *Embed
 }
 
 // Init draws an orthogonal weight. Its gain gives the features a variance of about 1.
-func (e *Embedding[T]) Init(seed uint64) {
-	gain := math.Sqrt(float64(max(e.rows, e.Out)) / float64(len(e.zero)))
-	Orthogonal(e.p.Of(e.weight), e.rows, e.Out, gain, seed, uint64(e.weight))
+func (e *embedding[T]) Init(seed uint64) {
+	gain := math.Sqrt(float64(max(e.rows, e.out)) / float64(len(e.zero)))
+	Orthogonal(e.p.Of(e.weight), e.rows, e.out, gain, seed, uint64(e.weight))
 }
 
-// Forward sets y, [n,Out], from the choices of n rows. The choices of a row begin step elements apart.
-func (e *Embedding[T]) Forward(y []T, choices []int32, step, n int) {
-	y = y[:n*e.Out]
+func (e *embedding[T]) NewWork(w *NetWork[T]) unitWork[T] { return &embeddingWork[T]{e, w.rows(e.out)} }
+
+type embeddingWork[T Float] struct {
+	*embedding[T]
+	y []T
+}
+
+func (w *embeddingWork[T]) Forward(b *Batch[T], _ []T) []T {
+	y := w.y[:b.Rows*w.out]
 	clear(y)
-	for k := range e.zero {
-		e.p.Ops().AddRows(y, Rows{}, e.p.Of(e.weight), e.chosen(choices, k, step), nil, e.Out, n)
+	for k := range w.zero {
+		w.p.Ops().AddRows(y, Rows{}, w.p.Of(w.weight), w.chosen(b, k), nil, w.out, b.Rows)
 	}
+	return y
 }
 
-// Backward adds to the gradient of W. choices and step are from the last Forward, and dy, [n,Out], is the gradient of
-// the output.
-func (e *Embedding[T]) Backward(dy []T, choices []int32, step, n int) {
-	for k := range e.zero {
-		e.p.Ops().AddRows(e.p.GradOf(e.weight), e.chosen(choices, k, step), dy[:n*e.Out], Rows{}, nil, e.Out, n)
+func (w *embeddingWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
+	for k := range w.zero {
+		w.p.Ops().AddRows(w.p.GradOf(w.weight), w.chosen(b, k), dy[:b.Rows*w.out], Rows{}, nil, w.out, b.Rows)
 	}
+	ready(w.p.Range(w.weight, w.weight))
+	return nil
 }
 
 // chosen returns the rows of W for the options of choice k.
-func (e *Embedding[T]) chosen(choices []int32, k, step int) Rows {
-	return Rows{Index: choices[k:], Step: step, First: e.zero[k]}
+func (e *embedding[T]) chosen(b *Batch[T], k int) Rows {
+	return Rows{Index: b.Choices[e.first+k:], Step: e.total, First: e.zero[k]}
 }
-
-// Range returns the part of Params.Grad that belongs to this layer.
-func (e *Embedding[T]) Range() (lo, hi int) { return e.p.Range(e.weight, e.weight) }

@@ -62,7 +62,8 @@ const (
 // frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
-// Embed computes features, [width], of the choices of the named source; see Embedding.
+// Embed computes features, [width], of the choices of the named source, for example of the words of a sentence. The
+// layer learns a row for each option of each choice. The features are the sum of the rows of the chosen options.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
@@ -95,7 +96,7 @@ func Conv(filters, size, stride, pad int) Layer {
 }
 
 // MaxPool takes the largest element of each channel in windows of 3×3 pixels, 2 pixels apart.
-func MaxPool() Layer { return Layer{kind: kindPool} }
+func MaxPool() Layer { return Layer{kind: kindPool, size: 3, stride: 2, pad: 1} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
 // arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a

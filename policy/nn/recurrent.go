@@ -95,21 +95,21 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, beg
 	l.input.Forward(w.in, x, rows)
 	for lo := 0; lo < rows; lo += n {
 		prev, next := l.states(w.prevH, w.prevC, lo, n), l.states(w.h, w.c, lo, n)
-		if lo == 0 {
-			o.CopyColumns(prev.H, l.Out, state, l.State, l.Out, n)
-			o.CopyColumns(prev.C, hidden, state[l.Out:], l.State, hidden, n)
-		} else {
+		if lo > 0 {
 			before := l.states(w.h, w.c, lo-n, n)
 			copy(prev.H, before.H)
 			copy(prev.C, before.C)
+		} else if o.CopyColumns(prev.H, l.Out, state, l.State, l.Out, n); hidden > 0 {
+			o.CopyColumns(prev.C, hidden, state[l.Out:], l.State, hidden, n)
 		}
 		w.clearBegun(prev, lo)
 		l.hidden.Forward(w.rec[lo*l.hidden.Out:], prev.H, n)
 		o.Cell(l.cell, next, prev, l.wide(w.gates, lo, n), l.wide(w.in, lo, n), l.wide(w.rec, lo, n), n)
 	}
 	last := l.states(w.h, w.c, rows-n, n)
-	o.CopyColumns(nextState, l.State, last.H, l.Out, l.Out, n)
-	o.CopyColumns(nextState[l.Out:], l.State, last.C, hidden, hidden, n)
+	if o.CopyColumns(nextState, l.State, last.H, l.Out, l.Out, n); hidden > 0 {
+		o.CopyColumns(nextState[l.Out:], l.State, last.C, hidden, hidden, n)
+	}
 	return w.h[:rows*l.Out]
 }
 
@@ -120,7 +120,7 @@ func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
 	}
 	for i, begins := range w.begins[lo : lo+w.n] {
 		if begins != 0 {
-			row := s.row(i, w.n)
+			row := s.row(i, len(s.H)/w.n)
 			clear(row.H)
 			clear(row.C)
 		}

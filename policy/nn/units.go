@@ -62,33 +62,6 @@ func (u *picture[T]) read(dst []T, b *Batch[T], lo, n int) {
 
 func (w *pictureWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T { return nil }
 
-// A chosen unit computes features of the columns [first, first+places) of Batch.Choices. total is the number of columns
-// of a row.
-type chosen[T Float] struct {
-	*Embedding[T]
-	first, total int
-}
-
-func (u *chosen[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &chosenWork[T]{u, w.rows(u.Out)}
-}
-
-type chosenWork[T Float] struct {
-	*chosen[T]
-	y []T
-}
-
-func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
-	w.Embedding.Forward(w.y, b.Choices[w.first:], w.total, b.Rows)
-	return w.y[:b.Rows*w.Out]
-}
-
-func (w *chosenWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
-	w.Embedding.Backward(dy, b.Choices[w.first:], w.total, b.Rows)
-	ready(w.Range())
-	return nil
-}
-
 // dense is a Linear.
 type dense[T Float] struct {
 	*Linear[T]

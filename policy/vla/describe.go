@@ -13,7 +13,7 @@ func (p *Policy) Graph() graph.Node {
 		p.vision.Graph(), p.tokens(p.observed.tokens, "positions", p.positions)}}
 	slots := p.tokens(p.slots, "slots", p.slotEmbedding)
 	if p.own.ActionHead == TokensAutoregressive {
-		slots.Params = append(slots.Params, p.field(p.previous))
+		slots.Params = append(slots.Params, p.params.Param(p.previous))
 	}
 	trunk := p.trunk.Graph()
 	trunk.Out = []int{p.slots, p.d}
@@ -27,12 +27,7 @@ func (p *Policy) Graph() graph.Node {
 
 // tokens describes n tokens of the sequence, to which a learnt field is added.
 func (p *Policy) tokens(n int, name string, field int) graph.Node {
-	return graph.Node{Op: graph.Tokens, Name: name, Out: []int{n, p.d}, Params: []graph.Param{p.field(field)}}
-}
-
-func (p *Policy) field(i int) graph.Param {
-	f := p.params.Fields[i]
-	return graph.Param{Name: f.Name, Shape: f.Shape}
+	return graph.Node{Op: graph.Tokens, Name: name, Out: []int{n, p.d}, Params: []graph.Param{p.params.Param(field)}}
 }
 
 // actor describes the action head.

@@ -45,6 +45,9 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exte
 
 // judge writes the description and the verdict of runCheck.
 func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub, cfg *config.Config) error {
+	if c.Bool("policy") && c.Bool("json") {
+		return config.Usagef("--policy: not with --json")
+	}
 	path, overrides := c.String("config"), c.Args().Slice()
 	var found findings
 	out := c.App.Writer
@@ -56,6 +59,11 @@ func judge(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *externa
 		return untried
 	}
 	err := errors.Join(untried, examine(c, reg, tasks, cfg, out, &found))
+	if err == nil && c.Bool("policy") {
+		if err := writePolicy(out, found.plan); err != nil {
+			return err
+		}
+	}
 	v := verdict.Judge(cfg, err, func(more []string, standIn bool) (*config.Config, error) {
 		cfg, err := args.ReadConfig(c, reg, slices.Concat(overrides, more), io.Discard)
 		if cfg == nil {
@@ -150,16 +158,13 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		result.Warnings = append(result.Warnings, crowd)
 		fmt.Fprintln(w, "warning:", crowd)
 	}
-	if err := describe(w, p, nodes); err != nil || !c.Bool("policy") {
-		return err
-	}
-	return writePolicy(w, p)
+	return describe(w, p, nodes)
 }
 
 // writePolicy writes how the policy of p computes actions.
 func writePolicy(w io.Writer, p *task.Plan) error {
 	if p.Policy == nil {
-		return config.Usagef("--policy: expected a job in environments")
+		return config.Usagef("--policy: this job has a language model: expected a job in environments")
 	}
 	n, err := p.Policy()
 	if err != nil {
@@ -204,6 +209,8 @@ type findings struct {
 	Ranks     []rankReport `json:"ranks,omitempty"`
 	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
 	Warnings  []string     `json:"warnings,omitempty"`
+
+	plan *task.Plan
 }
 
 // A rankReport describes one rank. Memory is in bytes.
@@ -217,6 +224,7 @@ type rankReport struct {
 // add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p *task.Plan, nodes []int) {
 	r.Placement, r.Batches, r.Warnings = fmt.Sprint(p.Placement.Mode()), p.Lines, p.Notes
+	r.plan = p
 	for rank, node := range nodes {
 		mem := p.MemoryOf(rank)
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
