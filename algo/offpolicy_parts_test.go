@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -51,24 +52,18 @@ func TestTD3Smooths(t *testing.T) {
 	model.AddQHead, model.AddValueHead, model.ExplorationNoise = true, false, 0.3
 	spec := env.Spec{Obs: []env.Field{{Name: "state", Space: unit}}, Action: unit}
 	pol, err := policy.NewMLP(model, spec, 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var obs tensor.Dict
 	obs.Set("state", tensor.FromF32(slices.Repeat([]float32{0.5}, rows), rows, 1))
 	act, err := pol.Forward(pol.NewWork(rows), obs, policy.Deterministic, policy.Noise{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	from := float64(act.Action.F32()[0])
 	for _, clip := range []float64{0.25, 1.5} {
 		a := &TD3{offPolicy: &offPolicy{batchSizes: batchSizes{local: rows, micro: rows}},
 			target: pol.(*policy.SoftActor), targetWork: pol.NewWork(rows), low: unit.Low, high: unit.High,
 			half: halfWidths(pol), smoothed: tensor.New(tensor.F32, rows, 1, 1)}
 		a.off.TargetNoise, a.off.TargetNoiseClip = 100, float32(clip)
-		if err := a.smooth(obs); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, a.smooth(obs))
 		low, high, atClip := max(from-clip, -1), min(from+clip, 1), 0
 		for _, x := range a.smoothed.F32() {
 			if x := float64(x); x < low-1e-6 || x > high+1e-6 {
@@ -98,12 +93,8 @@ func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 		s.Demos.Set(name, x.Reshape(append([]int{demos}, x.Shape()[2:]...)...))
 	}
 	e, err := newOffPolicy(&s, "test", false, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Prepare(&rollout); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, e.Prepare(&rollout))
 	e.draw()
 	seen := map[float32]bool{}
 	for e.first = 0; e.first < e.local; e.first += e.micro {

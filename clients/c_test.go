@@ -14,6 +14,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // compile builds a program of testdata with its client, once. The sanitisers end the program at an invalid access.
@@ -75,9 +76,7 @@ func TestCIsCPlusPlusToo(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "solver.cc")
 	text := "#include \"rlb.h\"\nint main() { rlb_spec spec{}; spec.name = \"none\"; return rlb_open(&spec) != " +
 		"nullptr; }\n"
-	if err := os.WriteFile(program, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(program, []byte(text), 0o600))
 	for _, args := range [][]string{{"-x", "c++", "c/rlb.c"}, {"-Ic", program}} {
 		args = append([]string{"-std=c++11", "-Wall", "-Wextra", "-Werror", "-c", "-o", os.DevNull}, args...)
 		if out, err := exec.Command(gxx, args...).CombinedOutput(); err != nil {
@@ -148,9 +147,7 @@ func TestExamplesSayWhatFailed(t *testing.T) {
 	} {
 		t.Run(tt.manual, func(t *testing.T) {
 			text, err := os.ReadFile(tt.manual)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			_, rest, _ := strings.Cut(string(text), "\n"+tt.from)
 			body, _, found := strings.Cut(tt.from+rest, "\n"+tt.to)
 			if !found {
@@ -158,9 +155,7 @@ func TestExamplesSayWhatFailed(t *testing.T) {
 			}
 			source, program := filepath.Join(programs, tt.source), filepath.Join(programs, "example")
 			body = strings.ReplaceAll("\n"+body, "\n"+tt.margin, "\n")
-			if err := os.WriteFile(source, fmt.Appendf(nil, tt.frame, body), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(source, fmt.Appendf(nil, tt.frame, body), 0o600))
 			for _, step := range tt.compile(source, program) {
 				if _, err := exec.LookPath(step[0]); err != nil {
 					t.Skipf("no %s: scripts/setup test installs it", step[0])
@@ -620,9 +615,7 @@ func TestCWaitsThroughSignals(t *testing.T) {
 func TestCMemoryThatCannotBeMapped(t *testing.T) {
 	program := compile(t, "served.c")
 	short := filepath.Join(t.TempDir(), "short")
-	if err := os.WriteFile(short, make([]byte, 8191), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(short, make([]byte, 8191), 0o600))
 	for _, path := range []string{"/nowhere", short, "/dev/zero", "/tmp", ""} {
 		p := greet(t, program)
 		p.layOut(1)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -119,9 +120,7 @@ func TestGaussianByHand(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
 	g := newGaussian(p, "actor", 2, 0, true)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	copy(p.Of(0), []float64{math.Log(2), math.Log(0.5)})
 	a := actions[float64]{box: []float64{2, 0, 1, 1}}
 	logProb, entropy := evaluated(g, 2, a, inputs[float64]{n: 2, out: []float64{1, 1, 1, 1}})
@@ -163,9 +162,7 @@ func TestSDEByHand(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
 	s := newSDE(p, "actor", 2, 1, 0, 1, false)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	copy(p.Of(0), []float64{math.Log(0.5), math.Log(0.25)})
 	in := inputs[float64]{n: 1, out: []float64{3}, features: []float64{1, -2}}
 	logProb, entropy := evaluated(s, 1, actions[float64]{box: []float64{4}}, in)
@@ -228,9 +225,7 @@ func TestGaussianMoments(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
 	g := newGaussian(p, "actor", 3, 0, true)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	mean, std := []float64{1, -2, 3}, []float64{2, 0.5, 1}
 	for k, s := range std {
 		p.Of(0)[k] = math.Log(s)
@@ -244,9 +239,7 @@ func TestSDEMoments(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
 	s := newSDE(p, "actor", 3, 2, 0, 1, false)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	copy(p.Of(0), []float64{-1, 0, -2, 0.5, -1, 1})
 	phi := []float64{0.5, -1, 2}
 	std := make([]float64, 2)
@@ -292,9 +285,7 @@ func TestSDEPeriods(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("actor")
 	s := newSDE(p, "actor", 2, 1, 0, freq, false)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	w := s.NewWork(2)
 	at := func(env, step uint64, row int) float64 {
 		in := inputs[float64]{n: 2, out: make([]float64, 2), features: []float64{1, 2, 1, 2}}

@@ -44,9 +44,7 @@ func TestSquashedGradients(t *testing.T) {
 			cfg.HiddenSizes, cfg.ExplorationNoise, cfg.QHeadType = c.hidden, c.noise, c.heads
 			params := new(nn.Params[float64])
 			s := newSquashed(cfg, dims, params, width)
-			if err := params.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, params.Alloc(tensor.Heap))
 			s.init(1)
 			randomize(params.Data, 3) // means and deviations far apart
 			w := s.newWork(rows + 1)
@@ -75,9 +73,7 @@ func TestSquashedLogProb(t *testing.T) {
 	cfg.HiddenSizes = nil
 	params := new(nn.Params[float64])
 	s := newSquashed(cfg, dims, params, 1)
-	if err := params.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, params.Alloc(tensor.Heap))
 	s.init(1)
 	copy(params.Of(1), []float64{0.3, -9}) // the bias of the head
 	w := s.newWork(rows)
@@ -115,9 +111,7 @@ func TestSquashedEvaluate(t *testing.T) {
 	cfg.HiddenSizes = []int{5, 4}
 	params := new(nn.Params[float64])
 	s := newSquashed(cfg, dims, params, width)
-	if err := params.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, params.Alloc(tensor.Heap))
 	s.init(1)
 	randomize(params.Data, 3)
 	for i := range params.Data {
@@ -164,9 +158,7 @@ func TestEnsembleGradients(t *testing.T) {
 			cfg.HiddenSizes, cfg.NumQHeads = hidden, 3
 			params := new(nn.Params[float64])
 			e := newEnsemble(cfg, params, width)
-			if err := params.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, params.Alloc(tensor.Heap))
 			e.init(1)
 			w, x, dq := e.newWork(rows+1), random(rows*width, 10), random(3*rows, 11)
 			loss := func() float64 {
@@ -243,9 +235,7 @@ func TestSoftActorGradient(t *testing.T) {
 	}
 	before, dAction := loss(), tensor.New(tensor.F32, rows, 1, 2)
 	critic.ActionGrad(cw, dAction, dQ)
-	if err := actor.Backward(w, Grad{Action: dAction, LogProb: dLogProb}, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, actor.Backward(w, Grad{Action: dAction, LogProb: dLogProb}, nil))
 	const rate = 1e-4
 	var squares float64
 	for i, g := range actor.Params().Grad {
@@ -307,9 +297,7 @@ func TestSoftActorEvaluates(t *testing.T) {
 	if err := pol.Backward(w, Grad{LogProb: up, Action: action}, nil); err == nil {
 		t.Error("derivative by actions after Evaluate: no error")
 	}
-	if err := pol.Backward(w, Grad{LogProb: up}, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, pol.Backward(w, Grad{LogProb: up}, nil))
 	var slope float64
 	for i, g := range pol.Params().Grad {
 		pol.Params().Data[i] += 1e-4 * g

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
@@ -19,18 +20,14 @@ func bytewise(t *testing.T) *tokenizer.Tokenizer {
 	k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}),
 		tokenizer.Training{VocabSize: 259, Pattern: "qwen2",
 			MinCount: 2, Special: special, EOS: special[0]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return k
 }
 
 func write(t *testing.T, lines ...string) []string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "data.jsonl")
-	if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o666))
 	return []string{path}
 }
 
@@ -56,9 +53,7 @@ func shown(k *tokenizer.Tokenizer, s Sample) string {
 func TestRead(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259,
 		Length: 200}
 	chat := plain
@@ -85,9 +80,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Read(write(t, c.line), c.f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if got := shown(k, d.Samples[0]); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -168,9 +161,7 @@ func (f *formats) check(t *testing.T, cases []formCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			d, err := Read(write(t, c.record), c.f)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if got := shown(f.k, d.Samples[0]); got != c.want {
 				t.Errorf("got      %q\nexpected %q", got, c.want)
 			}
@@ -283,9 +274,7 @@ func TestContainers(t *testing.T) {
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
 	a, b, bad := `{"prompt": "a", "answer": "b"}`, `{"prompt": "c", "answer": "d"}`, `{"prompt": "c"}`
 	want, err := Read(write(t, a, b), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	zip := func(text string) string {
 		var z bytes.Buffer
 		w := gzip.NewWriter(&z)
@@ -474,9 +463,7 @@ func TestRefusedThoughts(t *testing.T) {
 func TestSources(t *testing.T) {
 	k := bytewise(t)
 	chatml, err := k.BuiltinTemplate("chatml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259,
 		Length: 200, Prompts: true}
 	chat := f
@@ -496,9 +483,7 @@ func TestSources(t *testing.T) {
 			Source{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
 	} {
 		d, err := Read(write(t, c.line), c.f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		s := d.Samples[0]
 		if got := shown(k, s); got != c.prompt {
 			t.Errorf("%s: prompt %q, expected %q", c.line, got, c.prompt)
@@ -523,9 +508,7 @@ func TestPrompts(t *testing.T) {
 	var err error
 	thinking.Chat, err = f.k.ParseChatTemplate(`{% for m in messages %}<{{ m.role }}>{{ m.content }}</>{% endfor %}` +
 		`{% if add_generation_prompt %}<assistant><think>{% endif %}`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	listed := thinking
 	listed.Prompt = "messages"
 	const talk = `"messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": "y"}]`
@@ -587,14 +570,10 @@ func TestReadMistakes(t *testing.T) {
 	chat := f
 	var err error
 	chat.Chat, err = k.ParseChatTemplate("{% for m in messages %}{{ loop.length }}{{ m.content }}{% endfor %}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	indexing := f
 	indexing.Chat, err = k.ParseChatTemplate("{{ messages[0].role }}{% for m in messages %}{{ m.content }}{% endfor %}")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for _, c := range []struct {
 		name, line string
 		f          Format
@@ -659,9 +638,7 @@ func TestReadForeignFiles(t *testing.T) {
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
 	line := `{"prompt": "a", "answer": "b"}`
 	want, err := Read(write(t, line, line, ""), f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	got, err := Read(write(t, "\ufeff"+line+"\r", "\r", line), f)
 	if err != nil || got.Hash != want.Hash {
 		t.Errorf("%v, %v", got, err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestTasks: answers are right, problems are all different, and training and test share no numbers.
@@ -137,13 +138,9 @@ func checkWords(t *testing.T, p Problem) {
 // Problems, solutions and tests do not change.
 func TestSlips(t *testing.T) {
 	task, err := TaskNamed("problems")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	right, tests, err := task.Generate(5, 4000, 50)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	task.Slips = 0.2
 	slipped, again, err := task.Generate(5, 4000, 50)
 	if err != nil || !reflect.DeepEqual(again, tests) {
@@ -191,13 +188,9 @@ func TestGenerateTooMany(t *testing.T) {
 func TestWrite(t *testing.T) {
 	task := Tasks()[0]
 	train, _, err := task.Generate(1, 3, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var out bytes.Buffer
-	if err := task.Write(&out, train); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, task.Write(&out, train))
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	var got struct {
 		Prompt, Answer, Task string

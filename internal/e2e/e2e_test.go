@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // full asks for all cases of the tests, and not only samples.
@@ -209,9 +211,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	// Two launchers of Open MPI that create one folder at the same time can fail.
 	own := filepath.Join(bin, fmt.Sprint("job-", jobs.n))
 	jobs.Unlock()
-	if err := os.Mkdir(own, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir(own, 0o777))
 	if p.hosts > 0 {
 		j.folder = filepath.Join(own, "hosts")
 		line = slices.Concat([]string{hostsScript(t), "run", j.folder, strconv.Itoa(p.hosts)}, line)
@@ -228,9 +228,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	}
 	j.cmd.Stdout, j.cmd.Stderr = &j.stdout, &j.stderr
 	j.cmd.WaitDelay = 5 * time.Second
-	if err := j.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, j.cmd.Start())
 	go func() {
 		defer close(j.ended)
 		j.cmd.Wait()
@@ -405,17 +403,13 @@ func (p *platform) ok(t testing.TB, dir string, np int, args ...string) result {
 func writeFile(t testing.TB, dir, name, text string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return string(text)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // good is a job of two ranks that ends quickly. Each case makes one mistake in it. Messages have the numbers of its
@@ -360,9 +361,7 @@ func TestConfigPaths(t *testing.T) {
 	})
 	t.Run("folder", func(t *testing.T) {
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "job.yaml"), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Mkdir(filepath.Join(dir, "job.yaml"), 0o777))
 		refused(t, local, dir, 0, "job.yaml: is a folder, expected a YAML file", "-c", "job.yaml")
 	})
 	t.Run("endless", func(t *testing.T) {
@@ -373,9 +372,7 @@ func TestConfigPaths(t *testing.T) {
 		for _, args := range [][]string{{"check", "-c", "pipe.yaml", "-np", "4"},
 			{"sweep", "-c", "pipe.yaml", "--seeds", "2", "runner.max_steps=1"}} {
 			pipe := filepath.Join(dir, "pipe.yaml")
-			if err := syscall.Mkfifo(pipe, 0o666); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, syscall.Mkfifo(pipe, 0o666))
 			go os.WriteFile(pipe, []byte(good), 0)
 			if r := local.run(t, dir, -1, args...); args[0] == "sweep" && r.code != 0 || args[0] == "check" &&
 				!strings.Contains(r.stderr, "cluster.allow_idle_ranks=true") {
@@ -386,9 +383,7 @@ func TestConfigPaths(t *testing.T) {
 	})
 	t.Run("a pipe as preset", func(t *testing.T) {
 		dir := t.TempDir()
-		if err := syscall.Mkfifo(filepath.Join(dir, "other.yaml"), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, syscall.Mkfifo(filepath.Join(dir, "other.yaml"), 0o666))
 		writeFile(t, dir, "job.yaml", "defaults: [other]\n"+good)
 		refused(t, local, dir, 0, "other.yaml: cannot be read: is a pipe, expected a file", "-c", "job.yaml")
 	})
@@ -443,9 +438,7 @@ func TestCheckpointMistakes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.CopyFS(dir, os.DirFS(made)))
 			if c.damage != nil {
 				c.damage(t, dir)
 			}
@@ -577,9 +570,7 @@ func apart(t *testing.T, program string) string {
 	dir := t.TempDir()
 	writeFile(t, dir, "rlinf", "#!/bin/sh\nTMPDIR=$(mktemp -d) exec "+program+" \"$@\"\n")
 	script := filepath.Join(dir, "rlinf")
-	if err := os.Chmod(script, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Chmod(script, 0o777))
 	return script
 }
 
@@ -595,9 +586,7 @@ func TestUnlikeRanks(t *testing.T) {
 			writeFile(t, dir, "other.yaml", strings.Replace(good, "lr: 1.0e-3", "lr: 1.0e-4", 1))
 			text := readFile(t, own)
 			other := filepath.Join(t.TempDir(), "rlinf")
-			if err := os.WriteFile(other, []byte(text+"\x00"), 0o777); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.WriteFile(other, []byte(text+"\x00"), 0o777))
 			const expected = ": expected one binary and one configuration for all ranks of a job"
 			refused(t, p, dir, 1, "another configuration than that of rank 0 on rank 1"+expected, "-c", "job.yaml", ":",
 				"-np", "1", own, "-c", "other.yaml")
@@ -612,9 +601,7 @@ func TestForeignFolder(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	boat := filepath.Join(dir, "boat")
-	if err := os.Mkdir(boat, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir(boat, 0o777))
 	writeFile(t, boat, "boat.yaml", good)
 	writeFile(t, boat, "boat.py", "")
 	for _, more := range [][]string{nil, {"--resume", "auto"}, {"runner.val_check_interval=1",
@@ -638,9 +625,7 @@ func TestBusyFolder(t *testing.T) {
 			writeFile(t, dir, "job.yaml", good)
 			path := filepath.Join(dir, "logs", "job")
 			first, err := runfolder.Open(path, "1234")
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			defer first.Close()
 			np := 2
 			if p == local {
@@ -743,8 +728,6 @@ func contents(t *testing.T, dir string) []string {
 		files = append(files, path)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return files
 }

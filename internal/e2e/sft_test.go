@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // tuning is a job that fine-tunes a language model on the data of writeTexts.
@@ -130,9 +132,7 @@ func TestTuningKilled(t *testing.T) {
 			dir := writeTexts(t)
 			more := append([]string{"runner.max_epochs=8"}, c.args...)
 			want := tuneFor(t, manySteps, local, dir, 2, "0-1", more...)
-			if err := os.RemoveAll(filepath.Join(dir, "logs")); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, os.RemoveAll(filepath.Join(dir, "logs")))
 			j := c.on.start(t, dir, 2, append([]string{"-c", "job.yaml"}, more...)...)
 			for saved := filepath.Join(dir, "logs/run/checkpoints/global_step_4"); ; time.Sleep(time.Millisecond) {
 				if _, err := os.Stat(saved); err == nil || j.over() {
@@ -211,9 +211,7 @@ func TestExport(t *testing.T) {
 	score := func(args ...string) (s struct{ Loss float64 }) {
 		t.Helper()
 		r := local.ok(t, dir, 0, append([]string{"score", "--ids", "72,101,30,44,12,99", "--json"}, args...)...)
-		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(r.stdout), &s))
 		return s
 	}
 	base, beside, merged := score("-m", "full"), score("-m", "full", "--adapter", "adapter"), score("-m", "merged")
@@ -287,13 +285,9 @@ func TestTuningMistakes(t *testing.T) {
 	})
 	t.Run("other texts than the checkpoint's", func(t *testing.T) {
 		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
-		if err := file.Close(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, file.Close())
 		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",
 			"-c", "job.yaml",
 			"--resume", "logs/run/checkpoints/global_step_15", "runner.max_steps=20", "runner.max_epochs=9",
@@ -312,9 +306,7 @@ func damagedModels(t *testing.T) string {
 	weights := readFile(t, filepath.Join(dir, "model/model.safetensors"))
 	damaged := func(name, weights string) {
 		t.Helper()
-		if err := os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "model"))); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.CopyFS(filepath.Join(dir, name), os.DirFS(filepath.Join(dir, "model"))))
 		writeFile(t, filepath.Join(dir, name), "model.safetensors", weights)
 	}
 	damaged("short", weights[:len(weights)-100])

@@ -16,9 +16,7 @@ import (
 // allocated gives p memory and fills it with small random numbers.
 func allocated[T nn.Float](t testing.TB, p *nn.Params[T]) {
 	t.Helper()
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	for i := range p.Fields {
 		randomize(p.Of(i), uint64(i))
 	}

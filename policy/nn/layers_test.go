@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -23,9 +24,7 @@ func TestLinearForward(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("g")
 	l := nn.NewLinear(p, "l", 2, 3)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	copy(p.Of(0), []float64{1, 2, 3, 4, 5, 6}) // [in,out]
 	copy(p.Of(1), []float64{10, 20, 30})
 	y := make([]float64, 6)
@@ -55,9 +54,7 @@ func TestStackGradients(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
 			m := nn.NewStack(p, "m", width, layers...)
-			if err := p.Alloc(tensor.Heap); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Alloc(tensor.Heap))
 			for i := range p.Fields {
 				randomize(p.Of(i), uint64(i))
 			}
@@ -95,9 +92,7 @@ func TestBackwardAdds(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("g")
 	l := nn.NewLinear(p, "l", 2, 2)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	randomize(p.Of(0), 0)
 	x, dy, dx, scratch := []float64{1, 2}, []float64{3, 4}, []float64{100, 100}, make([]float64, 4)
 	l.Backward(dx, x, dy, 1, false, scratch)
@@ -119,9 +114,7 @@ func TestStackReadyGoesDownWithoutGaps(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
 	m := nn.NewStack(p, "m", 3, append(nn.Hidden([]int{5, 6}, nn.Tanh, false), nn.Dense(7).Named("head"))...)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	w := m.NewWork(2)
 	m.Forward(w, nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 6)})
 	end, calls := len(p.Grad), 0

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 )
@@ -22,13 +23,9 @@ func TestCalls(t *testing.T) {
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
 			few, err := nntest.Calls(c.layer, sources, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			many, err := nntest.Calls(c.layer, sources, 40)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			for call, n := range few {
 				name, _, _ := strings.Cut(c.name, " ")
 				if n != many[call] && growing[name] == "" && growing[strings.TrimSuffix(call, "Grad")] == "" {
@@ -113,9 +110,7 @@ func TestKernelPlaces(t *testing.T) {
 			})
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 	}
 	for place := range found {
 		if kernelPlaces[place] == "" {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/all"
 	"github.com/rlinf/rlinf/policy/vla"
@@ -50,9 +51,7 @@ func small() (policy.Config, vla.Config) {
 func newPolicy(t testing.TB, cfg policy.Config, own vla.Config) *vla.Policy {
 	t.Helper()
 	p, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	rng := rand.New(rand.NewPCG(1, 2)) // no parameter is left at 0
 	for i := range p.Params().Fields {
 		for k := range p.Params().Of(i) {
@@ -121,18 +120,14 @@ func sample(t *testing.T, p *vla.Policy, n int, seed uint64) (obs tensor.Dict, a
 	t.Helper()
 	obs = observe(n, seed)
 	act, err := p.Forward(p.NewWork(n), obs, policy.Sample, noise(n))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return with(obs, act), act
 }
 
 func evaluate(t *testing.T, p *vla.Policy, w policy.Work, obs tensor.Dict, action tensor.Tensor) policy.Eval {
 	t.Helper()
 	e, err := p.Evaluate(w, obs, action)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return e
 }
 
@@ -197,9 +192,7 @@ func TestForwardIsEvaluate(t *testing.T) {
 				}
 				equal(t, "values of Evaluate", e.Value, act.Value.Slice(lo, hi))
 				v, err := p.Value(w, obs.Slice(lo, hi))
-				if err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, err)
 				equal(t, "values", v, act.Value.Slice(lo, hi))
 			}
 		}
@@ -216,9 +209,7 @@ func TestForwardRowByRow(t *testing.T) {
 		for i := range n {
 			one, err := p.Forward(w, obs.Slice(i, i+1), policy.Sample, policy.Noise{Seed: x.Seed, Env: x.Env[i : i+1],
 				Step: x.Step[i : i+1]})
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			equal(t, "actions of one row", one.Action, act.Action.Slice(i, i+1))
 		}
 	})
@@ -237,9 +228,7 @@ func TestBlank(t *testing.T) {
 	p := newPolicy(t, cfg, own)
 	cfg.Blank = true
 	blank, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if slices.ContainsFunc(blank.Params().Data, func(x float32) bool { return x != 0 }) {
 		t.Error("there are weights")
 	}
@@ -279,9 +268,7 @@ func fitActions(t *testing.T, p *vla.Policy, scale float32) (low, high []float64
 	for i := range 1001 {
 		copy(demos.F32()[3*i:], []float32{scale * (float32(i)/500 - 1), 0.5, 1})
 	}
-	if err := p.Fit(observe(1001, 0), demos); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Fit(observe(1001, 0), demos))
 	return p.Params().Buffers.Must("action.low").F64(), p.Params().Buffers.Must("action.high").F64()
 }
 
@@ -298,9 +285,7 @@ func TestEncodeDecode(t *testing.T) {
 		for i := range 500 {
 			x := policy.Noise{Seed: 8, Env: []uint64{0}, Step: []uint64{uint64(i)}}
 			act, err := p.Forward(w, obs, policy.Sample, x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			action, chosen := f32(act.Action.F32()...), f32(act.LogProb.F32()...)
 			at := func(by float64) []float32 {
 				copy(moved.F32(), action)
@@ -355,9 +340,7 @@ func noAllocation(t *testing.T, head string, change func(*vla.Config)) {
 			g.LogProb = tensor.New(tensor.F32, e.LogProb.Shape()...)
 			g.Value = tensor.New(tensor.F32, e.Value.Shape()...)
 		}
-		if err := p.Backward(train, g, nil); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Backward(train, g, nil))
 	}
 	step()
 	if n := testing.AllocsPerRun(20, step); n > 0 {
@@ -416,9 +399,7 @@ func TestTemperature(t *testing.T) {
 	actions := func(cfg policy.Config, x policy.Noise) []float32 {
 		p := newPolicy(t, cfg, own)
 		act, err := p.Forward(p.NewWork(9), observe(9, 0), policy.Deterministic, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return f32(act.Action.F32()...)
 	}
 	greedy := actions(cfg, policy.Noise{})

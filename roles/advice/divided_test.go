@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/results/resultstest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -54,18 +55,14 @@ func TestAutoDivides(t *testing.T) {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
 			"{actor: auto, rollout: auto}", more...)...)
 		s, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1, 2, 3}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		return s
 	}
 	s := subject("auto")
 	m := &planner.Machine{Cores: 2, Nodes: 4, Copy: 1e9}
 	whole, err := s.Tasks.Plan(s.Resolve(&planner.Layout{Nodes: s.Nodes, Actor: []int{0}, Rollout: []int{0}}),
 		s.Registries, s.Nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	w := whole.Work()
 	m.Memory = w.Bytes.Rank + w.Model.Parts[0].Actor*3/4 + w.Bytes.Copy
 	note, err := s.Fit(m)
@@ -74,9 +71,7 @@ func TestAutoDivides(t *testing.T) {
 	}
 	w.Actors = 2
 	f, err := s.Search(m, &planner.Profile{Work: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	l := f.Winner().Layout
 	if l.Meshes["actor"].Members() != 2 || len(l.Actor) != 4 || l.Actor[0] == l.Actor[1] {
 		t.Errorf("%v", l)
@@ -110,20 +105,14 @@ func TestShallow(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
 		"{actor: 0, rollout: 0}", "++actor.model.num_hidden_layers=8", "++data.rollout_batch_size=2")...)
 	p, err := tasks().Plan(cfg, rolestest.Registries(), []int{0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	w := p.Work()
 	asked := planner.Asked{Ranks: 2, Cores: 1, Budget: time.Second}
 	whole, err := p.Profile(t.Context(), asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	asked.Room = w.Model.Parts[0].Actor * 3 / 4
 	shallow, err := p.Profile(t.Context(), asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if x := &shallow.Work; x.Model.Layers != 8 || x.GradientBytes != w.GradientBytes || !(x.New > 0) ||
 		x.OptimiserSteps != whole.Work.OptimiserSteps || x.Bytes != w.Bytes {
 		t.Errorf("%+v", x)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -20,9 +21,7 @@ func TestWritten(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
 		"{actor: auto, rollout: auto}")...)
 	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	both := planner.Axes{Stage: true, Tensor: true}
 	if space := s.Space(); len(space.Threads) != 0 || !maps.Equal(space.Free, map[string]planner.Axes{"actor": both,
 		"rollout": {Tensor: true}}) {
@@ -127,9 +126,7 @@ func TestPasted(t *testing.T) {
 		}
 		paste(file, keys)
 		text, err := yaml.Marshal(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		pasted, _, err := config.LoadText(rolestest.Registries(), "pasted.yaml", text, nil, false)
 		if err != nil {
 			t.Errorf("%s: %v\n%s", c.name, err, s.YAML(&c.layout))
@@ -162,12 +159,8 @@ func paste(file, keys map[string]any) {
 func sorted(t *testing.T, text []byte) []string {
 	t.Helper()
 	var all map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, yaml.Unmarshal(text, &all))
 	again, err := yaml.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return strings.Split(string(again), "\n")
 }

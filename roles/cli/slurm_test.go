@@ -126,9 +126,7 @@ func TestSlurmResources(t *testing.T) {
 func TestSlurmOptionsComeLast(t *testing.T) {
 	const args = "-c configs/cartpole_ppo.yaml --template requeue --sbatch --no-requeue"
 	script, err := slurmScript(t, strings.Fields(args)...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if strings.Index(script, "#SBATCH --no-requeue\n") < strings.Index(script, "#SBATCH --requeue\n") ||
 		strings.Count(script, "--no-requeue") != 1 {
 		t.Error(script)

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
@@ -25,9 +26,7 @@ import (
 func placed(t *testing.T, path, components string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	head, rest, ok := strings.Cut(string(text), "  component_placement:\n")
 	if !ok {
 		t.Fatalf("%s places no components", path)
@@ -40,9 +39,7 @@ func placed(t *testing.T, path, components string) string {
 		place += "    " + line + "\n"
 	}
 	file := filepath.Join(t.TempDir(), "job.yaml")
-	if err := os.WriteFile(file, []byte(head+"  component_placement:\n"+place+rest), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(head+"  component_placement:\n"+place+rest), 0o600))
 	return file
 }
 
@@ -225,15 +222,9 @@ func rewardModel(t *testing.T) string {
 	})
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := tensor.WriteSafetensors(f, job.ModelDict(net.Params()), nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	test.OK(t, tensor.WriteSafetensors(f, job.ModelDict(net.Params()), nil))
+	test.OK(t, f.Close())
 	return path
 }
 
@@ -269,13 +260,9 @@ func TestRewardMistakes(t *testing.T) {
 		placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
 		// a network with other hidden sizes
 		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	j, err := Task{}.Draft(cfg, reg, []int{0}).Complete(cfg, reg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if err := j.CheckFiles(0); err == nil || !strings.Contains(err.Error(), "reward.model.model_path") ||
 		!strings.Contains(err.Error(), "actor.0.weight is") {
 		t.Errorf("another network's parameters: %v", err)

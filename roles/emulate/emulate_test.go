@@ -42,9 +42,7 @@ func TestCurves(t *testing.T) {
 		s.Ranks, s.StrongEnvs, s.FitRanks, s.Setting.Stretch = []int{8, 32, 128, 512}, 512, 32, 0
 	}
 	all, err := s.Curves(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	// The environments of strong scaling cannot be divided among 48 ranks.
 	if want := 2*len(s.Ranks) + 2*len(s.Ranks) + 2*2 + 2; len(all) != want {
 		t.Errorf("%d points, want %d", len(all), want)

@@ -18,6 +18,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -55,19 +56,13 @@ func cartpoleLogbook(t *testing.T, overrides ...string) (*loop.Plan, *loop.Logbo
 	placed := append(overrides, "cluster.component_placement={actor: 0, env: 0, rollout: 0}")
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, placed...)
 	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	folder, err := runfolder.Open(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	t.Cleanup(func() { folder.Close() })
 	book, err := loop.OpenLogbook(folder, &j.Plan, loop.StartState{},
 		metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return &j.Plan, book, folder
 }
 
@@ -78,9 +73,7 @@ func TestLogInterval(t *testing.T) {
 		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
 	for step := range int64(10) {
 		r := reportOf(step, j.EvaluatesAt(step+1))
-		if err := book.Record(step+1, &r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, book.Record(step+1, &r))
 	}
 	if err := book.Sync(); err != nil { // as before a checkpoint that a signal asks for
 		t.Fatal(err)
@@ -89,9 +82,7 @@ func TestLogInterval(t *testing.T) {
 		t.Errorf("before a checkpoint of step 10 the last line is of step %d", last)
 	}
 	book.Set("time/replan", 1) // by a move that no iteration follows
-	if err := book.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, book.Close())
 	got, want := linesOf(t, folder.Metrics(), float64(stepsOf(j))), []string{
 		fmt.Sprint(3.0, 3.0, 2.0, nil, 3.0, nil, 1.0, 1.0, nil, nil),
 		fmt.Sprint(4.0, 4.0, 4.0, nil, 0.0, 400.0, 3.0, 0.5, 2.0, 1.0),
@@ -123,23 +114,15 @@ func TestMeansOfUnmeasured(t *testing.T) {
 		}
 		r := loop.Report{Times: make([]float64, len(loop.Phases)),
 			Names: []string{"never", "late", "sometimes", "broken"}, Values: []float64{never, late, sometimes, broken}}
-		if err := book.Record(step+1, &r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, book.Record(step+1, &r))
 	}
-	if err := book.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, book.Close())
 	text, err := os.ReadFile(folder.Metrics())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := []map[string]any{{"sometimes": 1.0, "broken": nil}, {"late": 4.5, "sometimes": 4.0, "broken": 0.0}}
 	for line := range bytes.Lines(text) {
 		var all map[string]any
-		if err := json.Unmarshal(line, &all); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(line, &all))
 		got := map[string]any{}
 		for name, x := range all {
 			if name, ok := strings.CutPrefix(name, "train/"); ok {
@@ -158,14 +141,10 @@ func TestMeansOfUnmeasured(t *testing.T) {
 func linesOf(t *testing.T, path string, steps float64) (all []string) {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for line := range bytes.Lines(text) {
 		var m map[string]any
-		if err := json.Unmarshal(line, &m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(line, &m))
 		all = append(all, fmt.Sprint(m["step"], m["env/steps"].(float64)/steps, m["train/actor/loss"],
 			m["rollout/late"], m["env/num_trajectories"], m["eval/return"], m["time/step"],
 			m["time/env_steps_per_second"].(float64)/steps, m["env/num_lost"], m["eval/num_lost"]))
@@ -179,12 +158,8 @@ func TestTensorBoardAxis(t *testing.T) {
 		j, book, folder := cartpoleLogbook(t, "runner.logger.logger_backends=[tensorboard]",
 			"runner.logger.tensorboard_axis="+axis)
 		r := loop.Report{Times: make([]float64, len(loop.Phases)), Rollouts: 1}
-		if err := book.Record(1, &r); err != nil {
-			t.Fatal(err)
-		}
-		if err := book.Close(); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, book.Record(1, &r))
+		test.OK(t, book.Close())
 		if want == 0 {
 			want = stepsOf(j)
 		}
@@ -193,9 +168,7 @@ func TestTensorBoardAxis(t *testing.T) {
 			t.Fatalf("event files %q", files)
 		}
 		text, err := os.ReadFile(files[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		// An event is its time, its step, a varint behind the byte 16, and its values behind the byte 42.
 		step := append(binary.AppendUvarint([]byte{16}, uint64(want)), 42)
 		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) ||

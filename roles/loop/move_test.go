@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -94,22 +95,14 @@ func TestEpisodesOfAMove(t *testing.T) {
 		}
 		return err
 	}
-	if err := spmd.Run(t.Context(), local.New(1), spmd.Options{Log: io.Discard}, main); err != nil {
-		t.Fatal(err)
-	}
-	if err := book.Close(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, spmd.Run(t.Context(), local.New(1), spmd.Options{Log: io.Discard}, main))
+	test.OK(t, book.Close())
 	text, err := os.ReadFile(folder.Metrics())
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	episodes := 0.0
 	for line := range strings.Lines(string(text)) {
 		var m map[string]float64
-		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &m))
 		episodes += m["env/num_trajectories"]
 	}
 	if want := 8.0 + float64(moves.asked); episodes != want || moves.asked < 2 || worlds != moves.asked {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/mesh"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -214,9 +215,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 	m, p := twoCores(), waiting()
 	s := Space{Nodes: ranksOf(3), Idle: true}
 	f, err := Search(m, p, s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	best := math.Inf(1)
 	looked := 0
 	var each func(n int, ranks []int, use func([]int))
@@ -262,9 +261,7 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 	var text [2]strings.Builder
 	for i := range text {
 		f, err := Search(m, p, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		events := 0
 		for _, x := range f.Best {
 			events += x.Events
@@ -272,9 +269,7 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 		if events > runEvents {
 			t.Errorf("%d events", events)
 		}
-		if err := f.Explain(&text[i], m, p); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, f.Explain(&text[i], m, p))
 	}
 	if text[0].String() != text[1].String() {
 		t.Errorf("two plans from the same numbers:\n%s\n%s", &text[0], &text[1])
@@ -328,17 +323,11 @@ func TestFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.json")
 	m, p := twoCores(), waiting()
 	p.Build, p.Host, p.Job = "b1", "here", "j1"
-	if err := Write(file, m, p); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, Write(file, m, p))
 	m2, p2, err := Read(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	a, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
 	if err != nil || a.Winner().Seconds != b.Winner().Seconds ||
 		a.Winner().Layout.String() != b.Winner().Layout.String() {
@@ -362,9 +351,7 @@ func TestFiles(t *testing.T) {
 		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},
 		"work.answers: 0":                    {Work: Work{Actors: 1, Prompts: 4}},
 	} {
-		if err := Write(file, nil, &wrong); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, Write(file, nil, &wrong))
 		if _, _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}

@@ -58,9 +58,7 @@ func sayLast(t *testing.T, cases []lastLines) {
 				test.OK(t, os.Symlink("global_step_4", "my runs/a/checkpoints/latest"))
 			}
 			if c.best {
-				if err := os.Symlink("global_step_2", "my runs/a/checkpoints/best"); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.Symlink("global_step_2", "my runs/a/checkpoints/best"))
 			}
 			var out strings.Builder
 			e.write(&out, c.status, 4, "after step 4")

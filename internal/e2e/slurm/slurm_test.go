@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // cartpole is a job of four ranks on two nodes. It ends after 30 short iterations. Its learning rate does not depend on
@@ -165,9 +167,7 @@ func testFinalize(t *testing.T, m *machine) {
 		// the launcher must not load the library
 		hanging := m.write(t, "hanging-"+mpi, fmt.Sprintf(
 			"#!/bin/sh\nHANG_BEFORE=1 LD_PRELOAD=%s exec %s \"$@\"\n", hang, p.rlinf))
-		if err := os.Chmod(hanging, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Chmod(hanging, 0o755))
 		for _, launcher := range []string{mpirun, srun} {
 			for want, args := range map[string][]string{"COMPLETED 0:0": nil,
 				"FAILED 75:0": {endless, "runner.max_time=1ms"}} {
@@ -314,15 +314,11 @@ func testBench(t *testing.T, m *machine) {
 				"8,64K", "--out", file},
 		}).wants("COMPLETED 0:0")
 		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		var report struct {
 			Rows []struct{ N, Wrong, Checked int }
 		}
-		if err := json.Unmarshal(text, &report); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal(text, &report))
 		if len(report.Rows) != 4 {
 			t.Errorf("%s: %d rows, want one for each of two algorithms and two sizes:\n%s", name, len(report.Rows),
 				text)
@@ -352,9 +348,7 @@ func (m *machine) config(t *testing.T, run string, overrides ...string) string {
 func (m *machine) write(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(m.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 	return path
 }
 
@@ -371,9 +365,7 @@ func (m *machine) folder(run string) string { return filepath.Join(m.dir, "logs"
 func (m *machine) wantStatus(t *testing.T, run, want string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.folder(run), "STATUS"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if got := strings.TrimSpace(string(text)); got != want {
 		t.Errorf("%s: STATUS is %s, want %s", run, got, want)
 	}
@@ -383,9 +375,7 @@ func (m *machine) wantStatus(t *testing.T, run, want string) {
 func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.folder(run), "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for line := range bytes.Lines(text) {
 		in := json.NewDecoder(bytes.NewReader(line))
 		in.UseNumber() // to the last digit

@@ -12,6 +12,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/report/reporttest"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // openAll unfolds all that can be unfolded on a page.
@@ -182,13 +183,9 @@ func TestDamagedInBrowser(t *testing.T) {
 // A page of several runs has a curve with a band for each group, and the table.
 func TestSeveralRunsInBrowser(t *testing.T) {
 	runs, err := report.GatherRuns([]string{reporttest.Sweep(t)}, reporttest.AnyReturn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var page bytes.Buffer
-	if err := report.WriteRuns(&page, runs); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, report.WriteRuns(&page, runs))
 	b := open(t, page.Bytes())
 	b.expect(t, `document.querySelectorAll('#compare tbody tr').length`, "2")
 	b.expect(t, `document.querySelector('#curves figcaption').textContent`, "eval/return")
@@ -212,9 +209,7 @@ func BenchmarkReady(b *testing.B) {
 	var sum, n float64
 	for b.Loop() {
 		ms, err := strconv.ParseFloat(open(b, page).text(b, "document.documentElement.dataset.ready"), 64)
-		if err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, err)
 		sum, n = sum+ms, n+1
 	}
 	b.ReportMetric(sum/n, "ready-ms")
@@ -228,9 +223,7 @@ func BenchmarkFrame(b *testing.B) {
 	for b.Loop() {
 		for i, word := range strings.Fields(tab.text(b, frames)) {
 			v, err := strconv.ParseFloat(word, 64)
-			if err != nil {
-				b.Fatal(err)
-			}
+			test.OK(b, err)
 			sums[i] += v
 		}
 		n++

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/figures"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -33,9 +34,7 @@ func TestCheckObservations(t *testing.T) {
 		{[]string{"env.eval.total_num_envs=1048576"}, 1, 1 << 23, "env.eval.total_num_envs: 1048576"},
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, c.overrides, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		j := newTestDraft(cfg, 1, 1, 1)
 		if j.Spec, err = rolestest.Registries().Probe(cfg.Env.Train); err != nil {
 			t.Fatal(err)
@@ -64,9 +63,7 @@ func TestChecksDrawNothing(t *testing.T) {
 			return policy.NewMLP(cfg, spec, seed, alloc)
 		})
 	p, err := newPlan(cfg, reg, make([]int, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if drawn > 0 || blank != 2 {
 		t.Errorf("%d policies with initial parameters and %d without, want 0 and 2: of actor and reward", drawn, blank)
 	}
@@ -133,9 +130,7 @@ func TestCheckMemory(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=2")
 	nodes := []int{0, 0, 0, 0, 1, 1, 1, 1}
 	j, err := newPlan(cfg, rolestest.Registries(), nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	need := int64(0)
 	for r := 4; r < 8; r++ {
 		mem := j.MemoryOf(r)

@@ -27,9 +27,7 @@ func newShards(t *testing.T, sizes ...int) (shards []*Stage) {
 	first := 0
 	for _, n := range sizes {
 		s, err := NewStage(all.Registry(), cfg, env.Train, first, n, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		shards = append(shards, s)
 		first += n
 	}
@@ -44,17 +42,13 @@ func playShards(t *testing.T, shards []*Stage, from, to int) []byte {
 	for step := from; step < to; step++ {
 		e := 0
 		for _, s := range shards {
-			if err := s.Begin(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.Begin())
 			obs = append(obs, s.Now.Obs.Must("state").Bytes()...)
 			for i := range s.Action.Must("action").I32() {
 				s.Action.Must("action").I32()[i] = int32((step + e) * 7 / 5 % 2)
 				e++
 			}
-			if err := s.Step(); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, s.Step())
 			reward = append(reward, s.Now.Reward.Bytes()...)
 			terminated = append(terminated, s.Now.Terminated.Bytes()...)
 		}
