@@ -83,4 +83,5 @@ type Description struct {
 	PID       int
 	Threads   string // thread level that MPI granted
 	Shared    string // memory that a rank can share with its node, or why it can share none
+	Quota     int    // cores that a limit on processor time grants to the ranks of the host together; 0 without a limit
 }

@@ -17,7 +17,7 @@ func TestMovesFail(t *testing.T) {
 	for _, p := range platforms {
 		for fault, says := range map[string]string{
 			"pack-panic":   "rank 2 host % step %: panic: out of boxes",
-			"unpack-error": "rank 3 host % step %: env 0: out of shelves",
+			"unpack-error": "rank 3 host % step %: env 0: env.safetensors: out of shelves",
 			"unpack-panic": "rank 3 host % step %: panic: out of shelves",
 		} {
 			if !full && p != local && (p != openmpi || fault != "unpack-error") {

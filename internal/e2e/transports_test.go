@@ -252,12 +252,14 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				// which sees that no process is left
 				r := p.startProgram(t, program, dir, c.rank+1, "-c", "job.yaml", ":", "-np", "1", solver,
 					c.fault).result()
-				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver "+
-					"of this MPI job can take its place\nstopping, with a checkpoint\n", c.rank, c.rank+1, c.says)
-				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") ||
+				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s",
+					c.rank, c.rank+1, c.says)
+				const then = "\nno other solver of this MPI job can take its place\nstopping, with a checkpoint\n"
+				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Count(r.stderr, then) != 1 ||
+					strings.Contains(r.stderr, "restart") ||
 					strings.Contains(r.stderr, "no answer to the shutdown") != (c.ends != "") ||
 					!strings.Contains(r.stderr, c.ends) {
-					t.Errorf("exit code %d, want 1, and once:\n%s%s", r.code, why, c.ends)
+					t.Errorf("exit code %d, want 1, and once:\n%s%s%s", r.code, why, then, c.ends)
 				}
 				run := filepath.Join(dir, "logs", "run")
 				if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil ||

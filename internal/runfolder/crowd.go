@@ -25,14 +25,17 @@ func (p *Provenance) Crowd() string {
 	var worst crowd
 	for _, h := range hosts {
 		var bindings []string
+		most := 0
+		if p.Transport == "local" { // all ranks are in one process
+			most = p.MaxProcs
+		}
 		for i, of := range p.Hosts {
 			if of == h && i < len(p.Binding) {
 				bindings = append(bindings, p.Binding[i])
 			}
-		}
-		most := 0
-		if p.Transport == "local" { // all ranks are in one process
-			most = p.MaxProcs
+			if of == h && i < len(p.Quota) && p.Quota[i] > 0 {
+				most = p.Quota[i]
+			}
 		}
 		ranks, cores := crowded(bindings, most)
 		switch {

@@ -35,4 +35,10 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("%+v: got %q", c, got)
 		}
 	}
+	// A limit on the processor time of the ranks of a host, as of a container.
+	p := runfolder.Provenance{Transport: "mpi", Hosts: strings.Fields("a a a b b"), Quota: []int{2, 2, 2, 0, 0},
+		Binding: strings.Fields("0-63 0-63 0-63 0-63 0-63")}
+	if got := p.Crowd(); got != "3 ranks share 2 cores on host a" {
+		t.Errorf("with a limit: %q", got)
+	}
 }

@@ -36,6 +36,7 @@ type Provenance struct {
 	Shared    string   `json:"shared,omitempty"`   // shared memory of a rank and its node, or why there is none
 	Hosts     []string `json:"hosts"`              // host of each rank
 	Binding   []string `json:"binding"`            // CPUs of each rank; see Binding
+	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
 	Iterations int64 `json:"iterations,omitempty"` // number of iterations planned for the whole run; 0 if unknown

@@ -269,10 +269,10 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	switch {
 	case status == runfolder.Running:
 	case e.barren(status):
-		line("rerun", "%s%s", anew, e.place)
+		line("rerun", "%s", strings.TrimSuffix(anew+e.place, ", with"))
 		line("", "after a repair of the simulator: it has completed no episode")
 	case saved == "" && status != runfolder.Done:
-		line("rerun", "%s%s", anew, e.place)
+		line("rerun", "%s", strings.TrimSuffix(anew+e.place, ", with"))
 	case saved != "" && status == runfolder.Done && step >= e.most && e.annealed() != "":
 		line("longer", "%s%s", anew, e.newRun())
 		line("", "a new run: a resume would raise the %s, which this one has annealed", e.annealed())

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -27,9 +28,10 @@ func (r *rank) record(ctx context.Context) error {
 	type member struct {
 		runfolder.Rank
 		Binding string
+		Quota   int
 	}
 	mine, err := json.Marshal(member{runfolder.Rank{Rank: r.w.Rank(), PID: about.PID, Host: about.Host,
-		Components: j.WorkersOn(r.w.Rank())}, runfolder.Binding()})
+		Components: j.WorkersOn(r.w.Rank())}, runfolder.Binding(), about.Quota})
 	if err != nil {
 		return err
 	}
@@ -50,7 +52,10 @@ func (r *rank) record(ctx context.Context) error {
 			return err
 		}
 		r.recorded = append(r.recorded, m.Rank)
-		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
+		p.Hosts, p.Binding, p.Quota = append(p.Hosts, m.Host), append(p.Binding, m.Binding), append(p.Quota, m.Quota)
+	}
+	if slices.Max(p.Quota) == 0 {
+		p.Quota = nil
 	}
 	if crowd := p.Crowd(); crowd != "" {
 		fmt.Fprintf(&r.log, "%s: %s\n", crowd, runfolder.CrowdAdvice)

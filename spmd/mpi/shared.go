@@ -58,17 +58,25 @@ type offer struct {
 // oversubscribed reports whether a node grants its ranks fewer cores than there are ranks.
 func oversubscribed(all []offer) bool {
 	var cores unix.CPUSet
-	granted, groups := 0.0, map[uint64]bool{}
 	for _, o := range all {
 		for i := range cores {
 			cores[i] |= o.cpus[i]
 		}
+	}
+	return min(float64(cores.Count()), granted(all)) < float64(len(all))
+}
+
+// granted returns the number of cores that limits on processor time grant to the ranks of a node together. It returns
+// +Inf if a rank has no limit.
+func granted(all []offer) (cores float64) {
+	groups := map[uint64]bool{}
+	for _, o := range all {
 		if !groups[o.group] || math.IsInf(o.quota, 1) {
-			granted += o.quota
+			cores += o.quota
 		}
 		groups[o.group] = true
 	}
-	return min(float64(cores.Count()), granted) < float64(len(all))
+	return cores
 }
 
 // share makes t's arena, and maps the arenas of the other ranks of the node. It is collective. If this
@@ -112,6 +120,9 @@ func (t *transport) share() error {
 	s := &shared{t: t, regions: make([][]byte, t.size)}
 	if oversubscribed(all) {
 		C.rl_world_oversubscribed(t.world)
+	}
+	if cores := granted(all); !math.IsInf(cores, 1) {
+		t.about.Quota = int(math.Ceil(cores))
 	}
 	for _, o := range all {
 		if cannot == nil && t.nodes[o.rank] == t.nodes[t.rank] {
