@@ -20,15 +20,6 @@ func (w *ConvWork[T]) fit(s *Windows) {
 	}
 }
 
-// NewConvWork returns working memory that is large enough for any of the given layers.
-func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
-	w := new(ConvWork[T])
-	for _, c := range layers {
-		w.fit(&c.Windows)
-	}
-	return w
-}
-
 // batch returns the number of images whose windows are in memory at a time.
 func (s *Windows) batch() int { return max(1, windowElements/(s.rows()*s.width())) }
 
