@@ -266,20 +266,21 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 		line("best", "%s, by the evaluation after its step", printable.Line(top))
 		evaluate += " --checkpoint " + printable.Quote(best)
 	}
+	barren := status == runfolder.Failed && e.barren()
 	switch {
 	case status == runfolder.Running:
-	case e.barren(status):
+	case barren || saved == "" && status != runfolder.Done:
 		line("rerun", "%s", strings.TrimSuffix(anew+e.place, ", with"))
-		line("", "after a repair of the simulator: it has completed no episode")
-	case saved == "" && status != runfolder.Done:
-		line("rerun", "%s", strings.TrimSuffix(anew+e.place, ", with"))
+		if barren {
+			line("", "after a repair of the simulator: it has completed no episode")
+		}
 	case saved != "" && status == runfolder.Done && step >= e.most && e.annealed() != "":
 		line("longer", "%s%s", anew, e.newRun())
 		line("", "a new run: a resume would raise the %s, which this one has annealed", e.annealed())
 	case saved != "":
 		line("resume", "%s --resume auto%s%s", anew, e.place, e.continuation(status, step))
 	}
-	if saved != "" && e.cfg.Evaluable() && !e.barren(status) {
+	if saved != "" && e.cfg.Evaluable() && !barren {
 		line("evaluate", "%s", evaluate)
 	}
 	if best != "" && e.cfg.ReadsTexts() {
@@ -311,11 +312,11 @@ func (e *ending) inspections() []string {
 	return commands
 }
 
-// barren reports whether the run has failed and its simulators have lost all episodes, so that nothing was learned.
-func (e *ending) barren(status runfolder.Status) bool {
+// barren reports whether the simulators have lost episodes and completed none, so that nothing was learned.
+func (e *ending) barren() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, trained := newest[e.cfg.TrainingHeadline()]
-	return status == runfolder.Failed && newest["env/num_lost"] > 0 && !trained
+	return newest["env/num_lost"] > 0 && !trained
 }
 
 // annealed returns the name of a value whose annealing has ended with the run. A longer run would raise the value
