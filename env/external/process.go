@@ -152,7 +152,7 @@ func (p *process) logged() bool {
 }
 
 // withClient returns environ for a child in Python, which finds rlinf's client in the folder clients/python beside this
-// program, if there is one. What the user's PYTHONPATH has comes first.
+// program, if there is one. The folders of the user's PYTHONPATH come first.
 func withClient(environ []string, executable func() (string, error)) []string {
 	path, err := executable()
 	client := filepath.Join(filepath.Dir(path), "clients", "python")
