@@ -33,8 +33,8 @@ func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 	}
 	t := &terminal{in: in, out: out, screen: screen{out: out, colours: os.Getenv("NO_COLOR") == ""}}
 	t.signals = make(chan os.Signal, 16)
+	// No signal.Stop: a closed window may fail a write before its SIGHUP comes, which must not kill the process then.
 	signal.Notify(t.signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGTSTP, unix.SIGCONT, unix.SIGWINCH)
-	defer signal.Stop(t.signals)
 	if err := t.enter(); err != nil {
 		return 0, fmt.Errorf("watch: terminal: %w", err)
 	}
