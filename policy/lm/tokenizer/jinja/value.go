@@ -637,6 +637,18 @@ func sum(a, b any) (any, bool) {
 	return nil, false
 }
 
+// signed returns +v or -v.
+func signed(sign string, v any) any {
+	check(v)
+	if !isNumber(v) {
+		fail("bad operand type for unary %s: '%s'", sign, typeName(v))
+	}
+	if f, ok := v.(float64); ok && sign == "-" {
+		return -f
+	}
+	return numeric(sign, 0, v)
+}
+
 func numeric(sign string, a, b any) any {
 	f, i, isInt := number(a)
 	g, j, isInteger := number(b)
