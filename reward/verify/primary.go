@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 	"unicode"
@@ -304,9 +305,7 @@ func (p *parser) items() []*node {
 			break
 		}
 	}
-	if p.degrees == "" {
-		p.degrees = outer
-	}
+	p.degrees = cmp.Or(p.degrees, outer)
 	if len(items) > maxItems {
 		p.fail()
 	}
