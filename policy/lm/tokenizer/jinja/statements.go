@@ -81,7 +81,8 @@ func (p *parser) tag(name string) func(e *evaluator) {
 	case "call":
 		return p.callBlock()
 	case "filter":
-		return p.capturing(p.moreFilters(p.filter(captured)), "endfilter", func(e *evaluator, v any) { e.write(str(v)) })
+		value := p.moreFilters(p.filter(captured))
+		return p.capturing(value, "endfilter", func(e *evaluator, v any) { e.write(str(v)) })
 	case "generation":
 		body := p.blockBody("endgeneration")
 		return func(e *evaluator) { e.inner(e.scope, body) }
