@@ -828,8 +828,8 @@ func attribute(v any, name string) any {
 			return found
 		}
 	case *loop:
-		if found, ok := v.attribute(name); ok {
-			return found
+		if of, ok := loopAttributes[name]; ok {
+			return of(v)
 		}
 	default:
 		if m := method(v, name); m != nil {
