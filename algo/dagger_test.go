@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -74,9 +75,7 @@ func TestDAggerStatistics(t *testing.T) {
 			r.Must("observation.state").F32()[k] = float32(i + k)
 			sum += float64(i + k)
 		}
-		if err := d.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, d.Prepare(&r))
 		update(t, d, 1)
 	}
 	b := s.Policy.Params().Buffers

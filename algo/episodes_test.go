@@ -115,12 +115,11 @@ func TestAggregates(t *testing.T) {
 // over all replicas.
 func TestAggregateInUpdate(t *testing.T) {
 	step := func(how string) []float32 {
-		p, err := NewGRPO(setup(func(s *Setup) {
+		p := test.Must(NewGRPO(setup(func(s *Setup) {
 			s.Steps, s.Envs, s.GlobalBatch, s.GroupSize = 8, 2, 16, 2
 			s.Config.AdvType, s.Config.LossType, s.Config.LossAggFunc, s.Config.UpdateEpoch = "grpo", "actor", how, 1
 			s.Optim.ClipGrad = 0
-		}))
-		test.OK(t, err)
+		})))(t)
 		tr, mask := twoEpochs()
 		r := randomRollout(1, 8, 0, 2)
 		r.Set("reward", tensor.FromF32(tr.Reward, 8, 2))

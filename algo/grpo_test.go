@@ -69,8 +69,7 @@ func TestScoredRollouts(t *testing.T) {
 		return s
 	}
 	prepare := func(s Setup) (tensor.Dict, *PPO) {
-		a, err := Builtin().New(s)
-		test.OK(t, err)
+		a := test.Must(Builtin().New(s))(t)
 		r := episodic(3)
 		test.OK(t, a.Prepare(&r))
 		return r, familyOf(a)
@@ -119,14 +118,12 @@ func TestScoredRollouts(t *testing.T) {
 
 // TestNoGroupKept: an update without samples measures nothing. Its metrics are None, not the NaN of a computation.
 func TestNoGroupKept(t *testing.T) {
-	a, err := Builtin().New(groupSetup("grpo", func(s *Setup) {
+	a := test.Must(Builtin().New(groupSetup("grpo", func(s *Setup) {
 		s.Config.FilterRewards, s.Config.RewardsLowerBound, s.Config.RewardsUpperBound = true, 1e6, 1e7
-	}))
-	test.OK(t, err)
+	})))(t)
 	r := episodic(3)
 	test.OK(t, a.Prepare(&r))
-	m, err := a.Update(r)
-	test.OK(t, err)
+	m := test.Must(a.Update(r))(t)
 	for i, x := range m.Values {
 		if x != x && !IsNone(x) {
 			t.Errorf("%s is %v", m.Names[i], x)

@@ -78,8 +78,7 @@ func TestLostEpisodesLeaveTheirGroups(t *testing.T) {
 			if c.chunk > 0 {
 				r = inChunksOf(r, c.chunk)
 			}
-			a, err := Builtin().New(s)
-			test.OK(t, err)
+			a := test.Must(Builtin().New(s))(t)
 			test.OK(t, a.Prepare(&r))
 			adv, weight := familyOf(a).advantages.adv.F32(), familyOf(a).advantages.weight.F32()
 			want := byHand(score, left, c.size, c.adv == "grpo", c.adv == "grpo" || c.baseline)
@@ -172,8 +171,7 @@ func inChunksOf(r tensor.Dict, size int) (d tensor.Dict) {
 
 // Dynamic sampling replaces a pair that was lost, and a pair of which one episode was lost.
 func TestResampleReplacesLostGroups(t *testing.T) {
-	p, err := NewGRPO(resampling())
-	test.OK(t, err)
+	p := test.Must(NewGRPO(resampling()))(t)
 	for n, c := range []struct {
 		lost []int
 		more bool

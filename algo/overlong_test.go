@@ -3,6 +3,8 @@ package algo
 import (
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestOverlongByHand(t *testing.T) {
@@ -25,9 +27,7 @@ func TestOverlongEpisodesScoreLess(t *testing.T) {
 	e.find(tr, mask)
 	x := &experience{Trajectory: tr, Weight: make([]float32, 16), Episodes: e}
 	g := groups{size: 2, envs: 2, overlong: Overlong{Weight: 4, Safe: 2, Max: 4}}
-	if err := g.settle(x); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, g.settle(x))
 	if want := []float64{2, 1, 4, 2}; !slices.Equal(e.score, want) {
 		t.Errorf("scores %v, want %v", e.score, want)
 	}

@@ -31,8 +31,7 @@ func setup(change ...func(*Setup)) Setup {
 
 func mustPPO(t testing.TB, s Setup) *PPO {
 	t.Helper()
-	p, err := NewPPO(s)
-	test.OK(t, err)
+	p := test.Must(NewPPO(s))(t)
 	return p
 }
 
@@ -286,8 +285,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 	a := mustPPO(t, setup(change))
 	iterate(t, a, 0, 2)
-	state, err := a.Save()
-	test.OK(t, err)
+	state := test.Must(a.Save())(t)
 	var saved tensor.Dict
 	for i := range state.Len() {
 		name, x := state.Entry(i)
@@ -364,8 +362,7 @@ func TestMask(t *testing.T) {
 			}
 			r.Set("mask", mask)
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			return p, m
 		}
 		a, ma := run(0)
@@ -389,8 +386,7 @@ func TestMetrics(t *testing.T) {
 	}))
 	r := randomRollout(3, 16, 0, 8)
 	test.OK(t, p.Prepare(&r))
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	var n, reward, adv, ret, ratio, kl, outside, policyLoss, valueLoss, sumE, sumE2, sumR2 float64
 	most, least := math.Inf(-1), math.Inf(1)
 	for i, a := range r.Must("advantage").F32() {
@@ -471,8 +467,7 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 			r.Must("reward").F32()[i] *= scale
 		}
 		test.OK(t, p.Prepare(&r))
-		m, err := p.Update(r)
-		test.OK(t, err)
+		m := test.Must(p.Update(r))(t)
 		return p, m
 	}
 	a, ma := run(1)
@@ -496,8 +491,7 @@ func TestEntropyBonus(t *testing.T) {
 			r := randomRollout(6, 16, 0, 8)
 			r.Must("reward").CopyFrom(r.Must("value")) // so that every advantage is 0
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			if last = metric(t, m, "actor/entropy_loss"); i == 0 {
 				first = last
 			}
@@ -584,8 +578,7 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	spec := env.Spec{Name: "fake",
 		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
 		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
-	pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(policy.NewMLP(cfg, spec, 1, tensor.Heap))(t)
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.CriticWarmupSteps, s.Optim.WeightDecay = pol, 8, 0.1 }))
 	params := pol.Params()
 	before := slices.Clone(params.Data)
@@ -705,8 +698,7 @@ func TestActorAlone(t *testing.T) {
 		want = float64(r.Must("reward").F32()[i]) + float64(p.cfg.Gamma)*want
 	}
 	near(t, "advantage", float64(r.Must("advantage").F32()[0]), want, 1e-5)
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	if p.train.params.Data[0] == 0 || p.train.params.Data[16] != 0 {
 		t.Errorf("parameters %v: want the actor alone to move", p.train.params.Data)
 	}

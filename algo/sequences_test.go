@@ -23,8 +23,7 @@ func (r withHidden) HiddenLen() int { return r.hidden }
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
-		s, err := newSequences(withHidden{hidden: 2}, length, steps, envs, micro)
-		test.OK(t, err)
+		s := test.Must(newSequences(withHidden{hidden: 2}, length, steps, envs, micro))(t)
 		order := make([]int32, steps*envs)
 		var epochs [][]int32
 		for epoch := range 2 {

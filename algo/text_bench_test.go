@@ -33,8 +33,7 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 		s.Critic.Model.Init(9)
 		s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
 	}
-	p, err := algo.NewTextPPO(s)
-	test.OK(b, err)
+	p := test.Must(algo.NewTextPPO(s))(b)
 	batch := benchBatch(32, 24)
 	b.ReportAllocs()
 	tokens := 0

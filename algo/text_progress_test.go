@@ -38,9 +38,8 @@ func (y *tally) expect(t *testing.T, what string, total, moves int) {
 func TestTextProgress(t *testing.T) {
 	texts, targets, tokens := someTexts(12)
 	y := newTally()
-	sft, err := algo.NewSFT(algo.SFTSetup{Model: tinyModel(t, lm.Options{}), Optim: algo.DefaultOptimConfig(),
-		Iterations: 10, MicroBatch: algo.MicroBatch{Tokens: 100, Sequences: 3}, Progress: y.report})
-	test.OK(t, err)
+	sft := test.Must(algo.NewSFT(algo.SFTSetup{Model: tinyModel(t, lm.Options{}), Optim: algo.DefaultOptimConfig(),
+		Iterations: 10, MicroBatch: algo.MicroBatch{Tokens: 100, Sequences: 3}, Progress: y.report}))(t)
 	if _, err := sft.Update(texts, targets, tokens); err != nil {
 		t.Fatal(err)
 	}

@@ -20,8 +20,7 @@ func TestReadTable(t *testing.T) {
 		test.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		return collectives.ReadTable(file)
 	}
-	want, err := read("8", "4096")
-	test.OK(t, err)
+	want := test.Must(read("8", "4096"))(t)
 	if got, err := read("8.0", "4.096e3"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}

@@ -150,8 +150,7 @@ func TestFeed(t *testing.T) {
 		cfg.ActionBound, cfg.InitLogStd = bound, 1
 		p := newPolicy(t, cfg, spec)
 		obs, noise := observe(p, 20)
-		act, err := p.Forward(p.NewWork(20), obs, Sample, noise)
-		test.OK(t, err)
+		act := test.Must(p.Forward(p.NewWork(20), obs, Sample, noise))(t)
 		dst := tensor.New(tensor.F32, 20, 1, 2)
 		act.Feed(space, dst)
 		if fed[bound] = dst.F32(); chosen != nil && !slices.Equal(chosen, act.Action.F32()) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -144,15 +145,11 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 		g := Grad{LogProb: tensor.New(tensor.F32, rows, 1), Value: tensor.New(tensor.F32, rows, 1)}
 		if got := testing.AllocsPerRun(10, func() {
 			act, err := p.Forward(w, obs, Sample, noise)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if _, err = p.Evaluate(w, obs, act.Action); err != nil {
 				t.Fatal(err)
 			}
-			if err = p.Backward(w, g, nil); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, p.Backward(w, g, nil))
 		}); got != 0 {
 			t.Errorf("%s: %v allocations, want 0", name, got)
 		}

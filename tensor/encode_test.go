@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // sample has every type, an empty tensor, a scalar, and names of all sorts.
@@ -40,10 +42,7 @@ func same(t *testing.T, got, want Dict) {
 func TestEncodeDecode(t *testing.T) {
 	for _, d := range []Dict{{}, sample()} {
 		b := Encode([]byte("before"), d)[len("before"):]
-		got, err := Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := test.Must(Decode(b))(t)
 		clear(b) // the memory is not shared
 		same(t, got, d)
 	}

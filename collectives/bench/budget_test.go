@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -62,9 +63,7 @@ func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, n
 			}
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Load(), notes
 }
 

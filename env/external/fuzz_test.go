@@ -30,15 +30,13 @@ func said(t testing.TB, text []byte, out *os.File) *stream {
 		t.Fatal(err)
 	}
 	w.Close()
-	s, err := newPipes(r, out)
-	test.OK(t, err)
+	s := test.Must(newPipes(r, out))(t)
 	return s
 }
 
 // nowhere returns a file for output that no test reads.
 func nowhere(t testing.TB) *os.File {
-	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	test.OK(t, err)
+	f := test.Must(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	return f
 }
 

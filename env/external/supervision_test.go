@@ -119,8 +119,7 @@ func (c *crew) close() {
 // alone plays environment n of a crew in this process. It returns the observation after the reset, [0], and after step
 // k, [k].
 func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
-	v, err := newCartPole(0, false)
-	test.OK(t, err)
+	v := test.Must(newCartPole(0, false))(t)
 	out := v.Spec().NewStep(1, 1)
 	test.OK(t, v.Reset(nil, []uint64{seed}, out))
 	shown := [][]byte{bytes.Clone(out.Obs.Must("state").Bytes())}
@@ -605,8 +604,7 @@ func TestNoChildStays(t *testing.T) {
 // TestNoChildConnects: the error says why the Hub cannot listen, or why no simulator connected.
 func TestNoChildConnects(t *testing.T) {
 	dir := t.TempDir()
-	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
-	test.OK(t, err)
+	taken := test.Must(net.Listen("unix", filepath.Join(dir, "taken")))(t)
 	defer taken.Close()
 	withToken := func(name, text string, mode os.FileMode) func(*env.External) {
 		return func(e *env.External) {
@@ -730,10 +728,8 @@ func TestWrongToken(t *testing.T) {
 // held counts the descriptors, child processes and shared memories of this process.
 func held(t *testing.T) map[string]int {
 	count := map[string]int{}
-	descriptors, err := os.ReadDir("/proc/self/fd")
-	test.OK(t, err)
-	maps, err := os.ReadFile("/proc/self/maps")
-	test.OK(t, err)
+	descriptors := test.Must(os.ReadDir("/proc/self/fd"))(t)
+	maps := test.Must(os.ReadFile("/proc/self/maps"))(t)
 	count["descriptors"] = len(descriptors)
 	count["mappings"] = strings.Count(string(maps), "rlinf-")
 	count["processes"] = len(offspring())
@@ -782,8 +778,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // names returns the names of shared memory that children started elsewhere can open.
 func names(t *testing.T) []string {
-	found, err := filepath.Glob("/dev/shm/rlinf-*")
-	test.OK(t, err)
+	found := test.Must(filepath.Glob("/dev/shm/rlinf-*"))(t)
 	return found
 }
 
@@ -806,8 +801,7 @@ func awaitEnd(t *testing.T, pid string) {
 func TestParentIsKilled(t *testing.T) {
 	parent := exec.Command(os.Args[0], "parent")
 	parent.Env = append(os.Environ(), "RLB_ADDR=none")
-	out, err := parent.StdoutPipe()
-	test.OK(t, err)
+	out := test.Must(parent.StdoutPipe())(t)
 	test.OK(t, parent.Start())
 	line := make([]byte, 256)
 	n, _ := out.Read(line)

@@ -20,13 +20,11 @@ var config = []byte("algorithm:\n  gamma: 0.99\n")
 func TestSaveThenLoad(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	want := map[string][]byte{"actor": pattern(3<<20, 1), "empty": nil, "counters": []byte("7")}
-	dir, err := s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
+	dir := test.Must(s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
 		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil),
-		checkpoint.BytesFile("counters", want["counters"]))
-	test.OK(t, err)
+		checkpoint.BytesFile("counters", want["counters"])))(t)
 	for _, from := range []string{dir, filepath.Join(filepath.Dir(dir), "latest")} {
-		c, err := checkpoint.Load(from)
-		test.OK(t, err)
+		c := test.Must(checkpoint.Load(from))(t)
 		if c.Step != 40 || c.Ranks != 8 ||
 			!slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
 			t.Errorf("step %d, %d ranks, files %v", c.Step, c.Ranks, c.Files())
@@ -58,8 +56,7 @@ func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1)
 	save(t, s, 5)
-	before, err := os.Stat(filepath.Join(dir, "global_step_5"))
-	test.OK(t, err)
+	before := test.Must(os.Stat(filepath.Join(dir, "global_step_5")))(t)
 	save(t, s, 5)
 	if after, err := os.Stat(filepath.Join(dir, "global_step_5")); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the folder was written again (%v)", err)
@@ -249,16 +246,14 @@ func FuzzLoadManifest(f *testing.F) {
 
 func open(t *testing.T, dir string, keep int) *checkpoint.Store {
 	t.Helper()
-	s, err := checkpoint.Open(dir, keep)
-	test.OK(t, err)
+	s := test.Must(checkpoint.Open(dir, keep))(t)
 	return s
 }
 
 func save(t *testing.T, s *checkpoint.Store, step int64) string {
 	t.Helper()
-	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
-		checkpoint.BytesFile("actor", pattern(1000, step)))
-	test.OK(t, err)
+	dir := test.Must(s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
+		checkpoint.BytesFile("actor", pattern(1000, step))))(t)
 	return dir
 }
 
@@ -270,8 +265,7 @@ func load(dir string) error {
 // want checks the names in dir.
 func want(t *testing.T, dir string, names ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestFields: the keys are those that Decode can set, also below lists and maps.
@@ -48,9 +50,7 @@ type other struct {
 	Hidden int ` + "`yaml:\"hidden\"`" + `
 }
 `)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for field, want := range map[string]Comment{
 		"Epochs": {"max_epochs is the number of Passes; see level and Hidden.", true},
 		"Level":  {"max_epochs is the number of Passes; see level and Hidden.", true},

@@ -282,8 +282,7 @@ func TestEval(t *testing.T) {
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.val_check_interval=1", "runner.max_steps=4", "actor.optim.lr=0.01")
 	run := filepath.Join(dir, "logs", "job")
 	last := readMetrics(t, run)[3]
-	length, err := last["eval/return"].(json.Number).Float64()
-	test.OK(t, err)
+	length := test.Must(last["eval/return"].(json.Number).Float64())(t)
 	want := []string{
 		"%, 12 episodes of CartPole-v1",
 		fmt.Sprintf("  eval/return         %.4g", length),
@@ -371,9 +370,8 @@ func TestFirstWeights(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	local.ok(t, dir, 0, "-c", "job.yaml")
 	model := func(name string, step int) []byte {
-		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
-			"model.safetensors"))
-		test.OK(t, err)
+		b := test.Must(os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
+			"model.safetensors")))(t)
 		return b
 	}
 	for _, p := range []*platform{local, mpich} {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // withCritic is PPO with as many optimiser steps in an iteration as epochs times minibatches.
@@ -80,9 +82,7 @@ func placedCritic(t *testing.T, dir string) {
 		if diff := readMetrics(t, filepath.Join(dir, "logs", "again")).diff(want); diff != "" {
 			t.Error(diff)
 		}
-		if err := os.RemoveAll(filepath.Join(dir, "logs", "again")); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.RemoveAll(filepath.Join(dir, "logs", "again")))
 	})
 	if full {
 		t.Run("adapters", func(t *testing.T) {

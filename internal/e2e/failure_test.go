@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // frail is a job of three ranks that wait for each other. The environments, which are faulty's, are on rank 1 alone.
@@ -215,9 +216,7 @@ func readRanks(t *testing.T, dir string) []runfolder.Rank {
 	var ranks []runfolder.Rank
 	for line := range strings.Lines(text) {
 		var r runfolder.Rank
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &r))
 		ranks = append(ranks, r)
 	}
 	return ranks

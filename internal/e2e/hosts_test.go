@@ -21,8 +21,7 @@ import (
 // hostsScript returns the path of scripts/hosts.
 func hostsScript(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(root, "scripts", "hosts"))
-	test.OK(t, err)
+	path := test.Must(filepath.Abs(filepath.Join(root, "scripts", "hosts")))(t)
 	return path
 }
 
@@ -242,12 +241,10 @@ func TestAutoMeasuresNodes(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			config, err := filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml"))
-			test.OK(t, err)
+			config := test.Must(filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml")))(t)
 			r := p.ok(t, dir, 3, "-c", config, "spmd.nodes=2", "cluster.num_nodes=2", "runner.max_epochs=1",
 				"runner.logger.experiment_name=run")
-			text, err := os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run")))
-			test.OK(t, err)
+			text := test.Must(os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run"))))(t)
 			var plan struct{ Machine planner.Machine }
 			test.OK(t, json.Unmarshal(text, &plan))
 			if l := plan.Machine.Network; l == planner.Usual() || !(l.Latency > 0) || l.Latency > 1e-2 {

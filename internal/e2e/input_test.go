@@ -624,8 +624,7 @@ func TestBusyFolder(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			path := filepath.Join(dir, "logs", "job")
-			first, err := runfolder.Open(path, "1234")
-			test.OK(t, err)
+			first := test.Must(runfolder.Open(path, "1234"))(t)
 			defer first.Close()
 			np := 2
 			if p == local {

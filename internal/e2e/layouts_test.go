@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // wide are the sizes of a model that 2 or 4 members may divide.
@@ -81,9 +83,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 		t.Fatalf("checkpoints %q, %v: expected two", first, err)
 	}
 	resume := filepath.Join(t.TempDir(), filepath.Base(first[0]))
-	if err := os.CopyFS(resume, os.DirFS(first[0])); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.CopyFS(resume, os.DirFS(first[0])))
 	for name, l := range others {
 		t.Run(name, func(t *testing.T) {
 			l.on.program(t, ".") // or skip the test

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // metrics are the lines of a metrics.jsonl, without metrics of the clock and of moves. Numbers are texts with all their
@@ -147,8 +149,6 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return files
 }

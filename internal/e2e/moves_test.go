@@ -373,8 +373,7 @@ func TestMovesStopped(t *testing.T) {
 func TestOwnProgramMoves(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "./examples/own_runner"), t.TempDir()
-	text, err := os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml")))(t)
 	writeFile(t, dir, "job.yaml", string(text))
 	start := func(run string) *job {
 		return local.startProgram(t, program, dir, 0, "-c", "job.yaml", "-np", "4", "runner.max_steps=400",

@@ -41,8 +41,7 @@ func lastEval(t *testing.T, run string) float64 {
 func TestPythonKinds(t *testing.T) {
 	t.Parallel()
 	python := python(t)
-	here, err := filepath.Abs("testdata")
-	test.OK(t, err)
+	here := test.Must(filepath.Abs("testdata"))(t)
 	for kind, more := range map[string][]string{
 		"discrete": nil, "dict": nil, "multi_discrete": nil, "box": nil, "masked": nil,
 		"image": {"actor.model.model_type=cnn_policy", "actor.model.encoder=nature_cnn", "runner.max_steps=8"},
@@ -261,8 +260,7 @@ func TestTanks(t *testing.T) {
 	t.Parallel()
 	python := python(t)
 	program := local.program(t, ".")
-	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
-	test.OK(t, err)
+	example := test.Must(filepath.Abs(filepath.Join(root, "examples", "tanks")))(t)
 	text := readFile(t, filepath.Join(root, tutorial))
 	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil ||
 		string(code) != block(t, text, "python", "rlb.serve") {

@@ -355,8 +355,7 @@ func TestRewardedByAProgram(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")
 	}
-	root, err := filepath.Abs("../..")
-	test.OK(t, err)
+	root := test.Must(filepath.Abs("../.."))(t)
 	command := func(script string) []string {
 		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]",
 			"runner.logger.experiment_name=judged"}

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A course is a run that is stopped in some way, and then resumed. It saves every second step. Its rollouts use weights
@@ -370,9 +372,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			c := newCourse(t, task)
 			np, cluster := placements[1].place(2)
 			c.ok(local, np, cluster, steps(6))
-			if err := damage.do(filepath.Join(c.folder(), "checkpoints", "global_step_6", damage.file)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, damage.do(filepath.Join(c.folder(), "checkpoints", "global_step_6", damage.file)))
 			r := c.ok(local, np, cluster, steps(8), "--resume", "auto")
 			named := func(line string) bool {
 				return strings.HasPrefix(line, "warning: not used: ") && strings.Contains(line, "global_step_6") &&

@@ -284,8 +284,7 @@ func TestTuningMistakes(t *testing.T) {
 		}
 	})
 	t.Run("other texts than the checkpoint's", func(t *testing.T) {
-		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-		test.OK(t, err)
+		file := test.Must(os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
 		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
 		test.OK(t, file.Close())
 		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -201,9 +202,7 @@ func TestAdaptersOnWeights(t *testing.T) {
 func readTensors(t testing.TB, path string) tensor.Dict {
 	t.Helper()
 	d, _, err := tensor.ReadSafetensors([]byte(readFile(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return d
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func state(step int64) metrics.State {
@@ -130,10 +131,7 @@ func TestProgressOfNothing(t *testing.T) {
 }
 
 func TestIsTerminal(t *testing.T) {
-	f, err := os.Create(t.TempDir() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := test.Must(os.Create(t.TempDir() + "/log"))(t)
 	defer f.Close()
 	t.Setenv("TERM", "xterm")
 	if metrics.IsTerminal(f) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // texts has texts and what Text makes of them.
@@ -35,9 +37,7 @@ func TestWriter(t *testing.T) {
 	for text := range texts {
 		text = strings.ToValidUTF8(text, "?")
 		var out strings.Builder
-		if err := json.NewEncoder(NewWriter(&out)).Encode(text); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.NewEncoder(NewWriter(&out)).Encode(text))
 		var got string
 		if err := json.Unmarshal([]byte(out.String()), &got); err != nil || got != text {
 			t.Errorf("%q: %s is %q, %v", text, out.String(), got, err)

@@ -145,10 +145,8 @@ func (s *Starter) run(name string) error {
 
 // A socket ends without an error if the process at its other end ends before it has read everything.
 func TestSocketIsReset(t *testing.T) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	test.OK(t, err)
-	a, err := newSocket(os.NewFile(uintptr(pair[0]), "a"))
-	test.OK(t, err)
+	pair := test.Must(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
+	a := test.Must(newSocket(os.NewFile(uintptr(pair[0]), "a")))(t)
 	test.OK(t, a.send(report{ID: 1}, nil))
 	syscall.Close(pair[1])
 	var r report
@@ -200,8 +198,7 @@ func TestKill(t *testing.T) {
 		r, w := signs(t)
 		cmd := exec.Command("sh", "-c", "sleep 1000 & echo . >&3; wait")
 		cmd.ExtraFiles = []*os.File{w}
-		p, err := s.Start(cmd)
-		test.OK(t, err)
+		p := test.Must(s.Start(cmd))(t)
 		w.Close()
 		if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
 			t.Fatal(err)
@@ -237,8 +234,7 @@ func TestSupervisorIsSignalled(t *testing.T) {
 	r, w := signs(t)
 	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000")
 	cmd.ExtraFiles = []*os.File{w}
-	p, err := s.Start(cmd)
-	test.OK(t, err)
+	p := test.Must(s.Start(cmd))(t)
 	w.Close()
 	s.link.process.Kill()
 	<-p.Done()

@@ -11,3 +11,14 @@ func OK(t testing.TB, err error) {
 		t.Fatal(err)
 	}
 }
+
+// Must takes the results of a call. The function that it returns ends the test if err is not nil, and returns v:
+//
+//	text := test.Must(os.ReadFile(path))(t)
+func Must[T any](v T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		OK(t, err)
+		return v
+	}
+}

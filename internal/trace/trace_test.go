@@ -291,12 +291,10 @@ func TestDamage(t *testing.T) {
 		r.End(0, 0)
 		b.log.Cut(n)
 		b.write()
-		info, err := os.Stat(file)
-		test.OK(t, err)
+		info := test.Must(os.Stat(file))(t)
 		ends = append(ends, info.Size())
 	}
-	whole, err := os.ReadFile(file)
-	test.OK(t, err)
+	whole := test.Must(os.ReadFile(file))(t)
 	for _, c := range []struct {
 		name    string
 		data    []byte

@@ -142,8 +142,7 @@ func TestEmbedding(t *testing.T) {
 	const rows, out, codes = 3, 4, 8
 	p := new(nn.Params[float64])
 	p.Group("g")
-	e, err := nn.NewNet(p, "e", nn.Embed("c", out), []nn.Source{{Name: "c", Choices: bounds}})
-	test.OK(t, err)
+	e := test.Must(nn.NewNet(p, "e", nn.Embed("c", out), []nn.Source{{Name: "c", Choices: bounds}}))(t)
 	l := nn.NewLinear(p, "l", codes, out)
 	allocated(t, p)
 	clear(l.Bias())

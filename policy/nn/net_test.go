@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -199,10 +200,7 @@ func TestPixelRange(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 2, C: 1}, Frames: 1, Range: [2]float64{-2, 2}}
 	p := new(nn.Params[float64])
 	p.Group("g")
-	net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera})
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := test.Must(nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera}))(t)
 	got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{0, 255}}})
 	want := []float64{-2, -.5, 0, 2, .5, 0}
 	if !slices.Equal(got, want) {
@@ -218,9 +216,7 @@ func TestSpatialSoftmaxSharpens(t *testing.T) {
 		p := new(nn.Params[float64])
 		p.Group("g")
 		net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(d)), []nn.Source{camera})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{255, 255, 0, 0}}})
 		if want := -.5 * math.Tanh(d); math.Abs(got[0]-want) > 1e-4 || got[1] != 0 {
 			t.Errorf("deviation %g: %v, want %v and 0", d, got, want)

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -21,9 +22,7 @@ func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T],
 	} else {
 		l = nn.NewGRU(p, "l", in, out)
 	}
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	for i := range p.Fields {
 		randomize(p.Of(i), uint64(i))
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -22,9 +23,7 @@ func TestAuxiliaryPrediction(t *testing.T) {
 	}
 	var demos tensor.Dict
 	demos.Set("proprio", deviation)
-	if err := p.Fit(demos, action); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Fit(demos, action))
 	eval := func() []float32 { return f32(evaluate(t, p, w, obs, action).LogProb.At(1).F32()...) }
 	plain := eval()
 	goal := goals(n)

@@ -52,8 +52,7 @@ func TestTrunkFromFolder(t *testing.T) {
 			cfg, own := small()
 			fromFolder(&own, dir)
 			change(&own)
-			pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-			test.OK(t, err)
+			pol := test.Must(vla.New(cfg, own, spec(), 1, tensor.Heap))(t)
 			for _, x := range m.Tensors() {
 				want := x.Data
 				if x.Name == "model.embed_tokens.weight" { // tied: the model has it as [hidden, vocabulary]
@@ -104,8 +103,7 @@ func TestCheckFiles(t *testing.T) {
 	fromFolder(&own, dir)
 	cfg.Blank = true
 	check := func() error {
-		pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-		test.OK(t, err)
+		pol := test.Must(vla.New(cfg, own, spec(), 1, tensor.Heap))(t)
 		return pol.(policy.FileChecker).CheckFiles()
 	}
 	if err := check(); err != nil {

@@ -45,10 +45,9 @@ func seen(t *testing.T, vision string, grid, keypoints int) (*observations, *Con
 	t.Helper()
 	own := Defaults()
 	own.Vision, own.VisionGrid, own.Keypoints, own.VisionWidth = vision, grid, keypoints, 3
-	s, err := newObservations(env.Spec{Obs: []env.Field{
+	s := test.Must(newObservations(env.Spec{Obs: []env.Field{
 		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
 		{Name: "proprio", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}},
-	}}, &own)
-	test.OK(t, err)
+	}}, &own))(t)
 	return s, &own
 }

@@ -11,8 +11,7 @@ import (
 
 func grader(t *testing.T, name string, c Config) *Grader {
 	t.Helper()
-	g, err := Builtin().New(Setup{Type: name, Config: c, Seed: 7})
-	test.OK(t, err)
+	g := test.Must(Builtin().New(Setup{Type: name, Config: c, Seed: 7}))(t)
 	return g
 }
 

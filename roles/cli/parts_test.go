@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
@@ -308,9 +309,7 @@ func TestOwnKeysResolved(t *testing.T) {
 	reg := withParts(new(made))
 	cfg, _, err := config.Load(reg, ownJob(t, "  my_coef: 0.5", "    my_width: 9", "      gusts: {every: 3}",
 		"  my_coef: 2"), nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	text := string(cfg.Resolved())
 	for key, times := range map[string]int{"\n    my_coef: 0.5\n": 1, "\n        my_width: 9\n": 1, "every: 3\n": 2,
 		"wind: 0.25\n": 2, "\n    my_coef: 2\n": 1} {

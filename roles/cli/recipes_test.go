@@ -218,8 +218,7 @@ func TestRLinfRecipes(t *testing.T) {
 	if repo == "" {
 		t.Skip("RLINF_REPO is not set: it names the repository RLinf/RLinf at commit a3816b596")
 	}
-	repo, err := filepath.Abs(repo)
-	test.OK(t, err)
+	repo = test.Must(filepath.Abs(repo))(t)
 	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
 	table, play := verdicts(t, repo)
 	if os.Getenv("RLINF_UPDATE") != "" {

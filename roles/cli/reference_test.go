@@ -386,10 +386,8 @@ func TestCompletion(t *testing.T) {
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
+		0o755))
 	for line, want := range map[string]string{
 		fake + " check al": "seen:check al=\na.b=true\n",
 		fake + " a.b=t":    "seen:a.b=t=\ntrue\n",

@@ -66,8 +66,7 @@ func TestEvaluationsHaveNoGroups(t *testing.T) {
 		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, 1, true},
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, grouped...)...)
-		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		test.OK(t, err)
+		again := test.Must(config.Parse(rolestest.Registries(), c.Resolved()))(t)
 		for _, e := range []*env.Config{&c.Env.Eval, &again.Env.Eval} {
 			if e.GroupSize != tc.group || e.UseFixedResetStateIDs != tc.fixed {
 				t.Errorf("%q: groups of %d, fixed %v", tc.overrides, e.GroupSize, e.UseFixedResetStateIDs)

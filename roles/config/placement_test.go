@@ -69,8 +69,7 @@ func TestKeepMembers(t *testing.T) {
 	nodes := make([]int, 8)
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0-7, env: 0-2, rollout: 0}")
-	before, err := cfg.Place(nodes)
-	test.OK(t, err)
+	before := test.Must(cfg.Place(nodes))(t)
 	for text, want := range map[string]string{
 		"{actor: 2-3}":                   "{actor: '2-3:0-7', env: 0-2, rollout: 0}",
 		"{actor: '0,4-5', env: 6-7}":     "{actor: '0:0-2,4:3-5,5:6-7', env: '6:0-1,7', rollout: 0}",
@@ -80,8 +79,7 @@ func TestKeepMembers(t *testing.T) {
 		"{rollout: 9}":                   "{actor: 0-7, env: 0-2, rollout: 9}",
 		"{actor: 7, env: 7, rollout: 7}": "{actor: '7:0-7', env: '7:0-2', rollout: 7}",
 	} {
-		m, err := cfg.Moved(rolestest.Registries(), text)
-		test.OK(t, err)
+		m := test.Must(cfg.Moved(rolestest.Registries(), text))(t)
 		m.KeepMembers(before, nodes)
 		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
@@ -145,16 +143,14 @@ func TestPlacementRemoved(t *testing.T) {
 
 // TestPlacementOfFiles: a file takes components out of the keys of its presets, as an override does.
 func TestPlacementOfFiles(t *testing.T) {
-	base, err := filepath.Abs(rolestest.Cartpole)
-	test.OK(t, err)
+	base := test.Must(filepath.Abs(rolestest.Cartpole))(t)
 	for _, c := range []struct{ places, want string }{
 		{`{"actor,env,rollout": 0-1}`, "{'actor,env,rollout': 0-1}"},
 		{`{"env, rollout": 1}`, "{actor: 0-7, 'env, rollout': 1}"},
 		{`{env: 1}`, "{actor: 0-7, env: 1, rollout: 4-7}"},
 	} {
 		dir := t.TempDir()
-		text, err := os.ReadFile(base)
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(base))(t)
 		job := "defaults: [base]\ncluster: {component_placement: " + c.places + "}\n"
 		for name, text := range map[string]string{"base.yaml": string(text), "job.yaml": job} {
 			test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))

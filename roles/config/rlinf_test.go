@@ -107,8 +107,7 @@ func TestCriticRate(t *testing.T) {
 		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0"}, 0.5},
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, "actor.optim.lr=0.5")...)
-		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		test.OK(t, err)
+		again := test.Must(config.Parse(rolestest.Registries(), c.Resolved()))(t)
 		if got := c.Actor.CriticOptim.CriticLR(); got != tc.want || again.Actor.CriticOptim.CriticLR() != got {
 			t.Errorf("%q: critics learn at %v, then %v, want %v", tc.overrides, got,
 				again.Actor.CriticOptim.CriticLR(), tc.want)

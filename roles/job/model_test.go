@@ -20,12 +20,10 @@ func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
 	t.Helper()
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "CartPole-v1"
-	vec, err := all.Registry().New(cfg, 1)
-	test.OK(t, err)
+	vec := test.Must(all.Registry().New(cfg, 1))(t)
 	net := policy.DefaultConfig()
 	net.HiddenSizes, net.NormalizeObservations = hidden, true
-	p, err := policy.NewMLP(net, vec.Spec(), seed, tensor.Heap)
-	test.OK(t, err)
+	p := test.Must(policy.NewMLP(net, vec.Spec(), seed, tensor.Heap))(t)
 	return p.Params()
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -47,7 +48,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 		clear(x)
 		return err
 	}
-	if err := onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
+	test.OK(t, onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -67,15 +68,13 @@ func TestStagesExchangeMessages(t *testing.T) {
 			}
 		}
 		return s.Flush()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A stage continues after a Send whose message nobody has received.
 func TestSendDoesNotWait(t *testing.T) {
 	j, gone := newJob(t), make(chan struct{})
-	if err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
+	test.OK(t, onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -92,9 +91,7 @@ func TestSendDoesNotWait(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		return s.Recv(0, x)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestStageNamesMistakes(t *testing.T) {

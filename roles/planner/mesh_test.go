@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/mesh"
 )
 
@@ -91,11 +92,8 @@ func TestDividedSearch(t *testing.T) {
 	m := twoCores()
 	m.Cores = 8
 	meshes := map[string]mesh.Mesh{"actor": by(2, 2), "rollout": by(1, 2), "inference": by(1, 4)}
-	f, err := Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
-		Further: map[string]int{"inference": 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := test.Must(Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
+		Further: map[string]int{"inference": 0}}))(t)
 	for _, x := range f.Best {
 		l := &x.Layout
 		if len(l.Actor) != 8 || len(l.Rollout)%2 != 0 || len(l.Inference)%4 != 0 || len(l.Inference) == 0 {
@@ -235,10 +233,7 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	for _, further := range []map[string]int{nil, {"inference": 0}} {
 		s.Further = further
 		begun := time.Now()
-		f, err := Search(m, p, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := test.Must(Search(m, p, s))(t)
 		if l := &f.Winner().Layout; f.Looked > 50_000 || l.Meshes["actor"].Members() < 2 {
 			t.Errorf("of %d layouts %v wins", f.Looked, l)
 		}

@@ -214,8 +214,7 @@ func ranksOf(n int) []int { return make([]int, n) }
 func TestSearchFindsTheBest(t *testing.T) {
 	m, p := twoCores(), waiting()
 	s := Space{Nodes: ranksOf(3), Idle: true}
-	f, err := Search(m, p, s)
-	test.OK(t, err)
+	f := test.Must(Search(m, p, s))(t)
 	best := math.Inf(1)
 	looked := 0
 	var each func(n int, ranks []int, use func([]int))
@@ -260,8 +259,7 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 	}
 	var text [2]strings.Builder
 	for i := range text {
-		f, err := Search(m, p, s)
-		test.OK(t, err)
+		f := test.Must(Search(m, p, s))(t)
 		events := 0
 		for _, x := range f.Best {
 			events += x.Events
@@ -326,8 +324,7 @@ func TestFiles(t *testing.T) {
 	test.OK(t, Write(file, m, p))
 	m2, p2, err := Read(file)
 	test.OK(t, err)
-	a, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
-	test.OK(t, err)
+	a := test.Must(Search(m, p, Space{Nodes: ranksOf(2), Idle: true}))(t)
 	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
 	if err != nil || a.Winner().Seconds != b.Winner().Seconds ||
 		a.Winner().Layout.String() != b.Winner().Layout.String() {

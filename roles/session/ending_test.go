@@ -31,8 +31,7 @@ type lastLines struct {
 // sayLast compares the last lines of each run with those expected.
 func sayLast(t *testing.T, cases []lastLines) {
 	t.Helper()
-	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
-	test.OK(t, err)
+	cartpoleFile := test.Must(filepath.Abs(rolestest.Cartpole))(t)
 	t.Chdir(t.TempDir())
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

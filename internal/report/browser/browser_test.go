@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A tab shows one page, and records its messages and requests.
@@ -74,9 +76,7 @@ func open(t testing.TB, page []byte) *tab {
 		t.Fatal(chromium.err)
 	}
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, page, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, page, 0o666))
 	ctx, closeTab := chromedp.NewContext(chromium.Context)
 	t.Cleanup(closeTab)
 	ctx, end := context.WithTimeout(ctx, patience)

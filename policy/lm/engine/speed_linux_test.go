@@ -138,8 +138,7 @@ func (s *speedCase) prefill(b *testing.B) {
 
 func (s *speedCase) decode(b *testing.B, sequences int) {
 	m := s.model(b, lm.Options{Frozen: true})
-	e, err := engine.New(m, engine.Options{MaxRunning: sequences})
-	test.OK(b, err)
+	e := test.Must(engine.New(m, engine.Options{MaxRunning: sequences}))(b)
 	requests := make([]engine.Request, sequences)
 	for i := range requests {
 		requests[i] = engine.Request{Prompt: s.text(i)[:1], Key: uint64(i), Sampling: engine.Greedy(s.length)}

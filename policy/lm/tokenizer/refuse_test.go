@@ -164,8 +164,7 @@ func TestRefusedMerges(t *testing.T) {
 }
 
 func TestRefusedFiles(t *testing.T) {
-	good, err := os.ReadFile("testdata/llama2/tokenizer.json")
-	test.OK(t, err)
+	good := test.Must(os.ReadFile("testdata/llama2/tokenizer.json"))(t)
 	for _, c := range []struct{ tokenizer, config, specials, want string }{
 		{"", "", "", "tokenizer.json: unexpected end of JSON"},
 		{string(good[:len(good)/2]), "", "", "tokenizer.json: at byte "},

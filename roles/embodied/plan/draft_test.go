@@ -217,8 +217,7 @@ func TestLearningRates(t *testing.T) {
 		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0"}, ""},
 	} {
 		c, _ := rolestest.MustLoad(t, tc.file, append(tc.overrides, "cluster.allow_idle_ranks=true")...)
-		p, err := newPlan(c, rolestest.Registries(), make([]int, 8))
-		test.OK(t, err)
+		p := test.Must(newPlan(c, rolestest.Registries(), make([]int, 8)))(t)
 		got := ""
 		for _, line := range p.Describe() {
 			if strings.HasPrefix(line, "learning rates") {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -180,10 +181,7 @@ func TestSharesOfMemory(t *testing.T) {
 	d.Model = lm.Config{Family: lm.Qwen2, Vocab: 32, Hidden: 256, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 32,
 		Intermediate: 512, Eps: 1e-5, Tied: true, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}}
 	d.checkMeshes()
-	m, err := d.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := test.Must(d.New())(t)
 	want := 32 * 256 // the embedding of the other end
 	for _, w := range m.Tensors() {
 		n := 1
