@@ -31,9 +31,7 @@ func TestPPOBalancesCartPole(t *testing.T) {
 			checkRatios(t, r)
 		}
 		test.OK(t, p.Prepare(&r.rollout))
-		if _, err := p.Update(r.rollout); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Update(r.rollout))(t)
 	}
 	if length := 5 * T * N / max(ends, 1); length < 100 {
 		t.Errorf("episodes of %.0f steps after %d steps of training, want ≥ 100", length, 20*T*N)

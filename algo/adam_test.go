@@ -49,12 +49,8 @@ func TestAdam(t *testing.T) {
 	near(t, "actor", float64(p.Data[3]), want(0.1), 1e-5)
 	near(t, "critic", float64(p.Data[20]), want(0.3), 1e-5)
 	near(t, "fixed", float64(p.Data[40]), 1, 0)
-	if a.Steps() != 2 {
-		t.Errorf("%d steps, want 2", a.Steps())
-	}
-	if n := testing.AllocsPerRun(10, func() { a.Step(2, 1) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	test.Equal(t, a.Steps(), 2, "steps")
+	test.NoAllocs(t, 10, func() { a.Step(2, 1) })
 }
 
 // Three optimisers of a range each move the parameters like one optimiser of all parameters, and have the same moments,

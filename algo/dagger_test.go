@@ -44,9 +44,7 @@ func TestBetaByHand(t *testing.T) {
 		t.Errorf("with a decay of 0: %v in the first iteration, want 1", got)
 	}
 	want := algo.DaggerConfig{InitBeta: 0.5, BetaSchedule: "exponential", BetaDecay: 0.99, BetaMin: 0.05} // RLinf's
-	if got := algo.DefaultConfig().OffPolicy.Dagger; got != want {
-		t.Errorf("defaults %+v, want %+v", got, want)
-	}
+	test.Equal(t, algo.DefaultConfig().OffPolicy.Dagger, want, "defaults")
 }
 
 // TestDAggerLearns: the policy learns the labels, not the actions taken, once the buffer has its least size.

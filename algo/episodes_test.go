@@ -130,9 +130,7 @@ func TestAggregateInUpdate(t *testing.T) {
 			r.Must("sample_log_prob").F32()[i] = -0.6931472
 		}
 		test.OK(t, p.Prepare(&r))
-		if _, err := p.Update(r); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Update(r))(t)
 		// by hand: the policy starts with even odds, where ∇ of the ratio by the logits is [a=k] - ½
 		want := make([]float64, 6)
 		// scores 2, 3 and 8, 2: A = ∓½/(0.5√2 + 1e-6), ±3/(3√2 + 1e-6)

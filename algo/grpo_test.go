@@ -2,7 +2,6 @@ package algo
 
 import (
 	"math"
-	"strings"
 	"sync"
 	"testing"
 
@@ -229,14 +228,10 @@ func TestGroupErrors(t *testing.T) {
 			func(s *Setup) { s.Config.KLBeta = 1 }},
 	} {
 		err := prepare(c.setup(c.change), episodic(1))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, err, c.want)
 	}
 	err := prepare(groupSetup("reinpp"), randomRollout(1, 16, 0, 4))
-	if err == nil || !strings.Contains(err.Error(), "must begin together, as without auto_reset") {
-		t.Errorf("%v", err)
-	}
+	test.Fails(t, err, "must begin together, as without auto_reset")
 }
 
 // Recomputed advantages are GAE's with the values of the present critic. Where an episode ended, the recorded value
@@ -269,7 +264,5 @@ func TestRecomputedAdvantages(t *testing.T) {
 		near(t, "advantage", float64(r.Must("advantage").F32()[i]), float64(adv[i]), 1e-5)
 		near(t, "return", float64(r.Must("return").F32()[i]), float64(ret[i]), 1e-5)
 	}
-	if _, err := p.Update(r); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(r))(t)
 }

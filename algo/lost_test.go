@@ -94,9 +94,7 @@ func TestLostEpisodesLeaveTheirGroups(t *testing.T) {
 			if c.chunk > 0 {
 				return
 			}
-			if _, err := a.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(a.Update(r))(t)
 			for _, x := range familyOf(a).train.params.Data {
 				if math.IsNaN(float64(x)) {
 					t.Fatal("a parameter is NaN")

@@ -10,9 +10,7 @@ import (
 func TestOverlongByHand(t *testing.T) {
 	o := Overlong{Weight: 2, Safe: 10, Max: 14}
 	for n, want := range map[int]float64{1: 0, 10: 0, 11: -0.5, 13: -1.5, 14: -2, 20: -2} {
-		if got := o.Penalty(n); got != want {
-			t.Errorf("%d steps: %v, want %v", n, got, want)
-		}
+		test.Equal(t, o.Penalty(n), want, "%d steps", n)
 	}
 	if got := (Overlong{}).Penalty(5); got != 0 {
 		t.Errorf("without a weight: %v", got)

@@ -22,9 +22,7 @@ func TestProgress(t *testing.T) {
 	}))
 	r := randomRollout(1, 16, 0, 8)
 	test.OK(t, p.Prepare(&r))
-	if _, err := p.Update(r); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(r))(t)
 	if done != 32 || moves != 32 {
 		t.Errorf("%d micro-batches in %d moves, expected 32 in 32", done, moves)
 	}

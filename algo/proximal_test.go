@@ -106,9 +106,7 @@ func TestProximalPolicy(t *testing.T) {
 	}
 
 	x = newProximal(&Setup{Policy: pol, Steps: T, Envs: N, Config: Config{RecomputeLogprobs: true}})
-	if _, err := x.prepare(pol, &rollout, 7); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(x.prepare(pol, &rollout, 7))(t)
 	flat := tensor.Dict{}
 	flat.Set("state", tensor.FromF32(obs.F32(), T*N, 4))
 	eval := test.Must(pol.Evaluate(pol.NewWork(T*N), flat, tensor.FromI32(action.I32(), T*N, 1, 1)))(t)
@@ -147,9 +145,7 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 			}
 			r.Set("version", version)
 			test.OK(t, p.Prepare(&r))
-			if _, err := p.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(p.Update(r))(t)
 			obs := tensor.Dict{}
 			obs.Set("state", tensor.FromF32(r.Must("observation.state").F32(), p.advantages.steps*p.advantages.envs, 3))
 			ones := tensor.New(tensor.I32, p.advantages.steps*p.advantages.envs, 1, 1)

@@ -231,13 +231,11 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	r := mustReplay(t, 2, 8)
 	rollout, b, rows := counted(0, 4, 2, nil), r.NewBatch(4), make([]int32, 4)
 	s := philox.New(1, philox.Replay, 0, 0)
-	if n := testing.AllocsPerRun(10, func() {
+	test.NoAllocs(t, 10, func() {
 		test.OK(t, r.Add(rollout))
 		r.Draw(rows, &s)
 		r.Gather(b, rows, 3, 0.9, false)
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // After an interruption the newest step ends an episode, so that no transition goes on in the next episode.

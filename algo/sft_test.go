@@ -114,9 +114,7 @@ func TestSFTEvaluate(t *testing.T) {
 	texts, targets, tokens := someTexts(4)
 	s := newSFT(t, m, algo.MicroBatch{Tokens: 40}, nil)
 	for range 150 {
-		if _, err := s.Update(texts, targets, tokens); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Update(texts, targets, tokens))(t)
 	}
 	last := len(texts[3].IDs) - 1
 	texts[3].IDs[last] ^= 1 // not the last token that was learnt
@@ -144,9 +142,7 @@ func TestSFTAdapters(t *testing.T) {
 	first, err := s.Update(texts, targets, tokens)
 	test.OK(t, err)
 	for range 20 {
-		if _, err := s.Update(texts, targets, tokens); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Update(texts, targets, tokens))(t)
 	}
 	last, err := s.Evaluate(texts)
 	if err != nil || !(last.Values[0] < first.Values[0]-0.1) {

@@ -39,9 +39,7 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 	tokens := 0
 	for b.Loop() {
 		test.OK(b, p.Prepare(batch))
-		if _, err := p.Update(batch); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(p.Update(batch))(b)
 		tokens += len(batch.LogProb)
 	}
 	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")

@@ -367,9 +367,7 @@ func TestTextExperts(t *testing.T) {
 		return policyLoss(logProbsOf(t, m, b.Texts, 0.7), b) + 50*w.AuxLoss()
 	}
 	before := slices.Clone(m.Params.Data)
-	if _, err := p.Update(b); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(b))(t)
 	// a single parameter may change the choice of experts
 	alongGradient(t, m.Params.Data, m.Params.Grad, before, loss)
 }

@@ -321,9 +321,8 @@ func TestTextEarlyStop(t *testing.T) {
 		for i := range second {
 			second[i] -= 5
 		}
-		if got := metric(t, trainText(t, newTextPPO(t, s), &b), "actor/optimizer_steps"); got != want {
-			t.Errorf("early_stop_imp_ratio %v: %v steps, want %v", most, got, want)
-		}
+		test.Equal(t, metric(t, trainText(t, newTextPPO(t, s), &b), "actor/optimizer_steps"), want,
+			"early_stop_imp_ratio %v: steps", most)
 	}
 }
 
@@ -408,9 +407,7 @@ func TestTextSettings(t *testing.T) {
 	} {
 		s := textSetup(textModel(t, lm.Options{}))
 		change(&s)
-		if _, err := algo.NewTextPPO(s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q", err, want)
-		}
+		test.Fails(t, test.Err(algo.NewTextPPO(s)), want)
 	}
 }
 
@@ -431,9 +428,7 @@ func TestTextBatchMistakes(t *testing.T) {
 		s.Config.KLBeta = 0.1
 		b := drawn(t, &s, 0, 2)
 		change(&b)
-		if err := newTextPPO(t, s).Prepare(&b); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q", err, want)
-		}
+		test.Fails(t, newTextPPO(t, s).Prepare(&b), want)
 	}
 }
 
@@ -449,9 +444,7 @@ func TestTextPage(t *testing.T) {
 		b := drawn(t, &s, 0, 2)
 		b.Ref, b.Right, b.Unparsable = b.LogProb, make([]bool, len(b.Texts)), make([]bool, len(b.Texts))
 		p := newTextPPO(t, s)
-		if _, err := p.Resample(0, &b); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Resample(0, &b))(t)
 		for _, name := range trainText(t, p, &b).Names {
 			if !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/algorithms/texts.md does not explain %s", name)

@@ -277,12 +277,10 @@ func TestEpisodesAllocations(t *testing.T) {
 	out := begin(t, v, 1, 1, 2, 3, 4)
 	e, s := env.NewEpisodes(v.Spec(), 0, 4, true), env.NewSeeder(env.DefaultConfig(), env.Train, 0, 4)
 	act := actions(1, 100, 1, 100, 1)
-	if n := testing.AllocsPerRun(50, func() {
+	test.NoAllocs(t, 50, func() {
 		test.OK(t, v.Step(act, s.Next(), out))
 		e.Observe(out)
 		s.Observe(out)
 		e.Take()
-	}); n != 0 {
-		t.Errorf("%v allocations per step", n)
-	}
+	})
 }

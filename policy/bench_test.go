@@ -35,9 +35,7 @@ func BenchmarkForward(b *testing.B) {
 					for i := range noise.Step {
 						noise.Step[i]++
 					}
-					if _, err := p.Forward(w, obs, Sample, noise); err != nil {
-						b.Fatal(err)
-					}
+					test.Must(p.Forward(w, obs, Sample, noise))(b)
 				}
 			})
 		}
@@ -62,9 +60,7 @@ func BenchmarkLearn(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := p.Evaluate(w, obs, act.Action); err != nil {
-				b.Fatal(err)
-			}
+			test.Must(p.Evaluate(w, obs, act.Action))(b)
 			test.OK(b, p.Backward(w, grad, nil))
 		}
 		b.ReportMetric(float64(b.N)*2*128*float64(products)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")

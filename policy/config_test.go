@@ -72,9 +72,7 @@ func TestDeviationByStateCheck(t *testing.T) {
 				got += key
 			}
 		})
-		if got != key {
-			t.Errorf("found %q, want %q", got, key)
-		}
+		test.Equal(t, got, key, "found")
 	}
 }
 

@@ -3,7 +3,6 @@ package tensor
 import (
 	"bytes"
 	"encoding/binary"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -82,9 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"larger than the data", with(entry(U8, "x", 30), entry(U8, "y", 30))}, // 34 bytes: either, but not both
 		{"cut off in the header", []byte("RLD1\xff\xff\xff\xff")},
 	} {
-		if _, err := Decode(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %s", c.b, err, c.want)
-		}
+		test.Fails(t, test.Err(Decode(c.b)), c.want, "%q", c.b)
 	}
 }
 

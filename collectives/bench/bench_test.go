@@ -398,9 +398,7 @@ func TestCPUList(t *testing.T) {
 		t.Errorf("0-3,8: %v", got)
 	}
 	for s, want := range map[string]int64{"32768K": 32 << 20, "2M": 2 << 20, "": 0, "x": 0} {
-		if got := parseSize(s); got != want {
-			t.Errorf("%q: %d, want %d", s, got, want)
-		}
+		test.Equal(t, parseSize(s), want, "%q", s)
 	}
 }
 

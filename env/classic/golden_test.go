@@ -118,9 +118,7 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 			if spec.Name == "CartPole-v1" {
 				success = truncated && !terminated // the pole stands to the end
 			}
-			if got := out.Info.F32()[column] != 0; got != success {
-				t.Errorf("episode %d step %d: success %v, want %v", i, k, got, success)
-			}
+			test.Equal(t, out.Info.F32()[column] != 0, success, "episode %d step %d: success", i, k)
 		}
 	}
 }

@@ -26,9 +26,7 @@ const most = 1 << 15
 func said(t testing.TB, text []byte, out *os.File) *stream {
 	r, w, err := os.Pipe()
 	test.OK(t, err)
-	if _, err := w.Write(text[:min(len(text), most)]); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(w.Write(text[:min(len(text), most)]))(t)
 	w.Close()
 	s := test.Must(newPipes(r, out))(t)
 	return s

@@ -85,8 +85,6 @@ func TestChanged(t *testing.T) {
 		{greeting(state("17"), two), greeting(state("2,3"), three), "the simulator shows an array of [2 3], the run " +
 			"saw 17; the simulator takes Discrete(3), the run chose from Discrete(2)"},
 	} {
-		if got := Changed(c.then, c.now); got != c.want {
-			t.Errorf("from %s\nto %s:\n%q, want %q", c.then, c.now, got, c.want)
-		}
+		test.Equal(t, Changed(c.then, c.now), c.want, "from %s\nto %s:\n", c.then, c.now)
 	}
 }

@@ -247,9 +247,7 @@ func TestAlike(t *testing.T) {
 		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another simulator takes over": {1, 11},
 		"its last output:\n    about to leave\n    out of fuel\n": {1, 11},
 	} {
-		if got := [2]int{strings.Count(shown, text), strings.Count(apart, text)}; got != want {
-			t.Errorf("%q: %v times, expected %v", text, got, want)
-		}
+		test.Equal(t, [2]int{strings.Count(shown, text), strings.Count(apart, text)}, want, "%q: times", text)
 	}
 	if t.Failed() {
 		t.Logf("shown:\n%sapart:\n%s", shown, apart)
@@ -282,9 +280,7 @@ func TestTooManyRestarts(t *testing.T) {
 					if e := crew.step(k); err == nil {
 						err = e
 					}
-					if lost := crew.lost(); lost != 4 {
-						t.Errorf("step %d: %d environments are lost, want 4", k, lost)
-					}
+					test.Equal(t, crew.lost(), 4, "step %d: environments are lost", k)
 					episodes.Observe(crew.out)
 				}
 				if lost := env.Summarize(episodes.Take()).NumLost; lost != c.lost {
@@ -374,9 +370,7 @@ func TestLostAfterSave(t *testing.T) {
 		t.Fatal("who was killed has saved")
 	}
 	observe(1)
-	if lost := env.Summarize(episodes.Take()).NumLost; lost != 8 {
-		t.Errorf("%d episodes were lost, want 8", lost)
-	}
+	test.Equal(t, env.Summarize(episodes.Take()).NumLost, 8, "episodes were lost")
 }
 
 // TestBlockingMask: a child whose mask allows no option is replaced.
@@ -385,9 +379,7 @@ func TestBlockingMask(t *testing.T) {
 	err := c.vec.Reset(nil, c.seeds, c.out)
 	const want = "simulator 1: environment 0: observation action_mask allows no option of choice 0, expected at " +
 		"least one\nthat was 2 times in a row"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
-	}
+	test.Fails(t, err, want)
 }
 
 // TestMaskOfNobody: environments without a simulator allow all actions, after a reset and after each step. Otherwise
@@ -516,9 +508,7 @@ func TestRequestStopWithoutAnswer(t *testing.T) {
 			}
 			for k := 1; k < 5; k++ {
 				test.OK(t, crew.step(k))
-				if lost := crew.lost(); lost != 2 {
-					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
-				}
+				test.Equal(t, crew.lost(), 2, "step %d: environments are lost", k)
 			}
 			log := crew.log.String()
 			if took() > time.Minute || strings.Contains(log, "restart") || !strings.Contains(log, c.says) {
@@ -544,9 +534,7 @@ func askForNone(t *testing.T, cases map[string]noChild) {
 			c.change(&cfg.External)
 			hub := newHub(&record{})
 			defer hub.Close()
-			if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
-			}
+			test.Fails(t, test.Err(hub.New(cfg, 2)), c.says)
 		})
 	}
 }

@@ -169,9 +169,7 @@ func TestReachOwn(t *testing.T) {
 				start(t, written, []uint64{seed}, out)
 				takeState(t, written, tb)
 				steps, solved := compareReach(t, written, out, tb, expert)
-				if solved != expert {
-					t.Errorf("seed %d: ended after %d steps by success: %v, want %v", seed, steps, solved, expert)
-				}
+				test.Equal(t, solved, expert, "seed %d: ended after %d steps by success", seed, steps)
 			}
 		})
 	}
@@ -445,16 +443,10 @@ func TestOwnErrors(t *testing.T) {
 func TestOwnModelErrors(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "mujoco"
-	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "model_path") {
-		t.Errorf("without a model: %v", err)
-	}
+	test.Fails(t, test.Err(NewModel(cfg, 1)), "model_path", "without a model")
 	cfg.ModelPath, cfg.Task, cfg.Observations = "arm.xml", &env.Task{}, []string{"image"}
-	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "task.observations") {
-		t.Errorf("with observations of others: %v", err)
-	}
-	if _, err := own(t, "nowhere.xml", armYAML, 1); err == nil || !strings.Contains(err.Error(), "nowhere.xml") {
-		t.Errorf("without a file: %v", err)
-	}
+	test.Fails(t, test.Err(NewModel(cfg, 1)), "task.observations", "with observations of others")
+	test.Fails(t, test.Err(own(t, "nowhere.xml", armYAML, 1)), "nowhere.xml", "without a file")
 	pipe := filepath.Join(t.TempDir(), "pipe.xml")
 	test.OK(t, syscall.Mkfifo(pipe, 0o600))
 	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder",

@@ -313,9 +313,7 @@ func TestSuiteErrors(t *testing.T) {
 		{env.Config{Perturb: "noise"}, `perturb: "noise", expected one of other_sentence`},
 		{env.Config{Split: "new_role", Instructions: env.Mix{"reach_zone": 1}}, "no instruction is left"},
 	} {
-		if _, err := TabletopSuite(c.cfg, 1); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, test.Err(TabletopSuite(c.cfg, 1)), c.want)
 	}
 	if _, err := TabletopPush(env.Config{Split: "seen"}, 1); err == nil ||
 		!strings.Contains(err.Error(), "does not take split") {

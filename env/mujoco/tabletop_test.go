@@ -262,9 +262,7 @@ func TestTabletopDraw(t *testing.T) {
 			shape = "ball"
 		}
 		want := "reach the " + colors[int(memo[memoColor+int(memo[memoObject])])].name + " " + shape
-		if got := Sentence(tb.out.Obs.Must("instruction").I32()); got != want {
-			t.Errorf("seed %d: %q, want %q", seed, got, want)
-		}
+		test.Equal(t, Sentence(tb.out.Obs.Must("instruction").I32()), want, "seed %d", seed)
 		said[want] = true
 	}
 	for name, counts := range map[string]map[int]int{"objects": objects, "zones": zones} {

@@ -311,9 +311,7 @@ func TestContainers(t *testing.T) {
 		{"a second half", `{"prompt": "a", "answer": "\uDE00"}`, `:1: \uDE00 is half a character`},
 		{"halves in the wrong order", `{"prompt": "\ude00\ud83d", "answer": "b"}`, `:1: \ude00 is half a character`},
 	} {
-		if _, err := Read(write(t, c.text), f); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, expected %s", c.name, err, c.want)
-		}
+		test.Fails(t, test.Err(Read(write(t, c.text), f)), c.want, "%s", c.name)
 	}
 }
 
@@ -478,9 +476,7 @@ func TestSources(t *testing.T) {
 	} {
 		d := test.Must(Read(write(t, c.line), c.f))(t)
 		s := d.Samples[0]
-		if got := shown(k, s); got != c.prompt {
-			t.Errorf("%s: prompt %q, expected %q", c.line, got, c.prompt)
-		}
+		test.Equal(t, shown(k, s), c.prompt, "%s: prompt", c.line)
 		if got := k.Decode(s.Source.Tokens); got != c.source.Answers[0]+"<|endoftext|>" {
 			t.Errorf("%s: answer %q", c.line, got)
 		}
@@ -522,9 +518,7 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := shown(f.k, d.Samples[0]); got != c.want {
-			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
-		}
+		test.Equal(t, shown(f.k, d.Samples[0]), c.want, "%s", c.name)
 	}
 	refuse(t, []formCase{
 		{"empty", `{"prompt": "", "answer": "b"}`, plain, "the prompt is empty"},
@@ -596,14 +590,10 @@ func TestReadMistakes(t *testing.T) {
 			if c.f.Chat != nil {
 				first = c.line
 			}
-			if _, err := Read(write(t, first, c.line), c.f); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
+			test.Fails(t, test.Err(Read(write(t, first, c.line), c.f)), c.want)
 		})
 	}
-	if _, err := Read(write(t, "", " "), f); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("an empty file: %v", err)
-	}
+	test.Fails(t, test.Err(Read(write(t, "", " "), f)), "no sample", "an empty file")
 	long := `{"prompt": "abcd", "answer": "bcde"}`
 	f.Drop = true
 	if d, err := Read(write(t, good, long), f); err != nil || len(d.Samples) != 1 || d.Dropped != 1 {

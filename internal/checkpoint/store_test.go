@@ -34,9 +34,7 @@ func TestSaveThenLoad(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v, want the %d that were saved", name, len(got), err, len(content))
 			}
 		}
-		if _, err := c.Read("critic"); err == nil || !strings.Contains(err.Error(), "no file critic") {
-			t.Errorf("a file that is not there: %v", err)
-		}
+		test.Fails(t, test.Err(c.Read("critic")), "no file critic", "a file that is not there")
 	}
 }
 
@@ -211,9 +209,7 @@ func TestFailedSave(t *testing.T) {
 func TestUnusableStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	test.OK(t, os.WriteFile(file, nil, 0o666))
-	if _, err := checkpoint.Open(file, 1); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("got %v, want an error that names %s", err, file)
-	}
+	test.Fails(t, test.Err(checkpoint.Open(file, 1)), file)
 	if _, err := checkpoint.Load(filepath.Join(file+"s", "global_step_3")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, os.ErrNotExist)
 	}
@@ -319,9 +315,7 @@ func TestStoreKeepsTheBest(t *testing.T) {
 	for step, score := range []*float64{nil, score(-3), score(7), score(7), score(1), nil} {
 		s := open(t, dir, 1)
 		s.KeepBest()
-		if _, err := s.Save(checkpoint.Info{Step: int64(step), Config: config, Score: score}); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Save(checkpoint.Info{Step: int64(step), Config: config, Score: score}))(t)
 		best([]string{"", "global_step_1", "global_step_2", "global_step_3", "global_step_3", "global_step_3"}[step])
 	}
 	want(t, dir, "best", "global_step_3", "global_step_5", "latest")
@@ -333,9 +327,7 @@ func TestStoreKeepsTheBest(t *testing.T) {
 	}
 	s := open(t, dir, 1)
 	s.KeepBest()
-	if _, err := s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}))(t)
 	best("global_step_6")
 	if _, err := s.Rewind(5); err != nil { // the best checkpoint is now superseded
 		t.Fatal(err)

@@ -568,9 +568,7 @@ func TestCheck(t *testing.T) {
 		"job.yaml:1: run.seed: not set: expected a number > 0",
 		`command line: name: "": expected a word`,
 	)
-	if got := len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))); got != 5 {
-		t.Errorf("%d FieldErrors, want 5", got)
-	}
+	test.Equal(t, len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))), 5, "FieldErrors")
 }
 
 func TestMarshalAndReadAgain(t *testing.T) {
@@ -609,9 +607,7 @@ func TestNearest(t *testing.T) {
 	keys := []string{"clip_ratio_high", "clip_ratio_low", "gamma", "lr"}
 	for key, want := range map[string]string{"clip_ratoi_high": "clip_ratio_high", "gama": "gamma", "lr": "lr",
 		"rl": "lr", "beta": "", "x": "", "clipratiolow": "clip_ratio_low"} {
-		if got := Nearest(key, keys); got != want {
-			t.Errorf("%s: %q, want %q", key, got, want)
-		}
+		test.Equal(t, Nearest(key, keys), want, "%s", key)
 	}
 }
 

@@ -85,9 +85,7 @@ func TestCorrection(t *testing.T) {
 				s.names = append(s.names, name)
 			}
 		}
-		if got := s.correction(&node{}, key, synonyms); got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
-		}
+		test.Equal(t, s.correction(&node{}, key, synonyms), want, "%s", key)
 	}
 }
 
@@ -100,8 +98,6 @@ func TestLikeliest(t *testing.T) {
 		"algorithm.gama": "algorithm.gamma", "runer.seed": "runner.seed", "hidden_size": "actor.model.hidden_sizes",
 		"zz": "", "speed_of_light": "", "model.depth": "",
 	} {
-		if got := Likeliest(key, keys); got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
-		}
+		test.Equal(t, Likeliest(key, keys), want, "%s", key)
 	}
 }

@@ -87,9 +87,7 @@ func TestOwnMistakes(t *testing.T) {
 		if err := check.Err(); err != nil {
 			_, got, _ = strings.Cut(err.Error(), "c.yaml:1: ")
 		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
-		}
+		test.Equal(t, got, c.want, "%s", c.text)
 	}
 }
 

@@ -65,9 +65,7 @@ func TestRanksWithoutLauncher(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		r := local.ok(t, dir, 0, append(strings.Fields(c.args), "-c", "job.yaml")...)
-		if got := len(readRanks(t, filepath.Join(dir, "logs", "job"))); got != c.want {
-			t.Errorf("%q: %d ranks, want %d", c.args, got, c.want)
-		}
+		test.Equal(t, len(readRanks(t, filepath.Join(dir, "logs", "job"))), c.want, "%q: ranks", c.args)
 		says := ""
 		if c.want > 1 {
 			says = fmt.Sprintf("running without MPI: %d ranks in one process\n", c.want)

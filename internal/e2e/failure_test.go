@@ -150,9 +150,7 @@ func fails(t *testing.T, p *platform, f failure) {
 			t.Errorf("stacks are in %d of the logs %q, want 1", stacks, logs)
 		}
 	}
-	if got := readStatus(t, run); got != f.status {
-		t.Errorf("STATUS %q, want %q", got, f.status)
-	}
+	test.Equal(t, readStatus(t, run), f.status, "STATUS")
 	last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
 	if err != nil || last.Step < 1 || last.Step > 2 {
 		t.Errorf("latest checkpoint: %+v, %v", last, err)

@@ -133,9 +133,7 @@ func (c camp) settle(t testing.TB, place string, args ...string) (same func(t te
 	return func(t testing.TB, run string) {
 		t.Helper()
 		m, got := c.results(t, run)
-		if diff := m.diff(want); diff != "" {
-			t.Errorf("not the metrics of the job that stays: %s", diff)
-		}
+		m.same(t, want, "not the metrics of the job that stays")
 		for name := range tensors {
 			if got[name] != tensors[name] {
 				t.Errorf("not the checkpoint of the job that stays: %s", name)
@@ -392,7 +390,5 @@ func TestOwnProgramMoves(t *testing.T) {
 		n++
 		return places[n%2]
 	}).end(t, moving, 2)
-	if diff := readMetrics(t, folder).diff(readMetrics(t, filepath.Join(dir, "logs/settled"))); diff != "" {
-		t.Error(diff)
-	}
+	readMetrics(t, folder).same(t, readMetrics(t, filepath.Join(dir, "logs/settled")))
 }

@@ -189,9 +189,7 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	if says := "stopping, with a checkpoint"; r.code != 1 || !strings.Contains(r.stderr, says) {
 		t.Fatalf("exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
 	}
-	if s := readStatus(t, run); s != runfolder.Failed {
-		t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
-	}
+	test.Equal(t, readStatus(t, run), runfolder.Failed, "STATUS")
 	if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step != 1 {
 		t.Errorf("latest checkpoint: %+v, %v", last, err)
 	}

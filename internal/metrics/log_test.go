@@ -134,24 +134,18 @@ func TestWritesDoNotAllocate(t *testing.T) {
 	events := test.Must(metrics.CreateEvents(dir, "host", at, 0))(t)
 	defer events.Close()
 	values := []float64{math.Pi, 1e-30, 4}
-	if n := testing.AllocsPerRun(100, func() {
+	test.NoAllocs(t, 100, func() {
 		test.OK(t, log.Write(7, at, names, values))
 		test.OK(t, events.Write(7, at, names, values))
-	}); n != 0 {
-		t.Errorf("%v allocations for a step, want none", n)
-	}
+	})
 }
 
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := metrics.OpenLog(dir); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a folder as log: %v", err)
-	}
+	test.Fails(t, test.Err(metrics.OpenLog(dir)), dir, "a folder as log")
 	path := filepath.Join(dir, "file")
 	openLog(t, path)
-	if _, err := metrics.CreateEvents(path, "host", at, 0); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file as folder: %v", err)
-	}
+	test.Fails(t, test.Err(metrics.CreateEvents(path, "host", at, 0)), path, "a file as folder")
 }
 
 func openLog(t *testing.T, path string) *metrics.Log {

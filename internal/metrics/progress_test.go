@@ -155,9 +155,7 @@ func TestProgressOnANarrowTerminal(t *testing.T) {
 			t.Errorf("got\n%q\nwant\n%q", &out, want)
 		}
 		for width, want := range map[int]string{0: "ab·de", 6: "ab·de", 5: "ab·…", 2: "…", 1: "…"} {
-			if got := metrics.Cut("ab·de", width); got != want {
-				t.Errorf("width %d: %q, want %q", width, got, want)
-			}
+			test.Equal(t, metrics.Cut("ab·de", width), want, "width %d", width)
 		}
 	})
 }

@@ -26,9 +26,7 @@ var texts = map[string]string{
 
 func TestText(t *testing.T) {
 	for text, want := range texts {
-		if got := Text(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		test.Equal(t, Text(text), want, "%q", text)
 	}
 }
 
@@ -67,9 +65,7 @@ func TestLine(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$HOME": "'$HOME'", "": "''", "a\n'": `$'a\x0a\''`} {
-		if got := Quote(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
-		}
+		test.Equal(t, Quote(word), want, "%q", word)
 	}
 	words := []string{"", "a b", "it's", "$HOME", `a\nb`, "a\nb", "-x", "'\x1b[2J'", "\t", "zwölf", "日本\u202e",
 		"\xff", "~", "*", `\'` + "\x01", strings.Repeat("long ", 1000)}

@@ -165,9 +165,7 @@ func TestFamilyEnds(t *testing.T) {
 		s, cmd := entry.NewStarter(), exec.Command("sh", "-c", family)
 		r, w := signs(t)
 		cmd.ExtraFiles = []*os.File{w}
-		if _, err := s.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Start(cmd))(t)
 		w.Close()
 		alive(t, r)
 		if err := s.Close(); err != nil {
@@ -200,9 +198,7 @@ func TestKill(t *testing.T) {
 		cmd.ExtraFiles = []*os.File{w}
 		p := test.Must(s.Start(cmd))(t)
 		w.Close()
-		if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(io.ReadFull(r, make([]byte, 2)))(t)
 		p.Kill()
 		gone(t, r)
 		if p.Signal(syscall.SIGTERM); p.Err() == nil || p.Err().Error() != "signal: killed" {

@@ -43,8 +43,6 @@ func FuzzFiles(f *testing.F) {
 		}
 		var page bytes.Buffer
 		test.OK(t, report.WriteRun(&page, r))
-		if n := bytes.Count(page.Bytes(), []byte("<script")); n != scripts {
-			t.Errorf("%d scripts, want %d", n, scripts)
-		}
+		test.Equal(t, bytes.Count(page.Bytes(), []byte("<script")), scripts, "scripts")
 	})
 }

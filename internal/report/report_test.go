@@ -434,9 +434,7 @@ func TestRangesOfRewards(t *testing.T) {
 			if x := float64(i) / 100; x >= from-1e-9 && (x < from+0.99/24-1e-9 || r == 0) {
 				want = float64(i + 1)
 			}
-			if got := counts[r*100+i]; got != want {
-				t.Errorf("reward %d/100 in row %v: %v, want %v", i, rows[r], got, want)
-			}
+			test.Equal(t, counts[r*100+i], want, "reward %d/100 in row %v", i, rows[r])
 		}
 	}
 }

@@ -220,9 +220,7 @@ seed,step,env/steps,seconds,eval/return
 		want + "1,2\n":       "wrong number of fields",
 	} {
 		test.OK(t, os.WriteFile(path, []byte(text), 0o666))
-		if _, err := results.ReadKept(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		test.Fails(t, test.Err(results.ReadKept(path)), want, "%q", text)
 	}
 }
 

@@ -317,9 +317,7 @@ func TestALostLockIsNoticed(t *testing.T) {
 		}, "the file lock is gone"},
 		{"taken over", func(t *testing.T, path string) {
 			put(t, filepath.Join(path, "lock"), foreign, 2*time.Minute)
-			if _, err := runfolder.Open(path, "99"); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(runfolder.Open(path, "99"))(t)
 		}, "taken over by job 99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -330,9 +328,7 @@ func TestALostLockIsNoticed(t *testing.T) {
 				synctest.Wait()
 				c.lose(t, path)
 				for range 2 { // in each world of the job
-					if err := f.Lost(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-						t.Errorf("got %v, want %q", err, c.want)
-					}
+					test.Fails(t, f.Lost(t.Context()), c.want)
 				}
 				if err := f.Close(); err == nil {
 					t.Error("Close gave a lock free that was lost")

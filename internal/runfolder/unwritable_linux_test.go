@@ -3,7 +3,6 @@ package runfolder_test
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
@@ -20,7 +19,5 @@ func TestUnwritableFolder(t *testing.T) {
 		}
 		defer syscall.Unmount(path, 0)
 	}
-	if _, err := runfolder.Open(path, ""); err == nil || !strings.Contains(err.Error(), path+": cannot write in it: ") {
-		t.Errorf("got %v", err)
-	}
+	test.Fails(t, test.Err(runfolder.Open(path, "")), path+": cannot write in it: ")
 }

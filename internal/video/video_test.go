@@ -109,9 +109,7 @@ func TestCaption(t *testing.T) {
 	if got := written(); got != [4]int{} {
 		t.Errorf("pixels of text below the pictures: %v, want none", got)
 	}
-	if got := video.Columns(128); got != 17 {
-		t.Errorf("%d characters in 128 pixels, want 17", got)
-	}
+	test.Equal(t, video.Columns(128), 17, "characters in 128 pixels")
 }
 
 func TestFilmNowhere(t *testing.T) {

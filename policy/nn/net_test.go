@@ -66,9 +66,7 @@ func TestNetGradients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
-			if _, err := nn.NewNet(p, "g", c.layer, sources); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(nn.NewNet(p, "g", c.layer, sources))(t)
 			want := 0
 			for _, f := range p.Fields {
 				want += min(f.Len(), 25)
@@ -87,10 +85,8 @@ func TestNames(t *testing.T) {
 	p.Group("g")
 	tanh := nn.Activate(nn.Tanh)
 	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
-	if _, err := nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
-		nn.Sequence(hidden...).Named("critic")), sources); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
+		nn.Sequence(hidden...).Named("critic")), sources))(t)
 	var names []string
 	for _, f := range p.Fields {
 		names = append(names, f.Name)
@@ -152,12 +148,10 @@ func TestNetDoesNotAllocate(t *testing.T) {
 		Sequences: 2, State: make([]float32, 2*net.State), Next: make([]float32, 2*net.State)}
 	w := net.NewWork(2)
 	ready := func(lo, hi int) {}
-	if n := testing.AllocsPerRun(20, func() {
+	test.NoAllocs(t, 20, func() {
 		net.Forward(w, b)
 		net.Backward(w, nil, ready)
-	}); n != 0 {
-		t.Errorf("%v allocations for a forward and a backward pass, want 0", n)
-	}
+	})
 }
 
 func TestNetRefuses(t *testing.T) {
@@ -188,9 +182,7 @@ func TestNetRefuses(t *testing.T) {
 	} {
 		p := new(nn.Params[float32])
 		p.Group("g")
-		if _, err := nn.NewNet(p, "own", c.layer, sources); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %q", c.layer, err, c.want)
-		}
+		test.Fails(t, test.Err(nn.NewNet(p, "own", c.layer, sources)), c.want, "%v", c.layer)
 	}
 }
 

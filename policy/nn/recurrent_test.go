@@ -148,11 +148,9 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 		_, l := recurrent[float32](t, lstm, in, out)
 		w, x, state, begins := l.NewWork(rows), make([]float32, rows*in), make([]float32, n*l.State), make([]byte, rows)
 		dy := make([]float32, rows*out)
-		if got := testing.AllocsPerRun(10, func() {
+		test.NoAllocs(t, 10, func() {
 			l.Forward(w, state, x, state, begins, rows, n)
 			l.Backward(w, nil, dy)
-		}); got != 0 {
-			t.Errorf("%v allocations, want 0", got)
-		}
+		})
 	})
 }

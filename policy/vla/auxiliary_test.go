@@ -36,9 +36,7 @@ func TestAuxiliaryPrediction(t *testing.T) {
 			t.Fatalf("%d log-probs, want %d", len(got), len(plain)+1)
 		}
 		for k, v := range plain {
-			if got[k] != v {
-				t.Errorf("log-prob %d is %g, want %g", k, got[k], v)
-			}
+			test.Equal(t, got[k], v, "log-prob %d", k)
 		}
 		logp[i] = float64(got[len(plain)])
 	}

@@ -33,16 +33,12 @@ func BenchmarkSpeed(b *testing.B) {
 	}
 	update := func(g policy.Grad) func() {
 		return func() {
-			if _, err := p.Evaluate(w, obs, action); err != nil {
-				b.Fatal(err)
-			}
+			test.Must(p.Evaluate(w, obs, action))(b)
 			test.OK(b, p.Backward(w, g, nil))
 		}
 	}
 	rollout := func() {
-		if _, err := p.Forward(w, obs, policy.Sample, x); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(p.Forward(w, obs, policy.Sample, x))(b)
 	}
 	forward, training := operations()
 	for _, c := range []struct {

@@ -133,11 +133,7 @@ func TestProgramFails(t *testing.T) {
 		})
 	}
 	s := Setup{Type: Program, Config: DefaultConfig()}
-	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "program.command: none") {
-		t.Errorf("without a command: %v", err)
-	}
+	test.Fails(t, CheckProgram(s), "program.command: none", "without a command")
 	s.Config.Program.Command = []string{"no-such-judge"}
-	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "no-such-judge") {
-		t.Errorf("a program that is nowhere: %v", err)
-	}
+	test.Fails(t, CheckProgram(s), "no-such-judge", "a program that is nowhere")
 }

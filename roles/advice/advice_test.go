@@ -373,9 +373,7 @@ func TestAutoMistakes(t *testing.T) {
 			"cluster.component_placement.env={node_group: a, placement: auto}"},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, overrides, false)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", overrides, err, want)
-		}
+		test.Fails(t, err, want, "%v", overrides)
 	}
 }
 
@@ -392,8 +390,6 @@ func TestWorldLike(t *testing.T) {
 		{make([]int, 12), 16, 12},
 		{[]int{0, 0, 1, 1, 2, 2}, 2, 2},
 	} {
-		if got := advice.WorldLike(c.nodes, c.cores); got != c.want {
-			t.Errorf("nodes %v, %d cores: %d ranks, expected %d", c.nodes, c.cores, got, c.want)
-		}
+		test.Equal(t, advice.WorldLike(c.nodes, c.cores), c.want, "nodes %v, %d cores: ranks", c.nodes, c.cores)
 	}
 }

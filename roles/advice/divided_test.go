@@ -120,7 +120,5 @@ func TestShallow(t *testing.T) {
 	}
 	asked.Room = w.Model.Parts[0].Actor / 100
 	_, err = p.Profile(t.Context(), asked)
-	if err == nil || !strings.Contains(err.Error(), "a layer of the model needs") {
-		t.Errorf("no room for a layer: %v", err)
-	}
+	test.Fails(t, err, "a layer of the model needs", "no room for a layer")
 }

@@ -225,9 +225,7 @@ func TestDividedModels(t *testing.T) {
 			if want == "" {
 				want = out
 			}
-			if out != want {
-				t.Errorf("%v: %s, expected %s", args, out, want)
-			}
+			test.Equal(t, out, want, "%v", args)
 		}
 	}
 }

@@ -269,9 +269,7 @@ func refuseOwn(t *testing.T, path string, args, want []string) {
 		lines[i], _, _ = strings.Cut(lines[i], " Known: ")
 	}
 	rolestest.Expect(t, "errors", lines, want...)
-	if code != loop.ExitConfig {
-		t.Errorf("exit code %d, want %d", code, loop.ExitConfig)
-	}
+	test.Equal(t, code, loop.ExitConfig, "exit code")
 }
 
 // TestOwnKeysOfEvaluation: if evaluations have another environment, it has keys and defaults of its own.

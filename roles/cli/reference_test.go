@@ -111,9 +111,7 @@ func TestSchemaAccepts(t *testing.T) {
 	} {
 		var doc any
 		test.OK(t, yaml.Unmarshal([]byte(text), &doc))
-		if got := follows(root, doc, ""); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		test.Equal(t, follows(root, doc, ""), want, "%s", text)
 	}
 }
 
@@ -207,9 +205,7 @@ func runCases(t *testing.T, cases []commandCase) {
 	for _, c := range cases {
 		t.Run(c.args, func(t *testing.T) {
 			code, stdout, stderr := run(t, strings.Fields(c.args)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
+			test.Equal(t, code, c.code, "exit code")
 			for _, want := range c.want {
 				if !strings.Contains(stdout+stderr, want) {
 					t.Errorf("want %q in\n%s%s", want, stdout, stderr)

@@ -113,9 +113,7 @@ func TestSlurmResources(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			script := test.Must(slurmScript(t, strings.Fields("-c "+c.args)...))(t)
-			if got := strings.Join(slurmOptions(script), " "); got != c.want {
-				t.Errorf("%s: got %s, want %s", c.args, got, c.want)
-			}
+			test.Equal(t, strings.Join(slurmOptions(script), " "), c.want, "%s", c.args)
 		})
 	}
 }

@@ -54,9 +54,7 @@ func TestMovedMistakes(t *testing.T) {
 		"{env: {placement: 0, node: 1}}": "unknown key",
 	} {
 		m, err := cfg.Moved(rolestest.Registries(), text)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, %v, want %s", text, m, err, want)
-		}
+		test.Fails(t, err, want, "%q: %v", text, m)
 	}
 	_, err := cfg.Moved(rolestest.Registries(), "{evn: 0, critic: 1, actor: ''}")
 	if err == nil || strings.Count(err.Error(), "\n") < 2 {
@@ -81,9 +79,7 @@ func TestKeepMembers(t *testing.T) {
 	} {
 		m := test.Must(cfg.Moved(rolestest.Registries(), text))(t)
 		m.KeepMembers(before, nodes)
-		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		test.Equal(t, strings.ReplaceAll(m.PlacementText(), `"`, "'"), want, "%s", text)
 	}
 }
 
@@ -135,9 +131,7 @@ func TestPlacementRemoved(t *testing.T) {
 		"~cluster.component_placement.critic":      "it was not given",
 		"~cluster.component_placement.env,rollout": "it was not given",
 	} {
-		if _, err := load(override); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", override, err, want)
-		}
+		test.Fails(t, test.Err(load(override)), want, "%s", override)
 	}
 }
 
@@ -156,8 +150,6 @@ func TestPlacementOfFiles(t *testing.T) {
 			test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		cfg, _ := rolestest.MustLoad(t, filepath.Join(dir, "job.yaml"))
-		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {
-			t.Errorf("%s: %s, want %s", c.places, got, c.want)
-		}
+		test.Equal(t, strings.ReplaceAll(cfg.PlacementText(), `"`, "'"), c.want, "%s", c.places)
 	}
 }

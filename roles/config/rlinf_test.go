@@ -142,9 +142,8 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "job.yaml")
 		test.OK(t, os.WriteFile(file, []byte("env: {train: "+tc.train+", eval: "+tc.eval+"}\n"), 0o666))
 		c, _, _ := config.Load(rolestest.Registries(), file, tc.overrides, false)
-		if got := [2]string{c.Env.Train.ID(), c.Env.Eval.ID()}; got != tc.want {
-			t.Errorf("train %s, eval %s, %q: %v, want %v", tc.train, tc.eval, tc.overrides, got, tc.want)
-		}
+		test.Equal(t, [2]string{c.Env.Train.ID(), c.Env.Eval.ID()}, tc.want,
+			"train %s, eval %s, %q", tc.train, tc.eval, tc.overrides)
 	}
 }
 

@@ -67,9 +67,7 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 				}
 				return nil
 			})
-			if compared != 16*12 {
-				t.Errorf("%d log-probs compared, want %d", compared, 16*12)
-			}
+			test.Equal(t, compared, 16*12, "log-probs compared")
 		})
 	}
 }

@@ -80,9 +80,7 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 	for _, n := range ranks {
 		s := example()
 		s.Ranks, s.Envs, s.Stretch, s.Record = n, 2*n, 2, t.TempDir()
-		if _, err := Run(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(Run(t.Context(), s))(t)
 		size := int64(0)
 		test.OK(t, filepath.WalkDir(s.Record, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {

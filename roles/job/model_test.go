@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -123,9 +122,7 @@ func TestForeignModelIsRefused(t *testing.T) {
 		{"one for another", swapped, last},
 		{"another width", wider, names(full)[0]},
 	} {
-		if err := LoadModel(own, c.d); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want it to name %s", c.what, err, c.want)
-		}
+		test.Fails(t, LoadModel(own, c.d), c.want, "%s", c.what)
 	}
 	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(),
 		b.Bytes()) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -116,9 +115,7 @@ func TestStageNamesMistakes(t *testing.T) {
 			}
 			return errors.Join(err, s.Send(0, make([]float32, 2)))
 		})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		test.Fails(t, err, want)
 	}
 }
 

@@ -110,9 +110,7 @@ func TestOtherLayouts(t *testing.T) {
 	m := twoCores()
 	m.Memory = 60
 	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
-	if _, err := Search(m, p, s); err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
-		t.Errorf("whole: %v", err)
-	}
+	test.Fails(t, test.Err(Search(m, p, s)), "no placement fits into the memory", "whole")
 	s.Free = map[string]Axes{"rollout": {Tensor: true}}
 	f, err := Search(m, p, s)
 	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 tensor parts)") ||
@@ -169,9 +167,7 @@ func TestDividedActors(t *testing.T) {
 		m.Memory, s.Free, s.Further = c.memory, c.free, c.further
 		f, err := Search(m, p, s)
 		if c.mesh == (mesh.Mesh{}) {
-			if err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
-				t.Errorf("%s: %v", c.name, err)
-			}
+			test.Fails(t, err, "no placement fits into the memory", "%s", c.name)
 			continue
 		}
 		if err != nil {

@@ -185,9 +185,7 @@ func TestPlacementStrings(t *testing.T) {
 		if want == "3:0-1,4:2-3" {
 			want = "3-4:0-3"
 		}
-		if got := spmd.PlacementOf(ranks); got != want {
-			t.Errorf("%v: %s, want %s", ranks, got, want)
-		}
+		test.Equal(t, spmd.PlacementOf(ranks), want, "%v", ranks)
 	}
 }
 
@@ -336,9 +334,7 @@ func TestFiles(t *testing.T) {
 	}
 	for want, id := range map[string]Identity{"another machine": {"b1", "there", "j1"}, "another build": {"b2", "here",
 		"j1"}, "another job": {"b1", "here", "j2"}} {
-		if err := p2.Fits(id, false); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", id, err, want)
-		}
+		test.Fails(t, p2.Fits(id, false), want, "%v", id)
 	}
 	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
 		t.Errorf("another machine on purpose: %v", err)

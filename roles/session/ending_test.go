@@ -256,9 +256,7 @@ func TestLauncherHere(t *testing.T) {
 			test.OK(t, os.Symlink(real, filepath.Join(dir, name)))
 		}
 		t.Setenv("PATH", dir)
-		if got := [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}; got != c.want {
-			t.Errorf("%v: %v, want %v", c.files, got, c.want)
-		}
+		test.Equal(t, [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}, c.want, "%v", c.files)
 	}
 }
 

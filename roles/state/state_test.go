@@ -395,9 +395,7 @@ func TestDistributeFails(t *testing.T) {
 			c.change(rank, from, parts)
 			return distribute(ctx, g, from, parts, 64)
 		})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", what, err, c.want)
-		}
+		test.Fails(t, err, c.want, "%s", what)
 	}
 }
 
@@ -427,9 +425,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			parts := c.change(rank, newState(t, d, rank, 1).parts())
 			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelFile) })
 		})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", what, err, c.want)
-		}
+		test.Fails(t, err, c.want, "%s", what)
 	}
 	from := sources(t, files, 0, plain)
 	given := Given{ModelFile: from[0].Fields, TrainerFile: from[1].Fields}

@@ -194,9 +194,7 @@ func thoughtThen(t *testing.T, round int, names []string, values []float64) {
 	for i, name := range names {
 		switch x := values[i]; name {
 		case "actor/ratio_abs", "actor/approx_kl":
-			if x != 0 {
-				t.Errorf("round %d: %s is %v, want 0", round, name, x)
-			}
+			test.Equal(t, x, 0, "round %d: %s", round, name)
 		case "actor/kl_loss":
 			if round == 0 && x != 0 || round > 0 && x == 0 {
 				t.Errorf("round %d: %s is %v", round, name, x)

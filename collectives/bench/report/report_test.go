@@ -167,9 +167,7 @@ func TestJSONReadsBack(t *testing.T) {
 		{`size,med`, "expected the output of rlinf bench -o json"},
 	} {
 		os.WriteFile(path, []byte(c.text), 0o644)
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		test.Fails(t, test.Err(Read(path)), c.want, "%s", c.text)
 	}
 }
 
@@ -360,8 +358,6 @@ func TestShape(t *testing.T) {
 	}
 	for n, want := range map[int64]string{0: "0B", 1000: "1000B", 1024: "1KiB", 3 << 20: "3MiB",
 		1<<30 + 1: "1073741825B"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
+		test.Equal(t, Bytes(n), want, "%d", n)
 	}
 }

@@ -127,9 +127,7 @@ func (b *tab) text(t testing.TB, script string) (text string) {
 // expect fails the test unless the script returns want.
 func (b *tab) expect(t testing.TB, script, want string) {
 	t.Helper()
-	if got := b.text(t, script); got != want {
-		t.Errorf("%s: %q, want %q", script, got, want)
-	}
+	test.Equal(t, b.text(t, script), want, "%s", script)
 }
 
 // quiet fails the test if the page wrote a message or made a request.

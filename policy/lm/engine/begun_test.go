@@ -197,9 +197,7 @@ func TestBegunInPasses(t *testing.T) {
 		if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v\n%v", got, want)
 		}
-		if n := e.Use().Passes; n != passes {
-			t.Errorf("cached %v: %d passes, expected %d", cached, n, passes)
-		}
+		test.Equal(t, e.Use().Passes, passes, "cached %v: passes", cached)
 	}
 }
 

@@ -357,9 +357,7 @@ func TestNoAllocation(t *testing.T) {
 		s := engine.Sampling{MaxTokens: tokens, Temperature: 1, TopK: 5, TopP: 0.9, RepetitionPenalty: 1.1}
 		r := []engine.Request{{Prompt: []int32{1}, Sampling: s}, {Prompt: []int32{2, 3}, Sampling: s}}
 		return testing.AllocsPerRun(5, func() {
-			if _, err := e.Generate(t.Context(), r, engine.Watch{}); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(e.Generate(t.Context(), r, engine.Watch{}))(t)
 		})
 	}
 	if short, long := count(8), count(200); long > short {
@@ -374,9 +372,7 @@ func TestUse(t *testing.T) {
 		t.Helper()
 		one := engine.Request{Prompt: make([]int32, prompt),
 			Sampling: engine.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: tokens}}
-		if _, err := e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}))(t)
 		return e.Use()
 	}
 	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
@@ -384,9 +380,7 @@ func TestUse(t *testing.T) {
 	}
 	// The text has a second page from its 17th token on: in the last 2 of 4 passes.
 	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	test.Equal(t, got, want)
 	if got := e.Use(); got != (engine.Use{}) {
 		t.Errorf("%+v without a pass", got)
 	}

@@ -145,9 +145,7 @@ func (s *speedCase) decode(b *testing.B, sequences int) {
 		requests[i].Sampling.Temperature = 1
 	}
 	run := func() {
-		if _, err := e.Generate(context.Background(), requests, engine.Watch{}); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(e.Generate(context.Background(), requests, engine.Watch{}))(b)
 	}
 	weights, c := s.head()+s.inner(), &s.c
 	kept := 8 * float64(c.Layers*c.KVHeads*c.HeadDim) // bytes of a token in the cache

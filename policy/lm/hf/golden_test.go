@@ -247,9 +247,7 @@ func checkWeights(t *testing.T, g *golden, m *lm.Model) {
 		return
 	}
 	f := fileTensors(m)
-	if len(f) != len(g.Weights) {
-		t.Errorf("%d weights, want %d", len(f), len(g.Weights))
-	}
+	test.Equal(t, len(f), len(g.Weights), "weights")
 	for name, want := range g.Weights {
 		got, ok := f[name]
 		if !ok {

@@ -30,8 +30,6 @@ func TestAnswerEnd(t *testing.T) {
 		if id, ok := k.AnswerEnd(chat); ok {
 			got = k.Decode([]int32{id})
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		test.Equal(t, got, c.want, "%s", name)
 	}
 }

@@ -147,9 +147,7 @@ func TestTemplateErrors(t *testing.T) {
 		if err == nil {
 			_, err = template.Render(Chat{Messages: Messages(Message{"user", "hi"})})
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", short(source), err, want)
-		}
+		test.Fails(t, err, want, "%s", short(source))
 	}
 	template := test.Must((&Tokenizer{}).ParseChatTemplate("{{ messages }}"))(t)
 	for messages, want := range map[string]string{"": "messages: missing", "[{]": "messages: [{]: not JSON"} {

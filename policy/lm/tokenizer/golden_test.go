@@ -122,12 +122,8 @@ func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
 // checkDecode decodes ids at once and as a stream. It checks that the stream returns only whole characters.
 func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
 	t.Helper()
-	if got := k.Decode(ids); got != all {
-		t.Errorf("decode %v: got %q, want %q", ids, got, all)
-	}
-	if got := k.DecodeText(ids); got != text {
-		t.Errorf("decode %v without special tokens: got %q, want %q", ids, got, text)
-	}
+	test.Equal(t, k.Decode(ids), all, "decode %v", ids)
+	test.Equal(t, k.DecodeText(ids), text, "decode %v without special tokens", ids)
 	for want, s := range map[string]*Stream{all: k.NewStream(false), text: k.NewStream(true)} {
 		for range 2 { // after End a stream begins anew
 			var b strings.Builder
@@ -244,9 +240,7 @@ func TestEncodeDoesNotAllocate(t *testing.T) {
 	for _, name := range []string{"gpt2", "llama3"} {
 		e := load(t, name).NewEncoder()
 		ids := e.Encode(nil, text)
-		if n := testing.AllocsPerRun(20, func() { ids = e.Encode(ids[:0], text) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		test.NoAllocs(t, 20, func() { ids = e.Encode(ids[:0], text) }, "%s", name)
 	}
 }
 

@@ -45,9 +45,7 @@ func TestTrain(t *testing.T) {
 		}) {
 			t.Errorf("%s: merges\n got %q\nwant %q", pattern, mergesOf(t, dir), want)
 		}
-		if _, err := Train(other, slices.Values([]string{sample[1], sample[0]}), o); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(Train(other, slices.Values([]string{sample[1], sample[0]}), o))(t)
 		for _, name := range []string{tokenizerFile, configFile} {
 			a, b := read(t, filepath.Join(dir, name)), read(t, filepath.Join(other, name))
 			if !bytes.Equal(a, b) {

@@ -256,9 +256,7 @@ func TestContinuesWithoutTerminal(t *testing.T) {
 	null := test.Must(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
 	defer null.Close()
 	gone := &terminal{in: null, out: null, screen: screen{out: null}}
-	if code := gone.obey(unix.SIGCONT); code != loop.ExitHungUp {
-		t.Errorf("exit code %d, want %d", code, loop.ExitHungUp)
-	}
+	test.Equal(t, gone.obey(unix.SIGCONT), loop.ExitHungUp, "exit code")
 }
 
 // TestWindowChanges: the screen follows the size of the window, new metrics, Ctrl-Z and the end of the run. It draws

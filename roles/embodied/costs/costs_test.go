@@ -142,9 +142,7 @@ func TestRoutes(t *testing.T) {
 		for i, r := range p.Train.Routes {
 			want := planner.Route{Env: r.Env, Rollout: r.Rollout, Stage: r.Stage, First: r.Lo, Rows: r.Hi - r.Lo,
 				Inline: p.RunsInline(p.Train, r, true)}
-			if got[i] != want {
-				t.Errorf("%v: route %d is %+v, want %+v", c, i, got[i], want)
-			}
+			test.Equal(t, got[i], want, "%v: route %d", c, i)
 		}
 	}
 }

@@ -55,9 +55,7 @@ func TestRLinfStyleFile(t *testing.T) {
 		{"resume_dir, null", c.Runner.ResumeDir, ""},
 		{"weight_syncer.type, from the preset", c.WeightSyncer.Type, config.WeightSyncPatch},
 	} {
-		if v.got != v.want {
-			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
-		}
+		test.Equal(t, v.got, v.want, "%s", v.what)
 	}
 	if err := countErrors(c, 1, 1, 1); err != nil {
 		t.Error(err)
@@ -224,9 +222,7 @@ func TestLearningRates(t *testing.T) {
 				got = line
 			}
 		}
-		if got != tc.want {
-			t.Errorf("%s %q: %q, want %q", tc.file, tc.overrides, got, tc.want)
-		}
+		test.Equal(t, got, tc.want, "%s %q", tc.file, tc.overrides)
 	}
 }
 

@@ -21,9 +21,7 @@ func TestParts(t *testing.T) {
 		if member/2%2 == 1 {
 			want.First, want.End = 5, 8
 		}
-		if part := d.Part("actor", member); part != want {
-			t.Errorf("member %d: %v, want %v", member, part, want)
-		}
+		test.Equal(t, d.Part("actor", member), want, "member %d", member)
 	}
 }
 
@@ -108,9 +106,7 @@ func TestMembersOfMeshes(t *testing.T) {
 	} {
 		d := drafted(t, c.file, 8, c.overrides...)
 		expectMistake(t, fmt.Sprintf("%q", c.overrides), d, c.want)
-		if d.Actors != c.actors {
-			t.Errorf("%q: %d replicas, want %d", c.overrides, d.Actors, c.actors)
-		}
+		test.Equal(t, d.Actors, c.actors, "%q: replicas", c.overrides)
 	}
 }
 
