@@ -49,6 +49,16 @@ func (p *Policy) WriteONNX(dir string) ([]string, error) {
 	return p.write(dir, d, map[string][]byte{"policy.onnx": x.onnx(d)})
 }
 
+// WriteC writes policy.h, policy.c, policy.f90, policy.bin, policy.json and policy_test.json to dir, which must exist.
+// It returns the names of the files.
+func (p *Policy) WriteC(dir string) ([]string, error) {
+	x, d, err := p.prepare()
+	if err != nil {
+		return nil, err
+	}
+	return p.write(dir, d, x.c(d))
+}
+
 func (p *Policy) prepare() (*program, *Description, error) {
 	x, err := lower(p)
 	if err != nil {

@@ -45,16 +45,19 @@ type step struct {
 
 // A program computes the action, and the value if there is a critic, from the observations of a simulator.
 type program struct {
-	inputs []env.Field // values 0 to len(inputs)-1
-	values []kind
-	steps  []step
-	frames int // number of stacked frames
-	memory int // length of the recurrent state
-	noise  value
-	mask   value
-	action value
-	critic value // the values of the observation; none without a critic
-	chunks int
+	inputs  []env.Field // values 0 to len(inputs)-1
+	values  []kind
+	steps   []step
+	options []int // options of each choice of an action
+	frames  int   // number of stacked frames
+	memory  int   // length of the recurrent state
+	noise   value
+	mask    value
+	head    value // the output of the actor's network
+	action  value
+	acting  int   // the first steps, which compute the action; the others compute critic
+	critic  value // the values of the observation; none without a critic
+	chunks  int
 }
 
 // begins reports whether the program needs to know where an episode begins.
@@ -79,7 +82,8 @@ func lower(p *Policy) (*program, error) {
 	}
 	l := &lowering{tensors: tensorsOf(p.Policy.Params()), sample: p.Sample, numbers: none, choices: none,
 		shown: map[string]value{}}
-	l.program = program{inputs: p.Spec.Obs, frames: max(p.Env.FrameStack, 1), noise: none, mask: none, critic: none}
+	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none, mask: none, head: none,
+		critic: none}
 	l.memory, _ = root.Const("memory").(int)
 	for _, f := range p.Spec.Obs {
 		l.shown[f.Name] = l.add(f.DType, f.Shape)
@@ -147,6 +151,7 @@ func (l *lowering) run(n graph.Node, in value) (out value, err error) {
 	case graph.Actor:
 		l.chunks = n.Out[0]
 		l.action, err = l.sequence(n, in)
+		l.acting = len(l.steps)
 		return in, err
 	case graph.Critic:
 		l.critic, err = l.sequence(n, in)
@@ -271,6 +276,9 @@ func (l *lowering) observe(n graph.Node) (value, error) {
 // end appends the steps that make an action of the output of the network.
 func (l *lowering) end(n graph.Node, in value) (value, error) {
 	dims := product(n.Out)
+	if l.head == none {
+		l.head = in
+	}
 	withNoise := func(params [][]float32, in ...value) value {
 		if l.sample {
 			l.noise = l.add(tensor.F32, []int{dims})

@@ -78,7 +78,7 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	if p.Notes, err = notesOf(c.StringSlice("note")); err != nil {
 		return err
 	}
-	write, ok := map[string]func(string) ([]string, error){"onnx": p.WriteONNX}[format]
+	write, ok := map[string]func(string) ([]string, error){"onnx": p.WriteONNX, "c": p.WriteC}[format]
 	if !ok {
 		return config.Usagef("export: --format %s: expected onnx or c", cmp.Or(format, "not given"))
 	}

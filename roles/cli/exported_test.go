@@ -1,10 +1,15 @@
 package cli
 
 import (
+	"bytes"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,10 +43,13 @@ var exportCases = []struct{ name, overrides, flags string }{
 	{"lstm", "env.train.env_type=Choices-v0 actor.model.model_type=rnn_policy actor.model.rnn_type=lstm " +
 		"actor.model.rnn_hidden_size=5 actor.model.share_trunk=true env.train.frame_stack=2 " +
 		"algorithm.sequence_length=4", ""},
-	{"nature", "env.train.env_type=Pictures-v0 actor.model.model_type=cnn_policy", ""},
+	{"nature", "env.train.env_type=Pictures-v0 actor.model.model_type=cnn_policy " +
+		"actor.optim.lr=1e-3", ""},
 	{"impala", "env.train.env_type=Icons-v0 actor.model.model_type=cnn_policy actor.model.encoder=impala " +
-		"env.train.frame_stack=2 actor.model.share_trunk=true", ""},
-	{"keypoints", "env.train.env_type=Pictures-v0 actor.model.model_type=cnn_policy actor.model.encoder=keypoints", ""},
+		"env.train.frame_stack=2 actor.model.share_trunk=true " +
+		"actor.optim.lr=1e-3", ""},
+	{"keypoints", "env.train.env_type=Pictures-v0 actor.model.model_type=cnn_policy actor.model.encoder=keypoints " +
+		"actor.optim.lr=1e-3", ""},
 	{"own", "env.train.env_type=Pictures-v0 actor.model.model_type=own_policy " +
 		"algorithm.sequence_length=4", ""},
 	{"soft", offPolicy + " algorithm.adv_type=embodied_sac algorithm.loss_type=embodied_sac", ""},
@@ -58,7 +66,8 @@ var exportCases = []struct{ name, overrides, flags string }{
 }
 
 const offPolicy = "env.train.env_type=Numbers-v0 actor.model.add_q_head=true " +
-	"actor.model.normalize_observations=false algorithm.replay_buffer.min_buffer_size=1 algorithm.replay_buffer.sample_window_size=4"
+	"actor.model.normalize_observations=false " +
+	"algorithm.replay_buffer.min_buffer_size=1 algorithm.replay_buffer.sample_window_size=4"
 
 const exportJob = `
 cluster: {component_placement: {"actor,env,rollout": 0}}
@@ -78,8 +87,9 @@ type exportedCase struct {
 	policy    *export.Policy
 }
 
-// exportAll trains and exports all cases, and adds a vector of a replay to each folder: replay_test.json.
-func exportAll(t *testing.T, format string) (all []exportedCase) {
+// exportAll trains all cases and exports them in all formats. It adds a vector of a replay to each folder:
+// replay_test.json.
+func exportAll(t *testing.T) (all []exportedCase) {
 	t.Helper()
 	reg, dir := exportRegistries(), t.TempDir()
 	job := filepath.Join(dir, "job.yaml")
@@ -91,7 +101,7 @@ func exportAll(t *testing.T, format string) (all []exportedCase) {
 		if code, _, stderr := runWith(t, reg, args...); code != loop.ExitOK {
 			t.Fatalf("%s: exit code %d\n%s", c.name, code, stderr)
 		}
-		args = append(strings.Fields("export "+run+" --format "+format+" --out "+out), strings.Fields(c.flags)...)
+		args = append(strings.Fields("export "+run+" --format onnx --out "+out), strings.Fields(c.flags)...)
 		if code, _, stderr := runWith(t, reg, args...); code != loop.ExitOK {
 			t.Fatalf("%s: exit code %d\n%s", c.name, code, stderr)
 		}
@@ -100,6 +110,8 @@ func exportAll(t *testing.T, format string) (all []exportedCase) {
 		p, err := loadPolicy(reg, from, cfg)
 		test.OK(t, err)
 		p.Sample = c.flags != ""
+		_, err = p.WriteC(out)
+		test.OK(t, err)
 		replay(t, reg, p, out)
 		all = append(all, exportedCase{c.name, out, p})
 	}
@@ -156,6 +168,10 @@ func replay(t *testing.T, reg config.Registries, p *export.Policy, dir string) {
 		}
 		test.OK(t, player.Step(v, seen.last, out.Obs, begins))
 		chunks = player.Action().Dim(1)
+	}
+	actions := v.Outputs["action"]
+	if !slices.ContainsFunc(actions, func(x any) bool { return x != actions[0] }) {
+		t.Fatalf("%s: all actions are %v", dir, actions[0])
 	}
 	text, err := json.Marshal(v)
 	test.OK(t, err)
@@ -262,10 +278,16 @@ func (s *sights) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// TestExportONNX: ONNX Runtime computes what the policy computes, for each kind of policy.
-func TestExportONNX(t *testing.T) {
+// TestExport: in each format, the export of each kind of policy computes what the policy computes.
+func TestExport(t *testing.T) {
+	cases := exportAll(t)
+	t.Run("ONNX", func(t *testing.T) { checkWithRuntime(t, cases) })
+	t.Run("C", func(t *testing.T) { checkCompiled(t, cases) })
+}
+
+// checkWithRuntime compares the ONNX files with the policies, by ONNX Runtime.
+func checkWithRuntime(t *testing.T, cases []exportedCase) {
 	modules := nodeModules(t, "onnxruntime-node")
-	cases := exportAll(t, "onnx")
 	args := []string{"testdata/onnx.js"}
 	for _, c := range cases {
 		args = append(args, c.dir)
@@ -288,6 +310,158 @@ func TestExportONNX(t *testing.T) {
 	if vectors != 2*len(exportCases) {
 		t.Errorf("%d vectors compared, want %d", vectors, 2*len(exportCases))
 	}
+}
+
+// checkCompiled compares the exports in C and Fortran with the policies. C must not allocate memory.
+func checkCompiled(t *testing.T, cases []exportedCase) {
+	compilers := [][]string{
+		{"gcc", "-O2"}, {"clang", "-O1", sanitize}, {"gfortran"},
+		{"gcc", "-O1", sanitize}, {"clang", "-O2"},
+	}
+	for _, c := range compilers {
+		if _, err := exec.LookPath(c[0]); err != nil {
+			t.Skipf("no %s: scripts/setup test", c[0])
+		}
+	}
+	for i, c := range cases {
+		for k, with := range compilers {
+			if os.Getenv("RLINF_TEST_FULL") == "" && (i+k)%len(compilers) != 0 {
+				continue
+			}
+			out := playCompiled(t, c, with)
+			var action, value float64
+			var choices, allocations int
+			if _, err := fmt.Sscan(out, &action, &value, &choices, &allocations); err != nil {
+				t.Fatalf("%s: %v: %s", c.name, err, out)
+			}
+			t.Log(c.name, with, out)
+			if action > 1e-5 || value > 1e-5 || choices > 0 || allocations > 0 {
+				t.Errorf("%s: %v: %s", c.name, with, out)
+			}
+		}
+	}
+}
+
+// writeVectors writes the vectors of an export for programs without JSON: the number of steps, then for each step
+// whether an episode begins, the inputs of policy_act, the actions and the value. It returns the types of the inputs and
+// their lengths.
+func writeVectors(t *testing.T, c exportedCase) (types []string, lengths []int) {
+	t.Helper()
+	var about export.Description
+	text, err := os.ReadFile(filepath.Join(c.dir, "policy.json"))
+	test.OK(t, err)
+	test.OK(t, json.Unmarshal(text, &about))
+	var raw []byte
+	steps, rows := 0, []byte{}
+	for _, file := range []string{"policy_test.json", "replay_test.json"} {
+		var v export.Vector
+		text, err := os.ReadFile(filepath.Join(c.dir, file))
+		test.OK(t, err)
+		test.OK(t, json.Unmarshal(text, &v))
+		steps += v.Steps
+		types, lengths = nil, nil
+		for step := range v.Steps {
+			begins := int32(0)
+			if b, ok := v.Inputs["begin"]; step == 0 || ok && b[step] == true {
+				begins = 1
+			}
+			rows = binary.LittleEndian.AppendUint32(rows, uint32(begins))
+			for _, list := range []struct {
+				bindings []export.Binding
+				values   map[string][]any
+			}{{about.Inputs, v.Inputs}, {about.Outputs, v.Outputs}} {
+				for _, b := range list.bindings {
+					all, ok := list.values[b.Name]
+					if !ok || b.Name == "begin" {
+						continue
+					}
+					n := len(all) / v.Steps
+					if step == 0 {
+						types, lengths = append(types, b.Type), append(lengths, n)
+					}
+					for _, x := range all[step*n : (step+1)*n] {
+						switch x := x.(float64); b.Type {
+						case "float32":
+							rows = binary.LittleEndian.AppendUint32(rows, math.Float32bits(float32(x)))
+						case "int32":
+							rows = binary.LittleEndian.AppendUint32(rows, uint32(int32(x)))
+						default:
+							rows = append(rows, byte(x))
+						}
+					}
+				}
+			}
+		}
+	}
+	raw = append(binary.LittleEndian.AppendUint32(raw, uint32(steps)), rows...)
+	test.OK(t, os.WriteFile(filepath.Join(c.dir, "vectors.bin"), raw, 0o666))
+	return types, lengths
+}
+
+// playCompiled compiles an export with a program that plays its vectors, and returns the output: the largest differences
+// of actions in parts of the half-range and of values, the number of wrong choices, and the number of allocations.
+func playCompiled(t *testing.T, c exportedCase, compiler []string) string {
+	t.Helper()
+	types, lengths := writeVectors(t, c)
+	fortran := compiler[0] == "gfortran"
+	kinds := map[string]string{"float32": "float", "int32": "int32_t", "uint8": "uint8_t"}
+	declare, read := "static %[1]s in%[2]d[%[3]d];\n", "\t\tget(f, in%[1]d, sizeof in%[1]d);\n"
+	file, words := "play.c", map[string]string{"@CRITIC": "", "@DISCRETE": ".false."}
+	if fortran {
+		kinds = map[string]string{"float32": "real(c_float)", "int32": "integer(c_int32_t)",
+			"uint8": "integer(c_int8_t)"}
+		declare, read, file = "    %[1]s :: in%[2]d(%[3]d)\n", "        read (f) in%d\n", "play.f90"
+	}
+	inputs := len(types) - 1
+	if hasCritic(c) {
+		inputs--
+		words["@CRITIC"] = "        call check(policy_value(p, s, critic))\n" +
+			"        off = max(off, maxval(abs(real(critic, 8) - value)/max(1d0, real(abs(value), 8))))\n"
+	}
+	for i := range inputs {
+		words["@DECLARE"] += fmt.Sprintf(declare, kinds[types[i]], i, lengths[i])
+		words["@READ"] += fmt.Sprintf(read, i)
+		words["@PASS"] += fmt.Sprintf("in%d, ", i)
+	}
+	if words["@KIND"] = kinds[types[inputs]]; types[inputs] == "int32" {
+		words["@DISCRETE"] = ".true."
+	}
+	halves := []string{}
+	for k := range c.policy.Spec.Action.Dim() {
+		low, high := c.policy.Spec.Action.Range(k)
+		halves = append(halves, fmt.Sprintf("%.6f", (high-low)/2))
+	}
+	words["@HALVES"] = strings.Join(halves, ", ")
+	program, err := os.ReadFile("testdata/" + file)
+	test.OK(t, err)
+	for word, text := range words {
+		program = bytes.ReplaceAll(program, []byte(word), []byte(text))
+	}
+	in := func(name string) string { return filepath.Join(c.dir, name) }
+	test.OK(t, os.WriteFile(in(file), program, 0o666))
+	flags := append(slices.Clone(compiler[1:]), "-o", in("play"))
+	if fortran {
+		runProgram(t, nil, "gcc", "-std=c99", "-O1", "-c", "-o", in("policy.o"), in("policy.c"))
+		flags = append(flags, "-Wall", "-Wno-unused-variable", "-Werror", "-J"+c.dir, in("policy.f90"), in(file), in("policy.o"))
+	} else {
+		flags = append(flags, "-std=c99", "-Wall", "-Wextra", "-Werror", in(file), in("policy.c"))
+		if hasCritic(c) {
+			flags = append(flags, "-DHAS_VALUE")
+		}
+		if !slices.Contains(compiler, sanitize) {
+			flags = append(flags, "-DCOUNT", "-Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc")
+		}
+	}
+	runProgram(t, nil, compiler[0], append(flags, "-lm")...)
+	return runProgram(t, nil, in("play"), in("policy.bin"), in("vectors.bin"))
+}
+
+const sanitize = "-fsanitize=address,undefined"
+
+// hasCritic reports whether an export has the output value.
+func hasCritic(c exportedCase) bool {
+	text, err := os.ReadFile(filepath.Join(c.dir, "policy.json"))
+	return err == nil && strings.Contains(string(text), `"name": "value"`)
 }
 
 // checkONNX lets the checker of ONNX read the models, if it is there.
