@@ -398,8 +398,9 @@ func writeVectors(t *testing.T, c exportedCase) (types []string, lengths []int) 
 	return types, lengths
 }
 
-// playCompiled compiles an export with a program that plays its vectors, and returns the output: the largest differences
-// of actions in parts of the half-range and of values, the number of wrong choices, and the number of allocations.
+// playCompiled compiles an export with a program that plays its vectors, and returns the output: the largest
+// differences of actions in parts of the half-range and of values, the number of wrong choices, and the number of
+// allocations.
 func playCompiled(t *testing.T, c exportedCase, compiler []string) string {
 	t.Helper()
 	types, lengths := writeVectors(t, c)
@@ -442,7 +443,8 @@ func playCompiled(t *testing.T, c exportedCase, compiler []string) string {
 	flags := append(slices.Clone(compiler[1:]), "-o", in("play"))
 	if fortran {
 		runProgram(t, nil, "gcc", "-std=c99", "-O1", "-c", "-o", in("policy.o"), in("policy.c"))
-		flags = append(flags, "-Wall", "-Wno-unused-variable", "-Werror", "-J"+c.dir, in("policy.f90"), in(file), in("policy.o"))
+		flags = append(flags, "-Wall", "-Wno-unused-variable", "-Werror", "-J"+c.dir, in("policy.f90"), in(file),
+			in("policy.o"))
 	} else {
 		flags = append(flags, "-std=c99", "-Wall", "-Wextra", "-Werror", in(file), in("policy.c"))
 		if hasCritic(c) {
