@@ -315,10 +315,10 @@ func TestHelpGroups(t *testing.T) {
 	_, help, _ := run(t, "help")
 	at := 0
 	for _, want := range []string{
-		"\n   train and evaluate:\n     init ", "\n     check ", "\n     bridge ",
+		"\n   train and evaluate:\n     init ", "\n     check ", "\n     export ", "\n     bridge ",
 		"\n   look at runs:\n     status ", "\n     watch ", "\n     report ", "\n     compare ", "\n     trace ",
 		"\n   look up environments and keys:\n     envs ", "\n     help, h ",
-		"\n   language models:\n     data ", "\n     export ",
+		"\n   language models:\n     data ", "\n     score ",
 		"\n   machine and shell:\n     doctor ", "\n     man ",
 	} {
 		next := strings.Index(help[at:], want)
