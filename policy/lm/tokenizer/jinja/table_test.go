@@ -43,3 +43,22 @@ func TestTable(t *testing.T) {
 	}
 	t.Logf("%d templates", len(used))
 }
+
+// TestJumps: break and continue leave the loop around the bodies of set, filter and else, and drop what these bodies
+// wrote, as the code does that Jinja2 generates.
+func TestJumps(t *testing.T) {
+	for source, want := range map[string]string{
+		`{% for x in [1, 2, 3] %}a{% set y %}b{% if x == 2 %}{% break %}{% endif %}{% endset %}{{ y }}{% endfor %}`: "aba",
+		`{% for x in [1, 2] %}a{% filter upper %}b{% if x == 1 %}{% continue %}{% endif %}{% endfilter %}{% endfor %}`: "" +
+			"aaB",
+		`{% for x in [1, 2] %}{{ x }}{% for y in [] %}{% else %}{% break %}{% endfor %}z{% endfor %}`: "1",
+	} {
+		template, err := Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := template.Render(nil); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, expected %q", source, got, err, want)
+		}
+	}
+}
