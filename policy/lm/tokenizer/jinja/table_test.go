@@ -47,11 +47,11 @@ func TestTable(t *testing.T) {
 // TestJumps: break and continue leave the loop around the bodies of set, filter and else, and drop what these bodies
 // wrote, as the code does that Jinja2 generates.
 func TestJumps(t *testing.T) {
+	const loop, two = "{% for x in [1, 2, 3] %}a", "{% if x == 2 %}"
 	for source, want := range map[string]string{
-		`{% for x in [1, 2, 3] %}a{% set y %}b{% if x == 2 %}{% break %}{% endif %}{% endset %}{{ y }}{% endfor %}`: "aba",
-		`{% for x in [1, 2] %}a{% filter upper %}b{% if x == 1 %}{% continue %}{% endif %}{% endfilter %}{% endfor %}`: "" +
-			"aaB",
-		`{% for x in [1, 2] %}{{ x }}{% for y in [] %}{% else %}{% break %}{% endfor %}z{% endfor %}`: "1",
+		loop + "{% set y %}b" + two + "{% break %}{% endif %}{% endset %}{{ y }}{% endfor %}":          "aba",
+		loop + "{% filter upper %}b" + two + "{% continue %}{% endif %}{% endfilter %}{% endfor %}":    "aBaaB",
+		loop + "{% for y in [] %}{% else %}" + two + "{% break %}{% endif %}{% endfor %}z{% endfor %}": "aza",
 	} {
 		template, err := Parse(source)
 		if err != nil {
