@@ -82,8 +82,8 @@ func lower(p *Policy) (*program, error) {
 	}
 	l := &lowering{tensors: tensorsOf(p.Policy.Params()), sample: p.Sample, numbers: none, choices: none,
 		shown: map[string]value{}}
-	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none, mask: none, head: none,
-		critic: none}
+	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none,
+		mask: none, head: none, critic: none}
 	l.memory, _ = root.Const("memory").(int)
 	for _, f := range p.Spec.Obs {
 		l.shown[f.Name] = l.add(f.DType, f.Shape)

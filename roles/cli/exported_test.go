@@ -343,8 +343,8 @@ func checkCompiled(t *testing.T, cases []exportedCase) {
 }
 
 // writeVectors writes the vectors of an export for programs without JSON: the number of steps, then for each step
-// whether an episode begins, the inputs of policy_act, the actions and the value. It returns the types of the inputs and
-// their lengths.
+// whether an episode begins, the inputs of policy_act, the actions and the value. It returns the types and lengths of
+// these arrays.
 func writeVectors(t *testing.T, c exportedCase) (types []string, lengths []int) {
 	t.Helper()
 	var about export.Description

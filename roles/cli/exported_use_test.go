@@ -69,7 +69,8 @@ func TestExportRefuses(t *testing.T) {
 	job := filepath.Join(dir, "job.yaml")
 	test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
 	train := func(name, overrides string) string {
-		args := strings.Fields("-c " + job + " runner.logger.log_path=" + dir + " runner.logger.experiment_name=" + name +
+		args := strings.Fields("-c " + job + " runner.logger.log_path=" + dir + " runner.logger.experiment_name=" +
+			name +
 			" runner.max_steps=1 runner.save_interval=1 " + overrides)
 		if code, _, stderr := runWith(t, reg, args...); code != loop.ExitOK {
 			t.Fatalf("%s: exit code %d\n%s", name, code, stderr)
@@ -112,7 +113,8 @@ func TestExportRefuses(t *testing.T) {
 		}
 	}
 	code, _, stderr := run(t, "export", foreign, "--format", "c", "--out", out) // a program without foreign_policy
-	if code != loop.ExitConfig || !strings.Contains(stderr, `model_type: "foreign_policy": expected one of mlp_policy`) {
+	if want := `model_type: "foreign_policy": expected one of mlp_policy`; code != loop.ExitConfig ||
+		!strings.Contains(stderr, want) {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
