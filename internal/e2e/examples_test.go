@@ -2,12 +2,14 @@ package e2e
 
 import (
 	"fmt"
+	"math"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/test"
 )
 
@@ -40,7 +42,12 @@ func TestExamples(t *testing.T) {
 			if _, err := exec.LookPath("cc"); err != nil {
 				t.Skip("no cc: scripts/setup test installs it")
 			}
-			x.train(t, local, fmt.Sprint("runner.val_check_interval=", x.target().steps))
+			steps := x.target().steps
+			run := x.train(t, local, fmt.Sprint("runner.val_check_interval=", steps), fmt.Sprint("runner.save_interval=",
+				steps))
+			if x.solver == "burgers" {
+				x.steer(t, run)
+			}
 		})
 	}
 }
@@ -79,11 +86,13 @@ func (x example) target() target {
 	return x.few
 }
 
-// train runs the example's script, and compares the learnt control with the solver's result without control.
-func (x example) train(t *testing.T, p *platform, args ...string) {
+// train runs the example's script, and compares the learnt control with the solver's result without control. It returns
+// the folder of the run.
+func (x example) train(t *testing.T, p *platform, args ...string) (run string) {
 	t.Helper()
 	want := x.target()
-	m := x.play(t, p, append(args, steps(want.steps))...)
+	run = filepath.Join(t.TempDir(), x.run)
+	m := x.playIn(t, p, filepath.Dir(run), append(args, steps(want.steps))...)
 	out, err := exec.Command(filepath.Join(root, "examples", x.folder, x.solver), "none").Output()
 	_, text, _ := strings.Cut(string(out), "mean return ")
 	none, bad := strconv.ParseFloat(strings.TrimSpace(text), 64)
@@ -94,17 +103,58 @@ func (x example) train(t *testing.T, p *platform, args ...string) {
 	if err != nil || got < want.part*none {
 		t.Errorf("%s is %v: want at least %g of %g", x.metric, m[len(m)-1][x.metric], want.part, none)
 	}
+	return run
+}
+
+// steer exports the policy of a run. The solver of Burgers' equation plays it without rlinf, with the return that rlinf
+// has evaluated at the end of the run.
+func (x example) steer(t *testing.T, run string) {
+	t.Helper()
+	dir := filepath.Join(run, "exported")
+	if r := local.run(t, run, 0, "export", run, "--format", "c", "--out", dir); r.code != 0 {
+		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+	}
+	source, err := filepath.Abs(filepath.Join(root, "examples/burgers/burgers.f90"))
+	test.OK(t, err)
+	command := func(name string, args ...string) string {
+		cmd := exec.CommandContext(t.Context(), name, args...)
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", cmd, err, out)
+		}
+		return string(out)
+	}
+	command("cc", "-O2", "-c", "policy.c")
+	command("gfortran", "-O2", "-cpp", "-DPOLICY", "policy.f90", source, "policy.o", "-lm", "-o", "steered")
+	seeds := []string{"policy.bin"}
+	cfg := env.DefaultConfig()
+	cfg.Seed = 1
+	for _, seed := range env.NewSeeder(cfg, env.Eval, 0, 20).Next() {
+		seeds = append(seeds, fmt.Sprint(int64(seed)))
+	}
+	_, text, _ := strings.Cut(command("./steered", seeds...), "mean return ")
+	got, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	m := readMetrics(t, run)
+	want, bad := strconv.ParseFloat(fmt.Sprint(m[len(m)-1]["eval/return"]), 64)
+	if err != nil || bad != nil || math.Abs(got-want) > 1e-3*math.Abs(want) {
+		t.Errorf("without rlinf the return is %s, with rlinf %v", text, want)
+	}
 }
 
 // play runs the example's script, and returns its metrics.
 func (x example) play(t *testing.T, p *platform, args ...string) metrics {
 	t.Helper()
+	return x.playIn(t, p, t.TempDir(), append(args, "runner.save_interval=-1")...)
+}
+
+// playIn is play with a folder for the run.
+func (x example) playIn(t *testing.T, p *platform, logs string, args ...string) metrics {
+	t.Helper()
 	script, err := filepath.Abs(filepath.Join(root, "examples", x.folder, "run"))
 	test.OK(t, err)
-	logs := t.TempDir()
 	variables := append([]string{"env", "RLINF=" + p.program(t, ".")}, x.variables...)
-	r := local.startBelow(t, variables, script, logs, 0,
-		append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1")...).result()
+	r := local.startBelow(t, variables, script, logs, 0, append(args, "runner.logger.log_path="+logs)...).result()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
