@@ -43,8 +43,8 @@ func TestExamples(t *testing.T) {
 				t.Skip("no cc: scripts/setup test installs it")
 			}
 			steps := x.target().steps
-			run := x.train(t, local, fmt.Sprint("runner.val_check_interval=", steps), fmt.Sprint("runner.save_interval=",
-				steps))
+			run := x.train(t, local, fmt.Sprint("runner.val_check_interval=", steps),
+				fmt.Sprint("runner.save_interval=", steps))
 			if x.solver == "burgers" {
 				x.steer(t, run)
 			}
