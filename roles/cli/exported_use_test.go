@@ -11,10 +11,14 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest/squares"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/export"
+	"github.com/rlinf/rlinf/policy/vla"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestExportWithPython: an exported policy plays an environment of Gymnasium without rlinf, by rlb.encode and
@@ -181,5 +185,20 @@ int main(int argc, char **argv)
 		if got := runProgram(t, nil, in("main"), in(file)); got != want {
 			t.Errorf("%s: %s, want %s", file, got, want)
 		}
+	}
+}
+
+// TestExportRefusesVLA: a policy that sees, reads and acts is refused, and the error says what plays it.
+func TestExportRefusesVLA(t *testing.T) {
+	vec, err := squares.New(rolestest.EnvConfig("Squares-v0", 1), 1)
+	test.OK(t, err)
+	cfg, own := policy.DefaultConfig(), vla.Defaults()
+	cfg.ModelType, cfg.LogProbType, cfg.Blank = "vla_policy", "token_level", true
+	own.HiddenSize, own.Intermediate, own.NumLayers, own.NumHeads, own.ActionBins, own.VisionWidth = 32, 64, 2, 2, 9, 16
+	pol, err := vla.New(cfg, own, vec.Spec(), 1, tensor.Heap)
+	test.OK(t, err)
+	p := &export.Policy{Policy: pol, Spec: vec.Spec()}
+	if _, err = p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
+		t.Errorf("%v", err)
 	}
 }
