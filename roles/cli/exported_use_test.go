@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -200,5 +202,98 @@ func TestExportRefusesVLA(t *testing.T) {
 	p := &export.Policy{Policy: pol, Spec: vec.Spec()}
 	if _, err = p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestExportedReturns: an exported policy in C, which is asked in each step of the simulator, has the returns of rlinf
+// eval. The pipe carries the observations of all environments, and then their actions.
+func TestExportedReturns(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no gcc: scripts/setup test")
+	}
+	const program = `
+#include "policy.h"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	static policy_state s[ENVS];
+	static float x[ENVS][LEN];
+	static TYPE a[ENVS][POLICY_ACTIONS];
+	policy *p;
+	if (policy_open(&p, argv[argc - 1]))
+		return 1;
+	while (fread(x, sizeof x, 1, stdin) == 1) {
+		for (int i = 0; i < ENVS; i++)
+			if (policy_act(p, &s[i], x[i], a[i]))
+				return 1;
+		fwrite(a, sizeof a, 1, stdout);
+		fflush(stdout);
+	}
+	return 0;
+}
+`
+	const envs = 6
+	for name, overrides := range map[string]string{
+		"CartPole-v1": "",
+		"Pendulum-v1": "env.train.action_repeat=2 actor.model.num_action_chunks=3 env.train.frame_stack=2 " +
+			"env.train.max_episode_steps=50",
+	} {
+		reg, dir := rolestest.Registries(), t.TempDir()
+		job, in := filepath.Join(dir, "job.yaml"), func(name string) string { return filepath.Join(dir, "out", name) }
+		test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
+		settings := strings.Fields("-c " + job + " env.train.env_type=" + name + " runner.logger.log_path=" + dir +
+			" runner.logger.experiment_name=run " + overrides)
+		if code, _, stderr := run(t, settings...); code != loop.ExitOK {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		if code, _, stderr := run(t, "export", dir+"/run", "--format", "c", "--out", in("")); code != loop.ExitOK {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		_, stdout, stderr := run(t, append([]string{"eval", "--json", "--episodes", strconv.Itoa(envs)}, settings...)...)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(stdout), &want); err != nil {
+			t.Fatalf("%v\n%s%s", err, stdout, stderr)
+		}
+		_, cfg, err := openTrained(reg, dir+"/run")
+		test.OK(t, err)
+		e, _, err := reg.EvalEnv(cfg)
+		test.OK(t, err)
+		plain := e
+		plain.FrameStack, plain.ActionRepeat = 1, 1
+		vec, err := reg.Envs.New(plain, envs)
+		test.OK(t, err)
+		kind := map[env.Kind]string{env.Box: "float", env.Discrete: "int32_t"}[vec.Spec().Action.Kind]
+		test.OK(t, os.WriteFile(in("main.c"), []byte(program), 0o666))
+		runProgram(t, nil, "gcc", "-std=c99", fmt.Sprint("-DENVS=", envs), "-DTYPE="+kind,
+			fmt.Sprint("-DLEN=", vec.Spec().Obs[0].Dim()), "-o", in("main"), in("main.c"), in("policy.c"), "-lm")
+		cmd := exec.CommandContext(t.Context(), in("main"), in("policy.bin"))
+		to, err := cmd.StdinPipe()
+		test.OK(t, err)
+		from, err := cmd.StdoutPipe()
+		test.OK(t, err)
+		test.OK(t, cmd.Start())
+		out, sum := vec.Spec().NewStep(envs, 1), 0.
+		test.OK(t, vec.Reset(nil, env.NewSeeder(e, env.Eval, 0, envs).Next(), out))
+		var action tensor.Dict
+		action.Set("action", tensor.New(vec.Spec().Action.DType, envs, 1, vec.Spec().Action.Dim()))
+		for range vec.Spec().MaxSteps {
+			_, err := to.Write(out.Obs.Must(vec.Spec().Obs[0].Name).Bytes())
+			test.OK(t, err)
+			_, err = io.ReadFull(from, action.Must("action").Bytes())
+			test.OK(t, err)
+			test.OK(t, vec.Step(action, nil, out))
+			for _, r := range out.Reward.F32() {
+				sum += float64(r) / envs
+			}
+		}
+		test.OK(t, to.Close())
+		test.OK(t, cmd.Wait())
+		expected, tolerance := want["eval/return"].(float64), 1e-9
+		if kind == "float" {
+			tolerance = 1e-3 * math.Abs(expected)
+		}
+		if !(math.Abs(sum-expected) <= tolerance) {
+			t.Errorf("%s: return %v, rlinf eval says %v", name, sum, expected)
+		}
 	}
 }
