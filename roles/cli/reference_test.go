@@ -111,9 +111,7 @@ func TestSchemaAccepts(t *testing.T) {
 	} {
 		var doc any
 		test.OK(t, yaml.Unmarshal([]byte(text), &doc))
-		if got := follows(root, doc, ""); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		test.Equal(t, follows(root, doc, ""), want, "%s", text)
 	}
 }
 
@@ -207,9 +205,7 @@ func runCases(t *testing.T, cases []commandCase) {
 	for _, c := range cases {
 		t.Run(c.args, func(t *testing.T) {
 			code, stdout, stderr := run(t, strings.Fields(c.args)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
+			test.Equal(t, code, c.code, "exit code")
 			for _, want := range c.want {
 				if !strings.Contains(stdout+stderr, want) {
 					t.Errorf("want %q in\n%s%s", want, stdout, stderr)
@@ -386,10 +382,8 @@ func TestCompletion(t *testing.T) {
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
+		0o755))
 	for line, want := range map[string]string{
 		fake + " check al": "seen:check al=\na.b=true\n",
 		fake + " a.b=t":    "seen:a.b=t=\ntrue\n",
