@@ -30,8 +30,7 @@ func TestExportWithPython(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil || exec.Command(python, "-c", "import numpy").Run() != nil {
 		t.Skip("no gcc, or no python3 with numpy: scripts/setup test")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	test.OK(t, err)
+	clients := test.Must(filepath.Abs("../../clients/python"))(t)
 	t.Setenv("PYTHONPATH", clients+":"+clients+"/tests")
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	dir, episodes := t.TempDir(), 5
@@ -173,8 +172,7 @@ int main(int argc, char **argv)
 	in := func(name string) string { return filepath.Join(out, name) }
 	test.OK(t, os.WriteFile(in("main.c"), []byte(program), 0o666))
 	runProgram(t, nil, "gcc", "-std=c99", "-o", in("main"), in("main.c"), in("policy.c"), "-lm")
-	weights, err := os.ReadFile(in("policy.bin"))
-	test.OK(t, err)
+	weights := test.Must(os.ReadFile(in("policy.bin")))(t)
 	changed := append([]byte{}, weights...)
 	changed[len(changed)/2] ^= 1
 	for name, content := range map[string][]byte{"short": weights[:len(weights)-4], "long": append(weights, 0),
@@ -192,15 +190,13 @@ int main(int argc, char **argv)
 
 // TestExportRefusesVLA: a policy that sees, reads and acts is refused, and the error says what plays it.
 func TestExportRefusesVLA(t *testing.T) {
-	vec, err := squares.New(rolestest.EnvConfig("Squares-v0", 1), 1)
-	test.OK(t, err)
+	vec := test.Must(squares.New(rolestest.EnvConfig("Squares-v0", 1), 1))(t)
 	cfg, own := policy.DefaultConfig(), vla.Defaults()
 	cfg.ModelType, cfg.LogProbType, cfg.Blank = "vla_policy", "token_level", true
 	own.HiddenSize, own.Intermediate, own.NumLayers, own.NumHeads, own.ActionBins, own.VisionWidth = 32, 64, 2, 2, 9, 16
-	pol, err := vla.New(cfg, own, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(vla.New(cfg, own, vec.Spec(), 1, tensor.Heap))(t)
 	p := &export.Policy{Policy: pol, Spec: vec.Spec()}
-	if _, err = p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
+	if _, err := p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
 		t.Errorf("%v", err)
 	}
 }
@@ -249,7 +245,8 @@ int main(int argc, char **argv)
 		if code, _, stderr := run(t, "export", dir+"/run", "--format", "c", "--out", in("")); code != loop.ExitOK {
 			t.Fatalf("exit code %d\n%s", code, stderr)
 		}
-		_, stdout, stderr := run(t, append([]string{"eval", "--json", "--episodes", strconv.Itoa(envs)}, settings...)...)
+		_, stdout, stderr := run(t, append([]string{"eval", "--json", "--episodes", strconv.Itoa(envs)},
+			settings...)...)
 		var want map[string]any
 		if err := json.Unmarshal([]byte(stdout), &want); err != nil {
 			t.Fatalf("%v\n%s%s", err, stdout, stderr)
@@ -260,27 +257,22 @@ int main(int argc, char **argv)
 		test.OK(t, err)
 		plain := e
 		plain.FrameStack, plain.ActionRepeat = 1, 1
-		vec, err := reg.Envs.New(plain, envs)
-		test.OK(t, err)
+		vec := test.Must(reg.Envs.New(plain, envs))(t)
 		kind := map[env.Kind]string{env.Box: "float", env.Discrete: "int32_t"}[vec.Spec().Action.Kind]
 		test.OK(t, os.WriteFile(in("main.c"), []byte(program), 0o666))
 		runProgram(t, nil, "gcc", "-std=c99", fmt.Sprint("-DENVS=", envs), "-DTYPE="+kind,
 			fmt.Sprint("-DLEN=", vec.Spec().Obs[0].Dim()), "-o", in("main"), in("main.c"), in("policy.c"), "-lm")
 		cmd := exec.CommandContext(t.Context(), in("main"), in("policy.bin"))
-		to, err := cmd.StdinPipe()
-		test.OK(t, err)
-		from, err := cmd.StdoutPipe()
-		test.OK(t, err)
+		to := test.Must(cmd.StdinPipe())(t)
+		from := test.Must(cmd.StdoutPipe())(t)
 		test.OK(t, cmd.Start())
 		out, sum := vec.Spec().NewStep(envs, 1), 0.
 		test.OK(t, vec.Reset(nil, env.NewSeeder(e, env.Eval, 0, envs).Next(), out))
 		var action tensor.Dict
 		action.Set("action", tensor.New(vec.Spec().Action.DType, envs, 1, vec.Spec().Action.Dim()))
 		for range vec.Spec().MaxSteps {
-			_, err := to.Write(out.Obs.Must(vec.Spec().Obs[0].Name).Bytes())
-			test.OK(t, err)
-			_, err = io.ReadFull(from, action.Must("action").Bytes())
-			test.OK(t, err)
+			test.Must(to.Write(out.Obs.Must(vec.Spec().Obs[0].Name).Bytes()))(t)
+			test.Must(io.ReadFull(from, action.Must("action").Bytes()))(t)
 			test.OK(t, vec.Step(action, nil, out))
 			for _, r := range out.Reward.F32() {
 				sum += float64(r) / envs
