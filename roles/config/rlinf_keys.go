@@ -64,7 +64,7 @@ func (k *keyList) cluster() {
 		experiment_name logger.wandb_proxy logger.wandb_entity log_interval record_task_description`)
 	k.change("runner", "update_epoch counts the updates of an iteration", "local_update_steps")
 	k.change("runner", "env.eval.total_num_envs counts the episodes of an evaluation", "eval_episodes")
-	k.change("runner", "training records no data: use rlinf demos", "num_data_episodes")
+	k.change("runner", "env.train.data_collection.max_steps bounds what is recorded", "num_data_episodes")
 	k.idle("runner.logger.swanlab_mode", "", "cloud")
 	k.tree("runner.early_stop", "enabled", "")
 	for _, section := range []string{"profile_data", "env_profile_data", "rollout_profile_data"} {
