@@ -5,7 +5,6 @@
 package trainer
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -50,9 +49,7 @@ func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	d := Demonstration{Episodes: episodes, All: true, Seed: 1, Noise: 0.2}
 	test.OK(t, d.Play(reg, rolestest.EnvConfig("Squares-v0", 50)))
 	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	f := test.Must(os.Create(path))(t)
-	defer f.Close()
-	test.OK(t, d.Write(f))
+	test.OK(t, d.Write(path))
 	return path
 }
 
