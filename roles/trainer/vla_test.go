@@ -5,7 +5,6 @@
 package trainer
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -52,10 +51,7 @@ func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	d := Demonstration{Episodes: episodes, All: true, Seed: 1, Noise: 0.2}
 	test.OK(t, d.Play(reg, rolestest.EnvConfig("Squares-v0", 50)))
 	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	f, err := os.Create(path)
-	test.OK(t, err)
-	defer f.Close()
-	test.OK(t, d.Write(f))
+	test.OK(t, d.Write(path))
 	return path
 }
 
