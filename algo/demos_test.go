@@ -86,7 +86,7 @@ func TestReturnsOfChunkedDemonstrations(t *testing.T) {
 	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
 	d, err := ReadDemos(writeDemos(t, file), fields)
 	test.OK(t, err)
-	r, err := newDemos(fields, d.Slice(0, m), tensor.Heap)
+	r, err := newDemos(fields, d.Slice(0, m), nil, tensor.Heap)
 	test.OK(t, err)
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	b := r.NewBatch(m)
