@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/doctor"
+	"github.com/rlinf/rlinf/roles/cli/experience"
 	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
@@ -198,6 +199,8 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 		doctor.Command(),
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(reg), manual.Commands(reg))
+	data := app.Commands[slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == "data" })]
+	data.Subcommands = append(data.Subcommands, experience.Show())
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

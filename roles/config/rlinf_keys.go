@@ -118,7 +118,7 @@ func (k *keyList) env() {
 		k.change(section, simulatorNote, simulatorKeys)
 		k.add(section, "enable_offload enable_init_offload is_eval delay_sampler.** insert_delay.**")
 		k.tree(section+".video_cfg", "save_video", "")
-		k.tree(section+".data_collection", "enabled", "")
+		k.add(section+".data_collection", "robot_type fps finalize_interval") // of export_format lerobot
 	}
 	k.add("env", "delay_sampler.**")
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -137,5 +138,37 @@ func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
 		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {
 			t.Errorf("%s: exit code %d: %s", arg, code, got)
 		}
+	}
+}
+
+// The recorded file is the same on any number of ranks. It has no lost episodes.
+func TestEvaluationRecords(t *testing.T) {
+	cfg, reg := evaluationJob(t, 0, "env.eval.rollout_epoch=2")
+	var want []byte
+	for _, ranks := range []int{1, 2, 3, 8} {
+		file := filepath.Join(t.TempDir(), "demos.safetensors")
+		says, code := evaluate(cfg, reg, ranks, task.Asked{Record: task.Record{File: file}})
+		got, err := os.ReadFile(file)
+		if err != nil || code != 0 || !strings.Contains(says, "  record              "+file+": 10 episodes, ") {
+			t.Fatalf("%d ranks: exit code %d, %v: %s", ranks, code, err, says)
+		}
+		if want == nil {
+			want = got
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d ranks record another file", ranks)
+		}
+	}
+	cfg, reg = evaluationJob(t, 2)
+	file := filepath.Join(t.TempDir(), "demos.safetensors")
+	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: task.Record{File: file}}); code != 0 ||
+		!strings.Contains(says, ": 3 episodes, ") {
+		t.Errorf("2 of 5 lost: exit code %d: %s", code, says)
+	}
+	least := 1e6
+	record := task.Record{File: file, DataCollection: env.DataCollection{MinReturn: &least}}
+	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: record}); code != loop.ExitFailed ||
+		!strings.Contains(says, "eval/return") || !strings.Contains(says, "no episode to record: 3 were played") {
+		t.Errorf("none is good enough: exit code %d: %s", code, says)
 	}
 }

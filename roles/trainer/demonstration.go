@@ -33,8 +33,8 @@ type Demonstration struct {
 	episodes          []algo.DemoEpisode // the kept episodes
 	Kept              [][]byte           // encoded transitions
 	own, last         tensor.Tensor      // actions to record: of this step, and of the previous step
-	Played, Succeeded int            // numbers of played and of successful episodes
-	Omitted           int            // number of steps that Still has left out of the played episodes
+	Played, Succeeded int                // numbers of played and of successful episodes
+	Omitted           int                // number of steps that Still has left out of the played episodes
 }
 
 // shares splits n into whole numbers in proportion to weights. The first positive weights get the remainder, one each.

@@ -93,21 +93,25 @@ func appendRow(out []byte, x tensor.Tensor, i int) []byte {
 	return append(out, x.Bytes()[i*size:(i+1)*size]...)
 }
 
-// Episode describes an episode. first is its first transition, which has the instruction, and n is the number of its
-// transitions.
+// Episode describes an episode. first is its first transition, and n is the number of its transitions.
 func (t *Transitions) Episode(e env.Episode, first []byte, n int) algo.DemoEpisode {
-	d := algo.DemoEpisode{Len: n, Return: e.Return, Success: e.SuccessOnce}
-	if e.Task > 0 {
-		d.Instruction = t.spec.Tasks[e.Task-1]
+	return algo.DemoEpisode{Len: n, Return: e.Return, Success: e.SuccessOnce, Instruction: t.instruction(e.Task, first)}
+}
+
+// instruction returns the instruction in the observations of a transition. Without one it returns the name of the task
+// with this number, counted from 1.
+func (t *Transitions) instruction(task int, transition []byte) (text string) {
+	if task > 0 {
+		text = t.spec.Tasks[task-1]
 	}
 	for k, f := range t.spec.Obs {
 		size := t.Fields[k].Bytes()
 		if f.Words != nil || f.Text {
 			value := tensor.New(f.DType, f.Shape...)
-			copy(value.Bytes(), first)
-			d.Instruction = said(f, value)
+			copy(value.Bytes(), transition)
+			text = said(f, value)
 		}
-		first = first[size:]
+		transition = transition[size:]
 	}
-	return d
+	return text
 }
