@@ -112,23 +112,6 @@ func DecodeImage(dst []byte, shape []int, encoded []byte) error {
 	return nil
 }
 
-// EncodeImage returns pixels of the given shape as PNG: height, width and 1 or 3 channels.
-func EncodeImage(pixels []byte, shape []int) ([]byte, error) {
-	box := image.Rect(0, 0, shape[1], shape[0])
-	var img image.Image = &image.Gray{Pix: pixels, Stride: shape[1], Rect: box}
-	if shape[2] == 3 {
-		rgba := image.NewRGBA(box)
-		for i := range shape[0] * shape[1] {
-			copy(rgba.Pix[4*i:], pixels[3*i:3*i+3])
-			rgba.Pix[4*i+3] = 255
-		}
-		img = rgba
-	}
-	var b bytes.Buffer
-	err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, img)
-	return b.Bytes(), err
-}
-
 // Stored returns the fields of rollouts as demonstrations store them: an index for each image of pictures, which has
 // the names of fields as keys.
 func Stored(rollout []tensor.Field, pictures map[string]*Pictures) []tensor.Field {

@@ -53,6 +53,44 @@ func TestLeRobot(t *testing.T) {
 	}
 }
 
+// TestConvert: a file of demonstrations as a folder and back is the same file, and cloning from the folder gives the
+// same model. Nothing is replaced that the user may need.
+func TestConvert(t *testing.T) {
+	const demos = lerobotData + "demos.safetensors"
+	folder, back := filepath.Join(t.TempDir(), "folder"), filepath.Join(t.TempDir(), "back.safetensors")
+	code, stdout, _ := run(t, "data", "convert", demos, "--out", folder, "--lerobot", "v2.1", "--fps", "30")
+	if want := folder + ": 4 episodes, 17 transitions\n"; code != loop.ExitOK || stdout != want {
+		t.Errorf("exit code %d, %s, expected %s", code, stdout, want)
+	}
+	for range 2 { // a file of this command may be replaced
+		if code, _, stderr := run(t, "data", "convert", folder, "--out", back); code != loop.ExitOK {
+			t.Errorf("exit code %d, %s", code, stderr)
+		}
+	}
+	if readFile(t, back) != readFile(t, demos) {
+		t.Error("another file after folder and back")
+	}
+	if cloning(t, folder) != cloning(t, demos) {
+		t.Error("another model than from demos.safetensors")
+	}
+	for args, want := range map[string]string{
+		demos + " --out " + folder:              "--out " + folder + ": expected a folder that does not exist",
+		demos + " --out x --lerobot v1.6":       "--lerobot v1.6: expected v3.0 or v2.1",
+		folder + " --out x --lerobot v2.1":      "--lerobot: expected none, because " + folder + " is a folder",
+		folder + " --out " + folder:             "there is a folder: expected the name of a file",
+		demos + " --out x --name action":        "--name action: expected TENSOR=COLUMN",
+		demos:                                   "expected one file or folder, and --out",
+		"none --out x":                          "stat none: no such file",
+		"testdata/lerobot --out " + back:        "info.json: no such file or directory: expected a folder of LeRobot",
+		"testdata/lerobot/v30 --out /nowhere/x": "--out /nowhere/x: expected a file in a folder that can be written",
+	} {
+		code, _, stderr := run(t, append([]string{"data", "convert"}, strings.Fields(args)...)...)
+		if code == loop.ExitOK || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d, %s, expected %s", args, code, stderr, want)
+		}
+	}
+}
+
 // TestLeRobotChecked: check says what the images take. Errors say where, what was found and what is valid.
 func TestLeRobotChecked(t *testing.T) {
 	const load = "algorithm.demo_buffer.load_path="
