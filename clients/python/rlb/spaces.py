@@ -265,6 +265,21 @@ class Actions:
             np.maximum(batch, self._low, batch)
         return batch
 
+    def rows(self, actions):
+        """Return actions of environments, in the type of their space, as bytes of rows as in the request block. An action of None is 0."""
+        rows = np.zeros((len(actions),) + self._shape, np.float32 if self._choices is None else np.int32)
+        for i, action in enumerate(actions):
+            if action is not None:
+                action = to_numpy(action)
+                if action.size != rows[i].size:
+                    raise ValueError("the expert's action is %r, expected %d numbers" % (action, rows[i].size))
+                rows[i] = action.reshape(self._shape) - self._start
+        return rows.tobytes()
+
+    def packed(self, actions):
+        """Return actions in the form of view as bytes of rows as in the request block."""
+        return actions.astype(np.float32 if self._choices is None else np.int32).tobytes()
+
     def each(self):
         """List the actions of the environments in the type of their space: numbers for Discrete, else arrays."""
         batch = self.batch()

@@ -213,7 +213,7 @@ func (v Verdict) Text(path string, args []string) string {
 	case v.Expert:
 		add(commandLine(path, args, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
 		add("NAME is an environment of your own in Go that is an env.Expert too: docs/extending.md. A simulator")
-		add("behind the bridge can be played, but it cannot say what it would do itself.")
+		add("behind the bridge serves as well if its program has an expert: docs/experience.md.")
 	case v.Simulator != "":
 		connect := []string{"env.train.external.command=python3 simulator.py"}
 		add(commandLine(path, args, append(connect, v.Overrides...)))
