@@ -26,8 +26,8 @@ var own = []struct {
 	dtype string
 }{{Timestamp, "float32"}, {FrameIndex, "int64"}, {EpisodeIndex, "int64"}, {Index, "int64"}, {TaskIndex, "int64"}}
 
-// A Writer writes a dataset: for each episode Task, then Add for each frame, then EndEpisode; at last Close. The folder appears
-// when it is complete. The images are in the tables.
+// A Writer writes a dataset: for each episode Task, then Add for each frame, then EndEpisode; at last Close. The folder
+// appears when it is complete. The images are in the tables.
 type Writer struct {
 	Info
 	Names []string // of the caller's features, in the order of cells

@@ -24,8 +24,8 @@ const (
 	Image // a struct of bytes and path, as LeRobot has it; the path is null
 )
 
-// A Column describes a column that is written. It has a number, a text, bytes or an image in each row; with Dims, a list of
-// lists of numbers of these lengths; with List, a list of texts of any length.
+// A Column describes a column that is written. It has a number, a text, bytes or an image in each row. With Dims, it
+// has lists of lists of numbers of these lengths; with List, a list of texts of any length.
 type Column struct {
 	Name string
 	Type Type

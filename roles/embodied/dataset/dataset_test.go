@@ -44,7 +44,7 @@ func mixed(t *testing.T) string {
 				var row []byte
 				for _, f := range fields {
 					step := at
-					if strings.HasPrefix(f.Name, "next_") && (k == n-1 || at != 2) { // a step is missing after the third
+					if strings.HasPrefix(f.Name, "next_") && (k == n-1 || at != 2) { // a step is missing at 2
 						step = at + 1
 					}
 					name := strings.TrimPrefix(f.Name, "next_")

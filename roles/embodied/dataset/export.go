@@ -63,8 +63,9 @@ func (e Export) Write(path, dir string) (err error) {
 		return err
 	}
 	defer demos.Close()
-	x := &exporter{demos: demos, info: lerobot.Info{Version: e.Version, FPS: e.FPS, RobotType: cmp.Or(e.Robot, demos.Env),
-		Features: map[string]lerobot.Feature{nextDone: {DType: "bool", Shape: []int{1}}}}, names: []string{nextDone}}
+	x := &exporter{demos: demos, names: []string{nextDone}, info: lerobot.Info{Version: e.Version, FPS: e.FPS,
+		RobotType: cmp.Or(e.Robot, demos.Env),
+		Features:  map[string]lerobot.Feature{nextDone: {DType: "bool", Shape: []int{1}}}}}
 	if err := x.choose(e.Names); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -119,8 +120,8 @@ func (x *exporter) choose(names map[string]string) error {
 		}
 		name = cmp.Or(names[f.Name], name)
 		if _, twice := x.info.Features[name]; twice || feature.DType == "" {
-			return fmt.Errorf("%s is %v and would be column %q: expected another name, and a type of F32, F64, I32, I64 "+
-				"and U8", f.Name, f.DType, name)
+			return fmt.Errorf("%s is %v and would be column %q: expected another name, and a type of F32, F64, I32, "+
+				"I64 and U8", f.Name, f.DType, name)
 		}
 		x.info.Features[name] = feature
 		x.columns, x.names = append(x.columns, name), append(x.names, name)
