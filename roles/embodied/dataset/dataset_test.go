@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
@@ -146,18 +148,63 @@ func TestImport(t *testing.T) {
 	}))
 	test.OK(t, Export{Version: lerobot.V21, FPS: 1}.Write(path, dir))
 	test.OK(t, os.Remove(filepath.Join(dir, headerFile))) // now it is a folder of another program
+	want := map[string]string{"observation.x": "[0 1 2 3]", "next_observation.x": "[1 1 3 4]",
+		"action": "[10 11 12 13]", "reward": "[100 101 102 103]", "terminated": "[0 1 0 0]", "truncated": "[0 0 0 1]"}
+	rollout := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
+		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
+	}
+	demos, _, err := Read(algo.DemoConfig{LoadPath: dir}, []tensor.Field{rollout("observation.x", tensor.F32, 1),
+		rollout("next_observation.x", tensor.F32, 1), rollout("action", tensor.F32, 1, 1), rollout("reward", tensor.F32),
+		rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil)
+	test.OK(t, err)
+	expect(t, demos, want)
 	back := filepath.Join(t.TempDir(), "b.safetensors")
 	test.OK(t, Import(dir, back, nil))
 	b, err := os.ReadFile(back)
 	test.OK(t, err)
 	got, _, err := tensor.ReadSafetensors(b)
 	test.OK(t, err)
-	for name, want := range map[string]string{"observation.x": "[0 1 2 3]", "next_observation.x": "[1 1 3 4]",
-		"action": "[10 11 12 13]", "reward": "[100 101 102 103]", "terminated": "[0 1 0 0]", "truncated": "[0 0 0 1]",
-		"episode.length": "[2 2]", "episode.return": "[201 205]"} {
+	want["episode.length"], want["episode.return"] = "[2 2]", "[201 205]"
+	expect(t, got, want)
+}
+
+// expect compares the numbers of tensors.
+func expect(t *testing.T, got tensor.Dict, want map[string]string) {
+	t.Helper()
+	for name, want := range want {
 		x := got.Must(name)
 		if s := fmt.Sprint(numbersIn(x.Bytes(), x.DType())); s != want {
 			t.Errorf("%s is %s, expected %s", name, s, want)
 		}
+	}
+}
+
+// TestNextImages: next observations share the images of observations, and are those of the next frame.
+func TestNextImages(t *testing.T) {
+	const dir = "../../cli/testdata/lerobot/"
+	file, err := os.ReadFile(dir + "demos.safetensors")
+	test.OK(t, err)
+	want, _, err := tensor.ReadSafetensors(file)
+	test.OK(t, err)
+	var fields []tensor.Field
+	for i := range want.Len() {
+		if name, x := want.Entry(i); !strings.HasPrefix(name, "episode.") {
+			fields = append(fields, tensor.Field{Name: name, DType: x.DType(), Shape: append([]int{1}, x.Shape()...)})
+		}
+	}
+	obs := []env.Field{{Name: "text", Text: true}}
+	got, pictures, err := Read(algo.DemoConfig{LoadPath: dir + "v30"}, fields, obs)
+	test.OK(t, err)
+	ends, pixels := want.Must("terminated").U8(), make([]byte, 16*16*3)
+	for _, name := range []string{"observation.image", "next_observation.image"} {
+		for i, at := range got.Must(name).I32() {
+			test.OK(t, pictures[name].Decode(pixels, int(at)))
+			if ends[i] == 0 && !bytes.Equal(pixels, want.Must(name).At(i).Bytes()) {
+				t.Errorf("%s of transition %d differs", name, i)
+			}
+		}
+	}
+	if a, b := pictures["observation.image"], pictures["next_observation.image"]; a != b || a.Bytes() == 0 {
+		t.Errorf("next images are apart, or take %d bytes", a.Bytes())
 	}
 }
