@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -192,7 +193,5 @@ func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }

@@ -139,8 +139,10 @@ func (e *Episodes) Observe(step *Step) {
 			}
 		}
 		success := false
-		for info := step.InfoOf(n); len(info) > 0; info = info[step.Info.Dim(2):] {
-			success = e.add(n, info)
+		if !step.Info.IsZero() {
+			for info := step.infoOf(n, steps); len(info) > 0; info = info[step.Info.Dim(2):] {
+				success = e.add(n, info)
+			}
 		}
 		if ended {
 			e.finish(n, success, false)

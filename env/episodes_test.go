@@ -77,8 +77,7 @@ func TestEpisodesInfo(t *testing.T) {
 		copy(out.Info.F32(), info)
 		copy(out.Terminated.U8(), []byte{byte(k % 2), byte(k / 2)}) // episodes of 2 and of 3 steps
 		if k == 2 {
-			state, err := e.Save()
-			test.OK(t, err)
+			state := test.Must(e.Save())(t)
 			again := env.NewEpisodes(spec, 0, 2, true)
 			test.OK(t, again.Load(state))
 			again.Observe(out)
@@ -110,15 +109,13 @@ func TestEpisodesTasks(t *testing.T) {
 	out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 0, 3, true)
 	copy(out.Info.F32(), []float32{1, 0, 0, 0, 2, 1, 0, 2, 0})
 	e.Observe(out)
-	state, err := e.Save()
-	test.OK(t, err)
+	state := test.Must(e.Save())(t)
 	again := env.NewEpisodes(spec, 0, 3, true)
 	test.OK(t, again.Load(state))
 	copy(out.Info.F32(), []float32{0, 0, 0, 0, 2, 0, 1, 2, 0})
 	copy(out.Terminated.U8(), []byte{1, 1, 1})
 	again.Observe(out)
-	episodes, err := env.FromRows(env.AppendRows(nil, again.Take()), 0)
-	test.OK(t, err)
+	episodes := test.Must(env.FromRows(env.AppendRows(nil, again.Take()), 0))(t)
 	sum := env.Summarize(episodes)
 	if want := []env.OfTask{{1, 1}, {}, {2, 0.5}}; !slices.Equal(sum.ByTask, want) || sum.ToldObject != 1.0/3 {
 		t.Errorf("%+v, told %v, want %+v and 1/3", sum.ByTask, sum.ToldObject, want)
@@ -235,8 +232,7 @@ func TestEpisodesSave(t *testing.T) {
 	e := env.NewEpisodes(v.Spec(), 0, 2, true)
 	step(t, v, out, actions(1, 60, 0.1), 1, 2)
 	e.Observe(out)
-	state, err := e.Save()
-	test.OK(t, err)
+	state := test.Must(e.Save())(t)
 	again := env.NewEpisodes(v.Spec(), 0, 2, true)
 	test.OK(t, again.Load(state))
 	for range 4 {
@@ -281,12 +277,10 @@ func TestEpisodesAllocations(t *testing.T) {
 	out := begin(t, v, 1, 1, 2, 3, 4)
 	e, s := env.NewEpisodes(v.Spec(), 0, 4, true), env.NewSeeder(env.DefaultConfig(), env.Train, 0, 4)
 	act := actions(1, 100, 1, 100, 1)
-	if n := testing.AllocsPerRun(50, func() {
+	test.NoAllocs(t, 50, func() {
 		test.OK(t, v.Step(act, s.Next(), out))
 		e.Observe(out)
 		s.Observe(out)
 		e.Take()
-	}); n != 0 {
-		t.Errorf("%v allocations per step", n)
-	}
+	})
 }

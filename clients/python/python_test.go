@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestPython(t *testing.T) {
@@ -21,9 +22,7 @@ func TestPython(t *testing.T) {
 			t.Fatalf("no %s: %v", glob, err)
 		}
 		for _, file := range files {
-			if _, err := os.Stat(file); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(os.Stat(file))(t)
 		}
 	}
 	unittest(t, python, "test*.py")

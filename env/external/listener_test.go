@@ -37,20 +37,17 @@ func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address 
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	test.OK(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	test.OK(t, err)
+	free := test.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address = free.Addr().String()
 	free.Close()
-	l, err = NewHub(log, 0).listen("tcp:"+address, file)
-	test.OK(t, err)
+	l = test.Must(NewHub(log, 0).listen("tcp:"+address, file))(t)
 	return l, address
 }
 
 // connect connects to the address and sends these bytes.
 func connect(t *testing.T, address string, sends []byte) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	test.OK(t, err)
+	conn := test.Must(net.Dial("tcp", address))(t)
 	if sends != nil {
 		conn.Write(sends)
 	}
@@ -142,8 +139,7 @@ func TestOtherUser(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	log := make(lines, 1)
-	l, err := NewHub(log, 0).listen("unix:s", "")
-	test.OK(t, err)
+	l := test.Must(NewHub(log, 0).listen("unix:s", ""))(t)
 	connect := func() (err error) {
 		done := make(chan struct{})
 		go func() {
@@ -186,8 +182,7 @@ func TestOtherUser(t *testing.T) {
 
 // anotherUser returns the number of a user other than root in this user namespace, preferably nobody; 0: there is none.
 func anotherUser(t *testing.T) uintptr {
-	users, err := os.ReadFile("/proc/self/uid_map")
-	test.OK(t, err)
+	users := test.Must(os.ReadFile("/proc/self/uid_map"))(t)
 	for line := range strings.Lines(string(users)) {
 		var first, outside, count uintptr
 		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
@@ -350,8 +345,6 @@ func TestLooseSecret(t *testing.T) {
 		}
 	}
 	for _, name := range []string{fifo, "/dev/zero", dir} {
-		if _, err := secret(name); err == nil || !strings.Contains(err.Error(), "it is no file") {
-			t.Errorf("%s: %v", name, err)
-		}
+		test.Fails(t, test.Err(secret(name)), "it is no file", "%s", name)
 	}
 }

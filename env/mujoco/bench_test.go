@@ -65,8 +65,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 	cfg.IgnoreTerminations, cfg.MaxEpisodeSteps = true, turn*turns+1
 	s := open(b, d, n)
 	vec := env.NewEpisodic(s, cfg)
-	loop, err := plain.Open("models/"+d.file, n, d.skip, s.task.contacts)
-	test.OK(b, err)
+	loop := test.Must(plain.Open("models/"+d.file, n, d.skip, s.task.contacts))(b)
 	defer loop.Close()
 
 	width := len(s.task.actuator)

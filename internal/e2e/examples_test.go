@@ -56,8 +56,7 @@ func TestExamplesOnMPI(t *testing.T) {
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			p.program(t, ".") // or skip the test
-			launcher, err := p.launcher()
-			test.OK(t, err)
+			launcher := test.Must(p.launcher())(t)
 			x.variables = []string{"MPIRUN=" + strings.Join(append([]string{launcher}, p.flags...), " "),
 				"MPICC=" + first("mpicc."+p.name, "mpicc"), "NP=2"}
 			if p == openmpi {
@@ -99,8 +98,7 @@ func (x example) train(t *testing.T, p *platform, args ...string) {
 // play runs the example's script, and returns its metrics.
 func (x example) play(t *testing.T, p *platform, args ...string) metrics {
 	t.Helper()
-	script, err := filepath.Abs(filepath.Join(root, "examples", x.folder, "run"))
-	test.OK(t, err)
+	script := test.Must(filepath.Abs(filepath.Join(root, "examples", x.folder, "run")))(t)
 	logs := t.TempDir()
 	variables := append([]string{"env", "RLINF=" + p.program(t, ".")}, x.variables...)
 	r := local.startBelow(t, variables, script, logs, 0,

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // metrics are the lines of a metrics.jsonl, without metrics of the clock and of moves. Numbers are texts with all their
@@ -85,6 +87,17 @@ func (m metrics) values(t testing.TB, name string) (all []float64) {
 	return all
 }
 
+// same reports an error if the metrics are not want. about is as in test.Equal.
+func (m metrics) same(t testing.TB, want metrics, about ...any) {
+	t.Helper()
+	if diff := m.diff(want); diff != "" {
+		if len(about) > 0 {
+			diff = fmt.Sprintf(about[0].(string), about[1:]...) + ":\n" + diff
+		}
+		t.Error(diff)
+	}
+}
+
 // diff says where m first differs from want; "" if they are equal.
 func (m metrics) diff(want metrics) string {
 	for i := range min(len(m), len(want)) {
@@ -147,8 +160,6 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return files
 }

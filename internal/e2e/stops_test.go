@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A stop is a way to stop a running job from outside, and the expected end.
@@ -167,9 +168,7 @@ func (s stop) try(t *testing.T, instant int) {
 		"exit code 76\n") {
 		t.Errorf("the line that names the culprit is not rlinf's last")
 	}
-	if printed != s.prints {
-		t.Errorf("it prints the next command: %v, want %v", printed, s.prints)
-	}
+	test.Equal(t, printed, s.prints, "it prints the next command")
 	told := local.ok(t, dir, 0, "status", filepath.Join("logs", "job"))
 	if !strings.Contains(told.stdout, fmt.Sprintf("logs/job: %s after step ", s.status)) {
 		t.Errorf("rlinf status says %s", told.stdout)

@@ -37,8 +37,7 @@ func wantPending(t *testing.T, dir, id string) *moves.Request {
 
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -124,8 +123,7 @@ func TestManyAsk(t *testing.T) {
 	asked := make(chan struct{})
 	go func() { all.Wait(); close(asked) }()
 	for done := false; ; {
-		r, err := moves.Pending(dir)
-		test.OK(t, err)
+		r := test.Must(moves.Pending(dir))(t)
 		if r != nil {
 			test.OK(t, moves.Reply(dir, r, moves.Answer{Refused: r.Placement}))
 			continue

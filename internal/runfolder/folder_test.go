@@ -220,8 +220,7 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 			[]string{runfolder.Binding(), "1"}
 		test.OK(t, f.AddProvenance(p))
 	}
-	data, err := os.ReadFile(filepath.Join(f.Path(), "provenance.json"))
-	test.OK(t, err)
+	data := test.Must(os.ReadFile(filepath.Join(f.Path(), "provenance.json")))(t)
 	var got []runfolder.Provenance
 	if err := json.Unmarshal(data, &got); err != nil || len(got) != 2 {
 		t.Fatalf("%d entries (%v) in %s", len(got), err, data)
@@ -255,8 +254,7 @@ func TestRankLog(t *testing.T) {
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -76,14 +76,12 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	b := pack(lengths(m.Config, 300)...)
 	targets := b.NextTokens(nil)
 	logp := make([]float32, len(targets))
-	if n := testing.AllocsPerRun(3, func() {
+	test.NoAllocs(t, 3, func() {
 		test.OK(t, m.Forward(w, b))
 		m.LogProbs(w, logp, nil, targets, 1)
 		m.Backward(w, logp, nil, targets, 1, 0)
 		m.FinishGradients(w)
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // Two goroutines may use one Model at once, each with a Work of its own, for sequences of growing length.

@@ -71,8 +71,7 @@ data: {train_data_paths: %[4]s/data.jsonl, val_data_paths: %[4]s/data.jsonl, app
 actor: {micro_batch_size: 2, %s, model: {model_type: llama, model_path: %s}}
 `, task, more, name, f.dir, chat, data, actor, filepath.Join(f.dir, model)))
 	if task == "reasoning" {
-		text, err := os.ReadFile(path)
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(path))(t)
 		writeFile(t, path, string(text)+
 			"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, n_minibatches: 1}\n")
 	}
@@ -201,15 +200,13 @@ func TestGenerateEnds(t *testing.T) {
 		t.Errorf("an end of the folder: %v, expected %v", got, end)
 	}
 	test.OK(t, os.Remove(filepath.Join(base, "generation_config.json")))
-	config, err := json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)})
-	test.OK(t, err)
+	config := test.Must(json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)}))(t)
 	writeFile(t, filepath.Join(base, "tokenizer_config.json"), string(config))
 	if got := generate(); !slices.Equal(got, end) {
 		t.Errorf("an end of the tokenizer: %v, expected %v", got, end)
 	}
 	writeFile(t, filepath.Join(f.dir, "typed"), f.tokens.Decode([]int32{71, 72})+"\n")
-	typed, err := os.Open(filepath.Join(f.dir, "typed"))
-	test.OK(t, err)
+	typed := test.Must(os.Open(filepath.Join(f.dir, "typed")))(t)
 	defer typed.Close()
 	stdin := os.Stdin
 	os.Stdin = typed
@@ -235,8 +232,7 @@ func TestGenerateEnds(t *testing.T) {
 // tokenAt returns the text of a token in the tokenizer.json of a folder.
 func tokenAt(t *testing.T, dir string, id int32) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(dir, "tokenizer.json")))(t)
 	var file struct {
 		Model struct{ Vocab map[string]int32 }
 	}

@@ -30,10 +30,8 @@ func languageFolderOf(t *testing.T, change func(*lm.Model)) string {
 	t.Helper()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)),
+		0o666))
 	code, out, errs := run(t, "tokenizer", "train", "--out", dir, "--vocab-size", "280", text)
 	if code != loop.ExitOK || !strings.Contains(out, "tokens") {
 		t.Fatalf("tokenizer train: %d, %s%s", code, out, errs)
@@ -227,9 +225,7 @@ func TestDividedModels(t *testing.T) {
 			if want == "" {
 				want = out
 			}
-			if out != want {
-				t.Errorf("%v: %s, expected %s", args, out, want)
-			}
+			test.Equal(t, out, want, "%v", args)
 		}
 	}
 }

@@ -53,9 +53,7 @@ func TestLayouts(t *testing.T) {
 		got := fmt.Sprint(c.Layout("actor"), c.Layout("rollout"), c.Layout("inference"), c.Layout("critic"),
 			c.Layout("reward"))
 		want := fmt.Sprint(tc.actor, tc.rollout, tc.inference, tc.critic, tc.reward)
-		if got != want {
-			t.Errorf("%q: %s, want %s", tc.overrides, got, want)
-		}
+		test.Equal(t, got, want, "%q", tc.overrides)
 		record := filepath.Join(t.TempDir(), "config.yaml")
 		test.OK(t, os.WriteFile(record, c.Record(), 0o666))
 		again, warnings, err := config.Load(rolestest.Registries(), record, nil, true)

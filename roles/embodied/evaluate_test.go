@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
@@ -49,11 +50,9 @@ func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config,
 		append([]string{"runner.ckpt_path=" + filepath.Join(t.TempDir(), "weights"),
 			"env.eval.env_type=losing", "env.eval.total_num_envs=5"}, overrides...)...)
 	pol := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 5), 1, nil)
-	if err := durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error {
+	test.OK(t, durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error {
 		return tensor.WriteSafetensors(w, job.ModelDict(pol.Params()), nil)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return cfg, config.Registries{Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin(),
 		Envs: all.Registry().With("losing", func(cfg env.Config, n int) (env.Vec, error) {
 			cfg.EnvType = "CartPole-v1"

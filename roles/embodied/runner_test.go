@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -94,9 +95,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			shared.Close()
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // allRanks returns a group of all ranks of w.

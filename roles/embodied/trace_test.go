@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // recorded returns overrides that record all workers, and a function that returns the record after the ranks have
@@ -187,4 +188,32 @@ func tenIterations(ctx context.Context, r *EmbodiedRunner) error {
 		}
 	}
 	return nil
+}
+
+// TestSimulatedTime: a report has the time of the environments, with rollouts one after the other and in advance.
+func TestSimulatedTime(t *testing.T) {
+	const iterations, steps, delay = 3, 8, 2 * time.Millisecond
+	for _, mode := range [][]string{
+		{"runner.async=false"},
+		{"runner.async=true", "algorithm.staleness_threshold=1", "algorithm.loss_type=decoupled_actor_critic"},
+	} {
+		onRanks(t, 2, "../../configs/cartpole_disaggregated.yaml",
+			asyncArgs([]string{"0", "1", "1", "1"}, append(mode, "env.train.step_delay="+delay.String())...),
+			func(ctx context.Context, r *EmbodiedRunner) error {
+				spent, rep := 0.0, loop.Report{}
+				for range iterations {
+					if err := r.iterate(ctx); err != nil {
+						return err
+					}
+					leader{r}.Describe(&rep)
+					spent += rep.Simulated[0]
+				}
+				if least := (iterations * steps * delay).Seconds(); len(r.Env.Here()) > 0 && spent < least {
+					t.Errorf("%s: %v s in simulators, want %v or more", mode[0], spent, least)
+				} else if len(r.Env.Here()) == 0 && spent != 0 {
+					t.Errorf("%s: %v s in simulators of another rank", mode[0], spent)
+				}
+				return r.quiesce(ctx)
+			})
+	}
 }

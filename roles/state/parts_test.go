@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -170,9 +171,7 @@ func TestPartial(t *testing.T) {
 		f.state = whole.state.Slice(2*rank, 2*rank+2)
 		return Collect(ctx, g, c, f.parts(rank == 0), func(c *Collection) error { return c.Write(&b, EnvFile) })
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	d, _, err := tensor.ReadSafetensors(b.Bytes())
 	if _, ok := d.Get("I64"); err != nil || !ok || d.Len() != 2 { // and the ring
 		t.Errorf("%v, %v", d, err)

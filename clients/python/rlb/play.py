@@ -124,14 +124,17 @@ class Figures:
 
     def __init__(self, names):
         self.names = list(names)
+        self.told = False  # tell_others has been called
 
     def of(self, info):
         """List the figures: numbers for one environment, or arrays for a batch."""
         return [info.get(name, info.get("is_success", 0) if name == "success" else 0) for name in self.names]
 
     def tell_others(self, info, conversation):
-        """Log, once for all children of a rank, which other numbers an info has."""
+        """Log, once for all children of a rank, which other numbers an info has: for one environment, or arrays for a batch."""
+        self.told = True
         numbers = (bool, int, float, np.bool_, np.number)
-        others = [name for name, x in info.items() if isinstance(name, str) and isinstance(x, numbers) and name not in self.names]
+        others = [name for name, x in info.items() if isinstance(name, str) and name not in self.names and
+                  (isinstance(x, numbers) or getattr(x, "shape", None) == (conversation.num_envs,) and x.dtype != object and name[0] != "_")]
         if others and not conversation.first:
-            conversation.log("rlb: info has %s: serve(..., info=%r) reports them as metrics" % (", ".join(others), self.names + others))
+            conversation.log("rlb: info has %s: info=%r reports them as metrics" % (", ".join(others), self.names + others))

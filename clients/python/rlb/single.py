@@ -62,7 +62,6 @@ class _Single:
         self._make_env = make_env
         self._envs = [first]
         self._figures = Figures(info)
-        self._stepped = False
         self._mask = None
         if action_mask:
             self._mask = spaces.mask_field(self.actions.space)
@@ -137,8 +136,7 @@ class _Single:
                 raise ProtocolError("STEP of environment %d, whose episode is over" % i)
             result = envs[i].step(actions[i])
             observation, reward, terminated, truncated, info = result if len(result) == 5 else _of_old_gym(result)
-            if not self._stepped:
-                self._stepped = True
+            if not self._figures.told:
                 self._figures.tell_others(info, conversation)
             if limit:
                 self._steps[i] += 1

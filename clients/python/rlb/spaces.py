@@ -306,3 +306,28 @@ class Observer:
             values = field.value(observations)
             field.check(values.shape, array.shape)
             array[which] = values[which]
+
+
+def encode(space, observation, *, channels=None, batched=False):
+    """Return the arrays that rlinf shows a policy for an observation: a dictionary by name, of arrays [1, ...]. These are the inputs of an exported policy.
+
+    If batched is true, each member of observation has an additional first axis, and the arrays are [N, ...]. fields describes channels.
+    """
+    arrays = {}
+    for field in fields(space, channels):
+        value = field.value(observation)
+        if not batched:
+            field.check(value.shape, field.shape)
+            value = value[None]
+        field.check(value.shape[1:], field.shape)
+        arrays[field.name] = np.ascontiguousarray(value, field.element)
+    return arrays
+
+
+def decode(space, action):
+    """List the actions in a space for the output "action" of an exported policy, [N, A]. Whole numbers are rounded to the nearest, halves to even."""
+    actions = Actions(space)
+    action = np.asarray(action)
+    rows = np.array(action.reshape(len(action), -1), np.float32 if actions.space["kind"] == "box" else np.int32)
+    actions.bind(rows)
+    return actions.each()

@@ -139,6 +139,8 @@ class _Vector:
             conversation.truncated[rows] |= (self._steps >= conversation.max_steps)[rows]
         self._write(self._obs, conversation.obs, rows, observation, info)
         self._write_figures(rows, info)
+        if not self._figures.told:
+            self._figures.tell_others(info, conversation)
         if not conversation.ended():
             return False
         done = (conversation.terminated | conversation.truncated) & conversation.mask

@@ -641,12 +641,14 @@ class Vectors(unittest.TestCase):
             self.assertIn("does not repeat", parent.logs[0])
 
     def test_other_numbers_of_info(self):
-        for info, says in ([], ["rlb: info has is_success, t: serve(..., info=['is_success', 't']) reports them as metrics"]), (["is_success", "t"], []):
-            with Parent(lambda address: rlb.serve(Walk, info=info, address=address), 2) as parent:
-                parent.reset()
-                for _ in range(3):
-                    parent.step(np.ones(2))
-                self.assertEqual(parent.logs, says)
+        many = lambda n: gymlike.SyncVectorEnv([Walk] * n, AutoresetMode.SAME_STEP)
+        for serve, make in (rlb.serve, Walk), (rlb.serve_vector, many):
+            for info, says in ([], ["rlb: info has is_success, t: info=['is_success', 't'] reports them as metrics"]), (["is_success", "t"], []):
+                with Parent(lambda address: serve(make, info=info, address=address), 2) as parent:
+                    parent.reset()
+                    for _ in range(3):
+                        parent.step(np.ones(2))
+                    self.assertEqual(parent.logs, says)
 
     def test_refusals(self):
         def stubborn(mode):

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -89,18 +90,12 @@ func TestPoolMoves(t *testing.T) {
 		if got := started.PlacementText(); c.pool != "" && got != c.pool {
 			t.Fatalf("the pool is %s, expected %s", got, c.pool)
 		}
-		moved, err := started.Moved(rolestest.Registries(), c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		moved := test.Must(started.Moved(rolestest.Registries(), c.text))(t)
 		if _, err := started.Place(make([]int, 8)); err != nil {
 			t.Errorf("%s: %v", c.start, err)
 		}
 		moved.KeepMembers(d.Placement, make([]int, 8))
-		place, err := moved.Place(make([]int, 8))
-		if err != nil {
-			t.Fatal(err)
-		}
+		place := test.Must(moved.Place(make([]int, 8)))(t)
 		to := NewDraft(moved.At(place), rolestest.Registries(), make([]int, 8))
 		expectMistake(t, c.text, to, "")
 		for of, want := range map[string]string{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {

@@ -4,14 +4,14 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Templates give the texts of Jinja2, or an error where Jinja2 gives one. testdata/table.py made the table.
 func TestTable(t *testing.T) {
 	text, err := os.ReadFile("testdata/table.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	var table struct {
 		Values map[string]json.RawMessage
 		Cases  []struct {
@@ -19,9 +19,7 @@ func TestTable(t *testing.T) {
 			Text            *string
 		}
 	}
-	if err := json.Unmarshal(text, &table); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, json.Unmarshal(text, &table))
 	used := map[string]bool{}
 	for _, c := range table.Cases {
 		values := map[string]any{}

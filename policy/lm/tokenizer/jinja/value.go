@@ -1,8 +1,10 @@
 package jinja
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,39 +108,20 @@ func hash(key any) string {
 	return fmt.Sprintf("%T%p", key, key)
 }
 
+// typeNames are Python's names of the types of values. Other values are functions.
+var typeNames = map[reflect.Type]string{nil: "NoneType", reflect.TypeFor[string](): "str",
+	reflect.TypeFor[markup](): "Markup", reflect.TypeFor[bool](): "bool", reflect.TypeFor[int](): "int",
+	reflect.TypeFor[BigNumber](): "int", reflect.TypeFor[float64](): "float", reflect.TypeFor[List](): "list",
+	reflect.TypeFor[tuple](): "tuple", reflect.TypeFor[*Dict](): "dict", reflect.TypeFor[*generator](): "generator",
+	reflect.TypeFor[numbers](): "range", reflect.TypeFor[*namespace](): "Namespace",
+	reflect.TypeFor[undefined](): "Undefined"}
+
 // typeName returns Python's name of the type of a value.
 func typeName(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "NoneType"
-	case string:
-		return "str"
-	case markup:
-		return "Markup"
-	case bool:
-		return "bool"
-	case int, BigNumber:
-		return "int"
-	case float64:
-		return "float"
-	case List:
-		return "list"
-	case tuple:
-		return "tuple"
-	case *Dict:
-		return "dict"
-	case view:
+	if v, ok := v.(view); ok {
 		return v.name
-	case *generator:
-		return "generator"
-	case numbers:
-		return "range"
-	case *namespace:
-		return "Namespace"
-	case undefined:
-		return "Undefined"
 	}
-	return "function"
+	return cmp.Or(typeNames[reflect.TypeOf(v)], "function")
 }
 
 // number returns a number as a float64, and as an int if it is a whole number or a truth value.
@@ -444,12 +427,9 @@ func equal(a, b any) bool {
 		return isText && isString && s == t
 	}
 	switch a := a.(type) {
-	case List:
-		b, ok := b.(List)
-		return ok && slices.EqualFunc(a, b, equal)
-	case tuple:
-		b, ok := b.(tuple)
-		return ok && slices.EqualFunc(a, b, equal)
+	case List, tuple:
+		x, y, ok := sequences(a, b)
+		return ok && slices.EqualFunc(x, y, equal)
 	case *Dict:
 		b, ok := b.(*Dict)
 		if !ok || len(a.keys) != len(b.keys) {
@@ -497,11 +477,8 @@ func compare(a, b any, sign string) int {
 	if isText && isString {
 		return strings.Compare(s, t)
 	}
-	var x, y []any
-	if typeName(a) == typeName(b) {
-		x, y = sequence(a), sequence(b)
-	}
-	if x == nil || y == nil {
+	x, y, ok := sequences(a, b)
+	if !ok {
 		fail("'%s' not supported between instances of '%s' and '%s'", sign, typeName(a), typeName(b))
 	}
 	for i := range min(len(x), len(y)) {
@@ -512,15 +489,30 @@ func compare(a, b any, sign string) int {
 	return len(x) - len(y)
 }
 
-// sequence returns the items of a list or tuple, and nil for other values.
-func sequence(v any) []any {
+// sequence returns the items of a list or tuple.
+func sequence(v any) (items []any, ok bool) {
 	switch v := v.(type) {
 	case List:
-		return append([]any{}, v...)
+		return v, true
 	case tuple:
-		return append([]any{}, v...)
+		return v, true
 	}
-	return nil
+	return nil, false
+}
+
+// sequences returns the items of two lists or of two tuples.
+func sequences(a, b any) (x, y []any, ok bool) {
+	x, isSequence := sequence(a)
+	y, ok = sequence(b)
+	return x, y, ok && isSequence && typeName(a) == typeName(b)
+}
+
+// like returns items as a tuple if v is a tuple, and else as a list.
+func like(v any, items []any) any {
+	if _, ok := v.(tuple); ok {
+		return tuple(items)
+	}
+	return List(items)
 }
 
 func less(a, b any) bool { return compare(a, b, "<") < 0 }
@@ -602,12 +594,9 @@ func repeated(v any, n int) (any, bool) {
 		return strings.Repeat(v, n), true
 	case markup:
 		return markup(strings.Repeat(string(v), n)), true
-	case List:
-		return slices.Repeat(v, n), true
-	case tuple:
-		return slices.Repeat(v, n), true
 	}
-	return nil, false
+	items, ok := sequence(v)
+	return like(v, slices.Repeat(items, n)), ok
 }
 
 func sum(a, b any) (any, bool) {
@@ -622,19 +611,21 @@ func sum(a, b any) (any, bool) {
 		limited(len(s) + len(t))
 		return s + t, true
 	}
-	switch a := a.(type) {
-	case List:
-		if b, ok := b.(List); ok {
-			limited(len(a) + len(b))
-			return slices.Concat(a, b), true
-		}
-	case tuple:
-		if b, ok := b.(tuple); ok {
-			limited(len(a) + len(b))
-			return slices.Concat(a, b), true
-		}
+	x, y, ok := sequences(a, b)
+	limited(len(x) + len(y))
+	return like(a, slices.Concat(x, y)), ok
+}
+
+// signed returns +v or -v.
+func signed(sign string, v any) any {
+	check(v)
+	if !isNumber(v) {
+		fail("bad operand type for unary %s: '%s'", sign, typeName(v))
 	}
-	return nil, false
+	if f, ok := v.(float64); ok && sign == "-" {
+		return -f
+	}
+	return numeric(sign, 0, v)
 }
 
 func numeric(sign string, a, b any) any {
@@ -769,28 +760,23 @@ func slice(v any, start, stop, step any) any {
 	for i := range result {
 		result[i] = items[at.start+i*by]
 	}
-	switch v.(type) {
-	case string, markup:
-		var b strings.Builder
-		for _, r := range result {
-			b.WriteString(r.(string))
-		}
-		return b.String()
-	case tuple:
-		return tuple(result)
+	if _, ok := text(v); ok {
+		return join(result, "")
 	}
-	return List(result)
+	return like(v, result)
 }
 
 // item returns v[index], or an undefined value.
 func item(v, index any) any {
 	check(v)
-	missing := undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
+	missing := func() any {
+		return undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
+	}
 	switch v := v.(type) {
 	case *Dict:
 		switch index.(type) {
 		case List, *Dict, view:
-			return missing
+			return missing()
 		}
 		if found, ok := v.get(index); ok {
 			return found
@@ -808,14 +794,14 @@ func item(v, index any) any {
 			i += len(items)
 		}
 		if i < 0 || i >= len(items) {
-			return missing
+			return missing()
 		}
 		return items[i]
 	}
 	if s, ok := text(index); ok {
 		return attribute(v, s)
 	}
-	return missing
+	return missing()
 }
 
 // attribute returns v.name, or an undefined value.
@@ -827,8 +813,8 @@ func attribute(v any, name string) any {
 			return found
 		}
 	case *loop:
-		if found, ok := v.attribute(name); ok {
-			return found
+		if of, ok := loopAttributes[name]; ok {
+			return of(v)
 		}
 	default:
 		if m := method(v, name); m != nil {
