@@ -60,13 +60,9 @@ func TestChunkedDemonstrations(t *testing.T) {
 		"action": {0, 1, 2, 1, 2, 3, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 5, 5}, "reward": {7, 14, 12, 8, 48, 32},
 		"observation.x": {0, 1, 2, 3, 4, 5}, "next_observation.x": {3, 9, 9, 9, 6, 6},
 	} {
-		if got := d.Must(name).F32(); !slices.Equal(got, want) {
-			t.Errorf("%s %v, want %v", name, got, want)
-		}
+		test.EqualSlices(t, d.Must(name).F32(), want, "%s", name)
 	}
-	if got := d.Must("terminated").U8(); !slices.Equal(got, []byte{0, 1, 1, 1, 0, 0}) {
-		t.Errorf("terminated %v", got)
-	}
+	test.EqualSlices(t, d.Must("terminated").U8(), []byte{0, 1, 1, 1, 0, 0}, "terminated")
 }
 
 // TestReturnsOfChunkedDemonstrations: in a return of several steps no action's reward counts twice. The step after a

@@ -163,9 +163,7 @@ func TestGroupsOverReplicas(t *testing.T) {
 			}
 			r.Set(name, half)
 		}
-		if err := a.Prepare(&r); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, a.Prepare(&r))
 		if _, err := a.Update(r); err != nil {
 			t.Error(err)
 		}

@@ -210,9 +210,7 @@ func TestReplaySave(t *testing.T) {
 			}
 			second.Set(name, x.Clone())
 		}
-		if err := half.load(second); err != nil {
-			t.Fatalf("after %d steps: %v", steps, err)
-		}
+		test.OK(t, half.load(second), "after %d steps", steps)
 		for k := range half.Size() {
 			got, want := half.NewBatch(1), r.NewBatch(1)
 			half.Gather(got, []int32{int32(k)}, 2, 0.5, false)

@@ -183,9 +183,7 @@ func TestSharedOptimiser(t *testing.T) {
 				}
 				for range 3 {
 					m, err := s.Update(texts[3*i:3*i+3], targets, tokens)
-					if err != nil {
-						t.Error(err)
-					}
+					test.Check(t, err)
 					said[i] += fmt.Sprint(m.Values)
 				}
 				all[i] = s.Save()

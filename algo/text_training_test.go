@@ -342,9 +342,7 @@ func TestTextRecompute(t *testing.T) {
 	c.LogProb = at
 	test.OK(t, p.Prepare(&b))
 	test.OK(t, newTextPPO(t, plain).Prepare(&c))
-	if !slices.Equal(b.Old, at) {
-		t.Errorf("recomputed %v\nwant %v", b.Old, at)
-	}
+	test.EqualSlices(t, b.Old, at, "recomputed")
 	for i := range b.Adv {
 		want := float64(c.Adv[i]) * min(math.Exp(float64(at[i])-float64(b.LogProb[i])), float64(float32(1.1)))
 		if math.Abs(float64(b.Adv[i])-want) > 1e-5 {

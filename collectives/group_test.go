@@ -216,9 +216,7 @@ func TestMemoryIsTakenOnce(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatalf("by %s: %v", how, err)
-		}
+		test.OK(t, err, "by %s", how)
 	}
 }
 

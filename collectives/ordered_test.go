@@ -136,9 +136,7 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 				}
 				return checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) })
 			})
-			if err != nil {
-				t.Fatalf("in the order %v: %v", order, err)
-			}
+			test.OK(t, err, "in the order %v", order)
 		}
 	}
 }

@@ -252,9 +252,7 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			test.OK(t, err, "%s", s.name)
 		}
 	}
 }

@@ -111,9 +111,7 @@ func TestRegistry(t *testing.T) {
 		if v.Spec().Name != name || v.Len() != 3 || v.Spec().MaxSteps == 0 {
 			t.Errorf("%s: %s of %d, limit %d", name, v.Spec().Name, v.Len(), v.Spec().MaxSteps)
 		}
-		if err := v.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, v.Close())
 	}
 	cfg := env.Config{EnvType: "CartPole-v1", ModelPath: "robot.xml", Task: &env.Task{}}
 	test.Fails(t, test.Err(r.New(cfg, 1)), "robot.xml", "CartPole with a model")

@@ -93,12 +93,8 @@ func TestEpisodesInfo(t *testing.T) {
 		!slices.Equal(episodes[1].Info, []float64{7, 70}) {
 		t.Fatalf("%+v, %v", episodes, err)
 	}
-	if got := env.Summarize(episodes).Info; !slices.Equal(got, []float64{4.5, 42.5}) {
-		t.Errorf("means %v", got)
-	}
-	if got := spec.Figures(); !slices.Equal(got, []string{"drag", "lift"}) {
-		t.Errorf("figures %v", got)
-	}
+	test.EqualSlices(t, env.Summarize(episodes).Info, []float64{4.5, 42.5}, "means")
+	test.EqualSlices(t, spec.Figures(), []string{"drag", "lift"}, "figures")
 }
 
 // TestEpisodesTasks: successes are counted for each task of a suite, and told objects over all tasks. A resumed episode
@@ -174,9 +170,7 @@ func TestEpisodesLost(t *testing.T) {
 		if auto {
 			want = append(want, 11, 11)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("auto reset %v: episodes of environments %v, want %v", auto, got, want)
-		}
+		test.EqualSlices(t, got, want, "auto reset %v: episodes of environments", auto)
 		e.Started(nil)
 		e.Observe(out)
 		if again := e.Take(); len(again) != 2 || !again[0].Aborted || !again[1].Aborted {

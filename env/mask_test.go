@@ -131,7 +131,5 @@ func TestActionMaskErrors(t *testing.T) {
 	} {
 		test.Fails(t, spec.CheckMask(), want)
 	}
-	if err := sim.Spec().CheckMask(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, sim.Spec().CheckMask())
 }

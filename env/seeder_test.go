@@ -96,9 +96,7 @@ func TestSeederGroups(t *testing.T) {
 		t.Errorf("loaded: %v %v, want %v", again.Next(), err, s.Next())
 	}
 	s.Rewind()
-	if !slices.Equal(s.Next(), first) {
-		t.Errorf("rewound: %v, want %v", s.Next(), first)
-	}
+	test.EqualSlices(t, s.Next(), first, "rewound")
 }
 
 func TestSeederFixed(t *testing.T) {

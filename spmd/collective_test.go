@@ -64,8 +64,6 @@ func TestCheckAccepts(t *testing.T) {
 		{Kind: AllToAll, DType: tensor.F64, Data: data, Counts: []int{3, 0}, Send: data[:16], SendCounts: []int{1, 1}},
 		{Kind: SendReceive, DType: tensor.I32, Data: data, Send: data[:4], To: 1, From: 1},
 	} {
-		if err := c.Check(2, 1); err != nil {
-			t.Errorf("%v: %v", &c, err)
-		}
+		test.Check(t, c.Check(2, 1), "%v", &c)
 	}
 }

@@ -387,9 +387,7 @@ func TestMax(t *testing.T) {
 				}
 				return nil
 			})
-		if err != nil {
-			t.Errorf("%d ranks: %v", n, err)
-		}
+		test.Check(t, err, "%d ranks", n)
 	}
 }
 

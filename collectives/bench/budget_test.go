@@ -196,9 +196,7 @@ func TestBudget(t *testing.T) {
 		!strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
 		t.Errorf("88 MiB of 80: %v", err)
 	}
-	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib))
 	if got := (&budget{hosts: make([]int, 96)}).window(); got != mostBuffers/raceFactor/96 {
 		t.Errorf("96 ranks: windows of %d bytes", got)
 	}

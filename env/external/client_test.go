@@ -3,7 +3,6 @@ package external
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -14,9 +13,7 @@ func TestWithClient(t *testing.T) {
 	dir := t.TempDir()
 	client := filepath.Join(dir, "clients", "python")
 	program := func() (string, error) { return filepath.Join(dir, "rlinf"), nil }
-	if got := withClient([]string{"A=1"}, program); !slices.Equal(got, []string{"A=1"}) {
-		t.Errorf("no client: %q", got)
-	}
+	test.EqualSlices(t, withClient([]string{"A=1"}, program), []string{"A=1"}, "no client")
 	test.OK(t, os.MkdirAll(filepath.Join(client, "rlb"), 0o777))
 	for _, c := range [][2]string{{"A=1", "PYTHONPATH=" + client}, {"PYTHONPATH=/own", "PYTHONPATH=/own:" + client}} {
 		got := withClient([]string{c[0]}, program)

@@ -98,9 +98,7 @@ func TestStrangers(t *testing.T) {
 	if more := takenThreads() - before; more > 50 {
 		t.Errorf("strangers take %d threads", more)
 	}
-	if err := l.close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, l.close())
 	loggedStrangers(t, log.String())
 }
 
@@ -170,9 +168,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	test.OK(t, os.Chmod("s", 0o666))
 	test.OK(t, connect())
-	if err := l.close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, l.close())
 	want := fmt.Sprintf("simulator at s: refused: process %d is of user %d, expected one of user 0 or of root\n",
 		os.Getpid(), other)
 	if got := <-log; got != want {
@@ -185,9 +181,7 @@ func anotherUser(t *testing.T) uintptr {
 	users := test.Must(os.ReadFile("/proc/self/uid_map"))(t)
 	for line := range strings.Lines(string(users)) {
 		var first, outside, count uintptr
-		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
-			t.Fatalf("/proc/self/uid_map: %q: %v", line, err)
-		}
+		test.OK(t, test.Err(fmt.Sscan(line, &first, &outside, &count)), "/proc/self/uid_map: %q", line)
 		const nobody = 65534
 		if user := max(first, min(first+count-1, nobody)); user != 0 {
 			return user

@@ -708,9 +708,7 @@ func TestWrongToken(t *testing.T) {
 		t.Errorf("the log of one with a wrong token: %s", log)
 	}
 	come("open sesame")
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	test.Check(t, <-done)
 }
 
 // held counts the descriptors, child processes and shared memories of this process.

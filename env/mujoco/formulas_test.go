@@ -168,8 +168,6 @@ func TestObservations(t *testing.T) {
 		plan := test.Must(c.d.plan(m))(t)
 		got := make([]float64, plan.views[0].width)
 		plan.views[0].observe(p, got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.d.source().name, got, c.want)
-		}
+		test.EqualSlices(t, got, c.want, "%s", c.d.source().name)
 	}
 }

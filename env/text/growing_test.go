@@ -153,9 +153,7 @@ func TestEndOfSequence(t *testing.T) {
 	for prompts, want := range map[bool][]int32{false: {1, 312, 320, 323, 2}, true: {1, 312, 320}} {
 		f.Prompts = prompts
 		d := test.Must(Read(line, f))(t)
-		if got := d.Samples[0].IDs; !slices.Equal(got, want) {
-			t.Errorf("%v, expected %v", got, want)
-		}
+		test.EqualSlices(t, d.Samples[0].IDs, want)
 	}
 }
 

@@ -90,9 +90,7 @@ func TestCheckConfigResolved(t *testing.T) {
 	dir := test.Must(s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")}))(t)
 	c := test.Must(checkpoint.Load(dir))(t)
 	withDefault := func(stored []byte) ([]byte, error) { return append(stored, "tau: 0.005\n"...), nil }
-	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault); err != nil {
-		t.Errorf("a key added since, with its default: %v", err)
-	}
+	test.Check(t, c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault), "a key added since, with its default")
 	var differs *checkpoint.ConfigError
 	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 1\n"), withDefault); !errors.As(err, &differs) ||
 		len(differs.Differences) != 1 {

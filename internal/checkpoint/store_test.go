@@ -266,9 +266,7 @@ func want(t *testing.T, dir string, names ...string) {
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if !slices.Equal(got, names) {
-		t.Errorf("%s holds %v, want %v", dir, got, names)
-	}
+	test.EqualSlices(t, got, names, "%s holds", dir)
 }
 
 func rewrite(dir, name string, change func([]byte) []byte) error {

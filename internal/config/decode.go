@@ -96,7 +96,6 @@ type field struct {
 	value  reflect.Value
 	owner  reflect.Type // struct that declares the field
 	goName string
-	doc    string // from its doc tag
 }
 
 // fieldsOf lists the fields of the struct v that have a yaml name, in order. It includes the fields of inlined structs
@@ -110,7 +109,7 @@ func fieldsOf(v reflect.Value) []field {
 				fields = append(fields, fieldsOf(value)...)
 			}
 		} else if name != "" && name != "-" && f.IsExported() {
-			fields = append(fields, field{name, value, v.Type(), f.Name, f.Tag.Get("doc")})
+			fields = append(fields, field{name, value, v.Type(), f.Name})
 		}
 	}
 	return fields

@@ -78,9 +78,7 @@ func (m metrics) values(t testing.TB, name string) (all []float64) {
 	for _, line := range m {
 		if n, ok := line[name].(json.Number); ok {
 			x, err := n.Float64()
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			test.OK(t, err, "%s", name)
 			all = append(all, x)
 		}
 	}

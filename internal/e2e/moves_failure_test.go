@@ -62,9 +62,7 @@ func TestMovesUnrecorded(t *testing.T) {
 	j.walk(c.folder("run"), func() string {
 		if made++; made == 1 {
 			for _, name := range []string{"moves.jsonl", "move-answers.jsonl"} {
-				if err := os.Mkdir(filepath.Join(c.folder("run"), name), 0o777); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, os.Mkdir(filepath.Join(c.folder("run"), name), 0o777))
 			}
 		}
 		return n.place(draw)

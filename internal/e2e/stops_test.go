@@ -105,18 +105,14 @@ var stops = []stop{
 // group signals the process group of the job.
 func group(sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(t *testing.T, j *job, _ string) {
-		if err := syscall.Kill(-j.cmd.Process.Pid, sig); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, syscall.Kill(-j.cmd.Process.Pid, sig))
 	}
 }
 
 // rank signals a rank.
 func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(t *testing.T, _ *job, run string) {
-		if err := syscall.Kill(processOf(t, run, n), sig); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, syscall.Kill(processOf(t, run, n), sig))
 	}
 }
 

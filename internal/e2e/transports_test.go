@@ -305,9 +305,7 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 			c.Stderr = os.Stderr
 			test.OK(t, c.Start())
 			defer func() {
-				if err := c.Wait(); err != nil {
-					t.Errorf("%s: a solver: %v", name, err)
-				}
+				test.Check(t, c.Wait(), "%s: a solver", name)
 			}()
 		}
 	}

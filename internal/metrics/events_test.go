@@ -37,12 +37,8 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(dir, file))
 		test.OK(t, err)
 		got, err := readEvents(data)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		if !slices.Equal(got, want[i]) {
-			t.Errorf("%s:\ngot  %q\nwant %q", file, got, want[i])
-		}
+		test.Check(t, err, "%s", file)
+		test.EqualSlices(t, got, want[i], "%s", file)
 	}
 }
 

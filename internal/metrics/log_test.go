@@ -152,9 +152,7 @@ func openLog(t *testing.T, path string) *metrics.Log {
 	t.Helper()
 	log := test.Must(metrics.OpenLog(path))(t)
 	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, log.Close())
 	})
 	return log
 }

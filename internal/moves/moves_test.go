@@ -71,9 +71,7 @@ func TestRequest(t *testing.T) {
 	if a, err := moves.Find(dir, id); err != nil || a == nil || a.Move == nil {
 		t.Errorf("the first answer after the second: %+v, %v", a, err)
 	}
-	if got := files(t, dir); !slices.Equal(got, []string{"move-answers.jsonl"}) {
-		t.Errorf("left: %q", got)
-	}
+	test.EqualSlices(t, files(t, dir), []string{"move-answers.jsonl"}, "left")
 }
 
 // The newest request counts. It stays when the job answers an older request, which the job had read before.

@@ -238,9 +238,7 @@ func TestSettings(t *testing.T) {
 	}
 	want := []string{"runner.seed=7 (1) true", "runner.steps=5 (5) false", "actor.seed=7 (7runner.seed) false",
 		"actor.sizes=[64, 64] () true"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	test.EqualSlices(t, got, want)
 }
 
 func TestAnswers(t *testing.T) {
@@ -452,9 +450,7 @@ func TestFilms(t *testing.T) {
 		names = append(names, f.Name)
 	}
 	want := []string{"global_step_5", "global_step_20", "global_step_40", "global_step_100"}
-	if !slices.Equal(names, want) {
-		t.Errorf("films %q, want %q", names, want)
-	}
+	test.EqualSlices(t, names, want, "films")
 	if len(r.Unseen) != 2 {
 		t.Errorf("unseen: %q", r.Unseen)
 	}

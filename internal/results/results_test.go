@@ -168,9 +168,7 @@ func TestLoad(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		test.EqualSlices(t, got, want, "%s", path)
 	}
 	groups := test.Must(results.Load(filepath.Join(dir, "lr=1"), "eval/"))(t)
 	// At steps that both runs have reached: 5 and 15 at 40 steps, 10 and 30 at 80; with t(0.975, 1) = 12.706.

@@ -87,12 +87,8 @@ func TestLockFromTheFuture(t *testing.T) {
 	}
 	put(t, lock, string(text), -time.Hour)
 	f, err := runfolder.Open(path, "")
-	if err != nil {
-		t.Fatalf("of another process with its PID: %v", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	test.OK(t, err, "of another process with its PID")
+	test.Check(t, f.Close())
 
 	child, said := hold(t, path)
 	if said != "held" {
@@ -222,9 +218,7 @@ func TestForeignLock(t *testing.T) {
 				}
 				if !c.busy {
 					test.OK(t, err)
-					if err := f.Close(); err != nil {
-						t.Error(err)
-					}
+					test.Check(t, f.Close())
 				}
 			})
 		}
@@ -255,9 +249,7 @@ func TestOneOfManyTakesAStaleLock(t *testing.T) {
 		for _, f := range folders {
 			if f != nil {
 				got++
-				if err := f.Close(); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, f.Close())
 			}
 		}
 		if got != 1 {
@@ -279,9 +271,7 @@ func TestKeepAlive(t *testing.T) {
 				test.OK(t, os.Chtimes(lock, old, old))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of synctest's clock
-			if err := f.Lost(ctx); err != nil {
-				t.Fatalf("after %d worlds: %v", world, err)
-			}
+			test.OK(t, f.Lost(ctx), "after %d worlds", world)
 			cancel()
 			synctest.Wait()
 			if info, err := os.Stat(lock); world%10 == 9 && (err != nil || info.ModTime().Equal(old)) {
@@ -364,9 +354,7 @@ func open(t *testing.T, path string) *runfolder.Folder {
 	t.Helper()
 	f := test.Must(runfolder.Open(path, ""))(t)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, f.Close())
 	})
 	return f
 }

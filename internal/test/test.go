@@ -4,16 +4,25 @@ package test
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 )
 
-// OK ends the test if err is not nil.
-func OK(t testing.TB, err error) {
+// OK ends the test if err is not nil. about is a format and its values, which say what failed.
+func OK(t testing.TB, err error, about ...any) {
 	t.Helper()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s%v", said(about), err)
+	}
+}
+
+// Check is OK for a test that goes on.
+func Check(t testing.TB, err error, about ...any) {
+	t.Helper()
+	if err != nil {
+		t.Errorf("%s%v", said(about), err)
 	}
 }
 
@@ -33,6 +42,14 @@ func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	t.Helper()
 	if got != want {
 		t.Errorf("%s%v, want %v", said(about), shown(got), shown(want))
+	}
+}
+
+// EqualSlices is Equal for slices.
+func EqualSlices[S ~[]E, E comparable](t testing.TB, got, want S, about ...any) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s%v, want %v", said(about), got, want)
 	}
 }
 

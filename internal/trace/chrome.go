@@ -363,7 +363,9 @@ func (c *chrome) begin(phase, name string, pid, tid int) {
 func (c *chrome) text(json string) { c.event = append(c.event, json...) }
 
 // number adds JSON and a number to the event.
-func (c *chrome) number(json string, n int64) { c.event = strconv.AppendInt(append(c.event, json...), n, 10) }
+func (c *chrome) number(json string, n int64) {
+	c.event = strconv.AppendInt(append(c.event, json...), n, 10)
+}
 
 // micros adds JSON, and ns nanoseconds as microseconds, to the event. ns is at least 0.
 func (c *chrome) micros(json string, ns int64) {

@@ -86,6 +86,7 @@ func argumentsOf(d *Description) (args []argument) {
 			continue
 		}
 		id := "obs_" + strings.Trim(notInNames.ReplaceAllString(in.Name, "_"), "_")
+		id = id[:min(len(id), 50)] // Fortran's names have at most 63 letters
 		if in.Name == noiseName {
 			id = noiseName
 		}
@@ -392,11 +393,12 @@ func (w *cWriter) files(d *Description, args []argument, decide, critic string) 
 			observed = append(observed, strings.TrimPrefix(a.id, "obs_"))
 		}
 		fTypes = append(fTypes, fmt.Sprintf("            %s, intent(%s) :: %s(*)\n", fKind, intent, a.id))
-		notes = append(notes, strings.TrimRight(fmt.Sprintf(" *   %-16s %s %s %s", a.id, a.Type, about, a.Note), " ")+
-			"\n")
+		note := fmt.Sprintf(" *   %-16s %s %s %s", a.id, a.Type, about, comment(a.Note))
+		notes = append(notes, strings.TrimRight(note, " ")+"\n")
 	}
 	words := map[string]string{
-		"TASK": d.Task, "BUILD": d.Build, "STEP": fmt.Sprint(d.Step), "RUN": d.Run, "CHUNK": fmt.Sprint(d.Chunk),
+		"TASK": comment(d.Task), "BUILD": comment(d.Build), "STEP": fmt.Sprint(d.Step), "RUN": comment(d.Run),
+		"CHUNK":  fmt.Sprint(d.Chunk),
 		"REPEAT": fmt.Sprint(d.ActionRepeat), "ACTIONS": fmt.Sprint(w.values[w.action].len() / d.Chunk), "VALUES": "0",
 		"MEMORY": fmt.Sprint(max(w.memory, 1)), "WORK": fmt.Sprint(max(w.work, 1)),
 		"INTS": fmt.Sprint(max(w.ints, 1)), "BYTES": fmt.Sprint(max(w.bytes, 1)),
@@ -426,6 +428,11 @@ func (w *cWriter) files(d *Description, args []argument, decide, critic string) 
 	}
 	return map[string][]byte{"policy.h": fill(header), "policy.c": fill(source), "policy.f90": fill(module),
 		"policy.bin": append([]byte(magic), raw...)}
+}
+
+// comment returns a text that fits into a line of a comment.
+func comment(text string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "*/", "* /")
 }
 
 // The function policy_value, in the header, in C and in Fortran.

@@ -70,7 +70,7 @@ func (p *Policy) prepare() (*program, *Description, error) {
 
 // write writes the files, the description and the test vector. A failure leaves no files.
 func (p *Policy) write(dir string, d *Description, files map[string][]byte) ([]string, error) {
-	v, err := p.testVector(d, vectorSteps)
+	v, err := p.testVector(vectorSteps)
 	if err != nil {
 		return nil, err
 	}

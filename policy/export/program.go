@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -82,9 +83,9 @@ func lower(p *Policy) (*program, error) {
 	}
 	l := &lowering{tensors: tensorsOf(p.Policy.Params()), sample: p.Sample, numbers: none, choices: none,
 		shown: map[string]value{}}
-	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none, mask: none, head: none,
-		critic: none}
-	l.memory, _ = root.Const("memory").(int)
+	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none,
+		mask: none, head: none, critic: none}
+	l.memory, _ = root.Const(policy.HiddenState).(int)
 	for _, f := range p.Spec.Obs {
 		l.shown[f.Name] = l.add(f.DType, f.Shape)
 	}

@@ -26,7 +26,7 @@ type Vector struct {
 func NewVector() *Vector { return &Vector{Inputs: map[string][]any{}, Outputs: map[string][]any{}} }
 
 // testVector returns a vector of random observations.
-func (p *Policy) testVector(d *Description, steps int) (*Vector, error) {
+func (p *Policy) testVector(steps int) (*Vector, error) {
 	cfg := p.Env
 	cfg.ActionRepeat, cfg.RewardCoef, cfg.RewardClip, cfg.UseRelReward, cfg.StepDelay = 1, 1, 0, false, 0
 	cfg.RewardMode, cfg.MaxEpisodeSteps = "", 0
@@ -39,7 +39,11 @@ func (p *Policy) testVector(d *Description, steps int) (*Vector, error) {
 	}
 	var action tensor.Dict
 	action.Set("action", tensor.New(p.Spec.Action.DType, 1, 1, p.Spec.Action.Dim()))
-	player, v := &Player{policy: p, about: d, work: p.NewWork(1)}, NewVector()
+	player, err := p.NewPlayer()
+	if err != nil {
+		return nil, err
+	}
+	v := NewVector()
 	for t := range steps {
 		if t > 0 {
 			if err := vec.Step(action, nil, out); err != nil {

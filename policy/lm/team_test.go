@@ -94,9 +94,7 @@ func TestTwoUsers(t *testing.T) {
 			w := m.NewTraining(300)
 			var got []float32
 			for _, s := range sequences {
-				if err := m.Forward(w, pack(s)); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, m.Forward(w, pack(s)))
 				got = append(got, logProbs(m, w, pack(s))...)
 			}
 			results <- got

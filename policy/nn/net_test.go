@@ -2,7 +2,6 @@ package nn_test
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -195,9 +194,7 @@ func TestPixelRange(t *testing.T) {
 	net := test.Must(nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera}))(t)
 	got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{0, 255}}})
 	want := []float64{-2, -.5, 0, 2, .5, 0}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	test.EqualSlices(t, got, want)
 }
 
 // TestSpatialSoftmaxSharpens: with a larger deviation, smaller pixels count less. For a row of pixels that are scaled

@@ -102,9 +102,7 @@ func TestCheckFiles(t *testing.T) {
 		pol := test.Must(vla.New(cfg, own, spec(), 1, tensor.Heap))(t)
 		return pol.(policy.FileChecker).CheckFiles()
 	}
-	if err := check(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, check())
 	test.OK(t, os.Remove(filepath.Join(dir, "model.safetensors")))
 	if err := check(); err == nil || !strings.HasPrefix(err.Error(), "model_path: load model: ") {
 		t.Errorf("a folder without weights: %v", err)

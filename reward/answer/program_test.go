@@ -41,13 +41,9 @@ func TestProgram(t *testing.T) {
 			{Question: q, Text: "two"}})
 		test.OK(t, err)
 		want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}
-		if !slices.Equal(grades, want) {
-			t.Errorf("%v, want %v", grades, want)
-		}
+		test.EqualSlices(t, grades, want)
 	}
-	if err := g.Close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, g.Close())
 }
 
 // TestJudge: graders with one Judge ask one program, also at the same time, until the last one closes.
@@ -73,14 +69,10 @@ func TestJudge(t *testing.T) {
 		all.Go(func() {
 			for k := range pids[i] {
 				grades := make([]Grade, 1)
-				if err := g.Grade(grades, []Response{{Question: &Question{}}}); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, g.Grade(grades, []Response{{Question: &Question{}}}))
 				pids[i][k] = grades[0].Reward
 			}
-			if err := g.Close(); err != nil {
-				t.Error(err)
-			}
+			test.Check(t, g.Close())
 		})
 	}
 	all.Wait()

@@ -47,9 +47,7 @@ func TestNobodyReads(t *testing.T) {
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "RLINF_TEST_NOBODY=yes")
 	cmd.Stdout, cmd.Stderr = w, w
-	if err := cmd.Run(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, cmd.Run())
 }
 
 // A run that resumes names exactly the steps whose metrics it lacks.

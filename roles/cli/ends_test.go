@@ -130,9 +130,7 @@ func TestOneEnd(t *testing.T) {
 			}
 			ok(t, "-c", tuned)
 			ok(t, "export", in("tuned"), "--out", in("out"))
-			if got := f.answers(t, "out", c.flags...); !slices.Equal(got, want) {
-				t.Errorf("the exported model answers %q, expected %q", got, want)
-			}
+			test.EqualSlices(t, f.answers(t, "out", c.flags...), want, "the exported model answers")
 
 			// the base folder knows the end of the checkpoint
 			check := func(config string, args ...string) {
@@ -150,9 +148,7 @@ func TestOneEnd(t *testing.T) {
 			ok(t, "-c", rewarded)
 			check(rewarded)
 			ok(t, "export", in("rewarded"), "--out", in("again"))
-			if got := f.answers(t, "again", c.flags...); !slices.Equal(got, want) {
-				t.Errorf("the model that was rewarded answers %q, expected %q", got, want)
-			}
+			test.EqualSlices(t, f.answers(t, "again", c.flags...), want, "the model that was rewarded answers")
 			for _, model := range []string{"out", "again"} {
 				tokens, err := hf.ReadTokens(in(model), "")
 				set := []int{257, 256, 259}
@@ -196,15 +192,11 @@ func TestGenerateEnds(t *testing.T) {
 		t.Fatalf("%v has no token that could be its end", free)
 	}
 	writeFile(t, filepath.Join(base, "generation_config.json"), fmt.Sprintf(`{"eos_token_id": [%d]}`, last))
-	if got := generate(); !slices.Equal(got, end) {
-		t.Errorf("an end of the folder: %v, expected %v", got, end)
-	}
+	test.EqualSlices(t, generate(), end, "an end of the folder")
 	test.OK(t, os.Remove(filepath.Join(base, "generation_config.json")))
 	config := test.Must(json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)}))(t)
 	writeFile(t, filepath.Join(base, "tokenizer_config.json"), string(config))
-	if got := generate(); !slices.Equal(got, end) {
-		t.Errorf("an end of the tokenizer: %v, expected %v", got, end)
-	}
+	test.EqualSlices(t, generate(), end, "an end of the tokenizer")
 	writeFile(t, filepath.Join(f.dir, "typed"), f.tokens.Decode([]int32{71, 72})+"\n")
 	typed := test.Must(os.Open(filepath.Join(f.dir, "typed")))(t)
 	defer typed.Close()
@@ -218,9 +210,7 @@ func TestGenerateEnds(t *testing.T) {
 	adapter, first := t.TempDir(), hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
 	m := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}})
 	test.OK(t, hf.SaveAdapter(m, adapter, base, first))
-	if got := generate("--adapter", adapter); !slices.Equal(got, free[:1]) {
-		t.Errorf("an end of the adapter: %v, expected %v", got, free[:1])
-	}
+	test.EqualSlices(t, generate("--adapter", adapter), free[:1], "an end of the adapter")
 	writeFile(t, filepath.Join(base, "chat_template.jinja"), "{% for m in messages %}{{ m.content }}{% endfor %}")
 	const warning = "warning: the chat template writes no special token after an answer"
 	if out := ok(t, "generate", "-m", base, "--chat", "--prompts", filepath.Join(f.dir, "prompts"),

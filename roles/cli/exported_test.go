@@ -107,11 +107,9 @@ func exportAll(t *testing.T) (all []exportedCase) {
 		}
 		from, cfg, err := openTrained(reg, run)
 		test.OK(t, err)
-		p, err := loadPolicy(reg, from, cfg)
-		test.OK(t, err)
+		p := test.Must(loadPolicy(reg, from, cfg))(t)
 		p.Sample = c.flags != ""
-		_, err = p.WriteC(out)
-		test.OK(t, err)
+		test.Must(p.WriteC(out))(t)
 		replay(t, reg, p, out)
 		all = append(all, exportedCase{c.name, out, p})
 	}
@@ -148,12 +146,10 @@ func replay(t *testing.T, reg config.Registries, p *export.Policy, dir string) {
 	const steps = 40
 	plain := p.Env
 	plain.StateElements, plain.FrameStack, plain.ActionRepeat = nil, 1, 1
-	raw, err := reg.Envs.New(plain, 1)
-	test.OK(t, err)
+	raw := test.Must(reg.Envs.New(plain, 1))(t)
 	seen := &tap{Vec: raw}
 	vec := env.Wrap(seen, p.Env)
-	player, err := p.NewPlayer()
-	test.OK(t, err)
+	player := test.Must(p.NewPlayer())(t)
 	v := export.NewVector()
 	chunks, begins := 1, true
 	for step := range uint64(steps) {
@@ -173,8 +169,7 @@ func replay(t *testing.T, reg config.Registries, p *export.Policy, dir string) {
 	if !slices.ContainsFunc(actions, func(x any) bool { return x != actions[0] }) {
 		t.Fatalf("%s: all actions are %v", dir, actions[0])
 	}
-	text, err := json.Marshal(v)
-	test.OK(t, err)
+	text := test.Must(json.Marshal(v))(t)
 	test.OK(t, os.WriteFile(filepath.Join(dir, "replay_test.json"), text, 0o666))
 }
 
@@ -343,20 +338,18 @@ func checkCompiled(t *testing.T, cases []exportedCase) {
 }
 
 // writeVectors writes the vectors of an export for programs without JSON: the number of steps, then for each step
-// whether an episode begins, the inputs of policy_act, the actions and the value. It returns the types of the inputs and
-// their lengths.
+// whether an episode begins, the inputs of policy_act, the actions and the value. It returns the types and lengths of
+// these arrays.
 func writeVectors(t *testing.T, c exportedCase) (types []string, lengths []int) {
 	t.Helper()
 	var about export.Description
-	text, err := os.ReadFile(filepath.Join(c.dir, "policy.json"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(c.dir, "policy.json")))(t)
 	test.OK(t, json.Unmarshal(text, &about))
 	var raw []byte
 	steps, rows := 0, []byte{}
 	for _, file := range []string{"policy_test.json", "replay_test.json"} {
 		var v export.Vector
-		text, err := os.ReadFile(filepath.Join(c.dir, file))
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(filepath.Join(c.dir, file)))(t)
 		test.OK(t, json.Unmarshal(text, &v))
 		steps += v.Steps
 		types, lengths = nil, nil
@@ -433,8 +426,7 @@ func playCompiled(t *testing.T, c exportedCase, compiler []string) string {
 		halves = append(halves, fmt.Sprintf("%.6f", (high-low)/2))
 	}
 	words["@HALVES"] = strings.Join(halves, ", ")
-	program, err := os.ReadFile("testdata/" + file)
-	test.OK(t, err)
+	program := test.Must(os.ReadFile("testdata/" + file))(t)
 	for word, text := range words {
 		program = bytes.ReplaceAll(program, []byte(word), []byte(text))
 	}

@@ -2,6 +2,8 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -11,10 +13,14 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest/squares"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/export"
+	"github.com/rlinf/rlinf/policy/vla"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestExportWithPython: an exported policy plays an environment of Gymnasium without rlinf, by rlb.encode and
@@ -24,8 +30,7 @@ func TestExportWithPython(t *testing.T) {
 	if _, err := exec.LookPath("gcc"); err != nil || exec.Command(python, "-c", "import numpy").Run() != nil {
 		t.Skip("no gcc, or no python3 with numpy: scripts/setup test")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	test.OK(t, err)
+	clients := test.Must(filepath.Abs("../../clients/python"))(t)
 	t.Setenv("PYTHONPATH", clients+":"+clients+"/tests")
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	dir, episodes := t.TempDir(), 5
@@ -69,7 +74,8 @@ func TestExportRefuses(t *testing.T) {
 	job := filepath.Join(dir, "job.yaml")
 	test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
 	train := func(name, overrides string) string {
-		args := strings.Fields("-c " + job + " runner.logger.log_path=" + dir + " runner.logger.experiment_name=" + name +
+		args := strings.Fields("-c " + job + " runner.logger.log_path=" + dir + " runner.logger.experiment_name=" +
+			name +
 			" runner.max_steps=1 runner.save_interval=1 " + overrides)
 		if code, _, stderr := runWith(t, reg, args...); code != loop.ExitOK {
 			t.Fatalf("%s: exit code %d\n%s", name, code, stderr)
@@ -112,7 +118,8 @@ func TestExportRefuses(t *testing.T) {
 		}
 	}
 	code, _, stderr := run(t, "export", foreign, "--format", "c", "--out", out) // a program without foreign_policy
-	if code != loop.ExitConfig || !strings.Contains(stderr, `model_type: "foreign_policy": expected one of mlp_policy`) {
+	if want := `model_type: "foreign_policy": expected one of mlp_policy`; code != loop.ExitConfig ||
+		!strings.Contains(stderr, want) {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
@@ -165,8 +172,7 @@ int main(int argc, char **argv)
 	in := func(name string) string { return filepath.Join(out, name) }
 	test.OK(t, os.WriteFile(in("main.c"), []byte(program), 0o666))
 	runProgram(t, nil, "gcc", "-std=c99", "-o", in("main"), in("main.c"), in("policy.c"), "-lm")
-	weights, err := os.ReadFile(in("policy.bin"))
-	test.OK(t, err)
+	weights := test.Must(os.ReadFile(in("policy.bin")))(t)
 	changed := append([]byte{}, weights...)
 	changed[len(changed)/2] ^= 1
 	for name, content := range map[string][]byte{"short": weights[:len(weights)-4], "long": append(weights, 0),
@@ -178,6 +184,108 @@ int main(int argc, char **argv)
 	} {
 		if got := runProgram(t, nil, in("main"), in(file)); got != want {
 			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+// TestExportRefusesVLA: a policy that sees, reads and acts is refused, and the error says what plays it.
+func TestExportRefusesVLA(t *testing.T) {
+	vec := test.Must(squares.New(rolestest.EnvConfig("Squares-v0", 1), 1))(t)
+	cfg, own := policy.DefaultConfig(), vla.Defaults()
+	cfg.ModelType, cfg.LogProbType, cfg.Blank = "vla_policy", "token_level", true
+	own.HiddenSize, own.Intermediate, own.NumLayers, own.NumHeads, own.ActionBins, own.VisionWidth = 32, 64, 2, 2, 9, 16
+	pol := test.Must(vla.New(cfg, own, vec.Spec(), 1, tensor.Heap))(t)
+	p := &export.Policy{Policy: pol, Spec: vec.Spec()}
+	if _, err := p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestExportedReturns: an exported policy in C, which is asked in each step of the simulator, has the returns of rlinf
+// eval. The pipe carries the observations of all environments, and then their actions.
+func TestExportedReturns(t *testing.T) {
+	if _, err := exec.LookPath("gcc"); err != nil {
+		t.Skip("no gcc: scripts/setup test")
+	}
+	const program = `
+#include "policy.h"
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	static policy_state s[ENVS];
+	static float x[ENVS][LEN];
+	static TYPE a[ENVS][POLICY_ACTIONS];
+	policy *p;
+	if (policy_open(&p, argv[argc - 1]))
+		return 1;
+	while (fread(x, sizeof x, 1, stdin) == 1) {
+		for (int i = 0; i < ENVS; i++)
+			if (policy_act(p, &s[i], x[i], a[i]))
+				return 1;
+		fwrite(a, sizeof a, 1, stdout);
+		fflush(stdout);
+	}
+	return 0;
+}
+`
+	const envs = 6
+	for name, overrides := range map[string]string{
+		"CartPole-v1": "",
+		"Pendulum-v1": "env.train.action_repeat=2 actor.model.num_action_chunks=3 env.train.frame_stack=2 " +
+			"env.train.max_episode_steps=50",
+	} {
+		reg, dir := rolestest.Registries(), t.TempDir()
+		job, in := filepath.Join(dir, "job.yaml"), func(name string) string { return filepath.Join(dir, "out", name) }
+		test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
+		settings := strings.Fields("-c " + job + " env.train.env_type=" + name + " runner.logger.log_path=" + dir +
+			" runner.logger.experiment_name=run " + overrides)
+		if code, _, stderr := run(t, settings...); code != loop.ExitOK {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		if code, _, stderr := run(t, "export", dir+"/run", "--format", "c", "--out", in("")); code != loop.ExitOK {
+			t.Fatalf("exit code %d\n%s", code, stderr)
+		}
+		_, stdout, stderr := run(t, append([]string{"eval", "--json", "--episodes", strconv.Itoa(envs)},
+			settings...)...)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(stdout), &want); err != nil {
+			t.Fatalf("%v\n%s%s", err, stdout, stderr)
+		}
+		_, cfg, err := openTrained(reg, dir+"/run")
+		test.OK(t, err)
+		e, _, err := reg.EvalEnv(cfg)
+		test.OK(t, err)
+		plain := e
+		plain.FrameStack, plain.ActionRepeat = 1, 1
+		vec := test.Must(reg.Envs.New(plain, envs))(t)
+		kind := map[env.Kind]string{env.Box: "float", env.Discrete: "int32_t"}[vec.Spec().Action.Kind]
+		test.OK(t, os.WriteFile(in("main.c"), []byte(program), 0o666))
+		runProgram(t, nil, "gcc", "-std=c99", fmt.Sprint("-DENVS=", envs), "-DTYPE="+kind,
+			fmt.Sprint("-DLEN=", vec.Spec().Obs[0].Dim()), "-o", in("main"), in("main.c"), in("policy.c"), "-lm")
+		cmd := exec.CommandContext(t.Context(), in("main"), in("policy.bin"))
+		to := test.Must(cmd.StdinPipe())(t)
+		from := test.Must(cmd.StdoutPipe())(t)
+		test.OK(t, cmd.Start())
+		out, sum := vec.Spec().NewStep(envs, 1), 0.
+		test.OK(t, vec.Reset(nil, env.NewSeeder(e, env.Eval, 0, envs).Next(), out))
+		var action tensor.Dict
+		action.Set("action", tensor.New(vec.Spec().Action.DType, envs, 1, vec.Spec().Action.Dim()))
+		for range vec.Spec().MaxSteps {
+			test.Must(to.Write(out.Obs.Must(vec.Spec().Obs[0].Name).Bytes()))(t)
+			test.Must(io.ReadFull(from, action.Must("action").Bytes()))(t)
+			test.OK(t, vec.Step(action, nil, out))
+			for _, r := range out.Reward.F32() {
+				sum += float64(r) / envs
+			}
+		}
+		test.OK(t, to.Close())
+		test.OK(t, cmd.Wait())
+		expected, tolerance := want["eval/return"].(float64), 1e-9
+		if kind == "float" {
+			tolerance = 1e-3 * math.Abs(expected)
+		}
+		if !(math.Abs(sum-expected) <= tolerance) {
+			t.Errorf("%s: return %v, rlinf eval says %v", name, sum, expected)
 		}
 	}
 }

@@ -90,9 +90,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 	whole := said[scores](t, "score", "-m", dir, "--ids", strings.TrimSuffix(strings.Repeat("5,17,3,8,", 200), ","),
 		"--json")
-	if !slices.Equal(whole.LogProbs[:3], got.LogProbs) {
-		t.Errorf("score of a longer text begins with %v, want %v", whole.LogProbs[:3], got.LogProbs)
-	}
+	test.EqualSlices(t, whole.LogProbs[:3], got.LogProbs, "score of a longer text begins with")
 
 	text := said[struct{ Text string }](t, "tokenizer", "decode", "-m", dir, "--ids", "72,105", "--json").Text
 	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != loop.ExitOK ||

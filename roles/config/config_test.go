@@ -382,9 +382,7 @@ func TestIdleKeysOfTexts(t *testing.T) {
 			test.Fails(t, err, "known, but without effect here", "%s, %s=%s", task, key, value)
 		}
 		cfg, _, err := config.Load(rolestest.Registries(), file, nil, true)
-		if err != nil {
-			t.Fatalf("%s: %v", task, err)
-		}
+		test.OK(t, err, "%s", task)
 		record := filepath.Join(t.TempDir(), "config.yaml")
 		test.OK(t, os.WriteFile(record, cfg.Record(), 0o666))
 		older := fmt.Sprint("env.eval.group_size=", cfg.Algorithm.GroupSize) // as version 0.1.0 recorded it

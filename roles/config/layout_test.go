@@ -141,9 +141,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 	_, _, err := config.Load(rolestest.Registries(), answering(t), []string{"cluster.component_placement.actor=auto",
 		"++actor.model.tensor_model_parallel_size=2"}, false)
-	if err != nil {
-		t.Errorf("auto with a layout: %v", err)
-	}
+	test.Check(t, err, "auto with a layout")
 	_, _, err = config.Load(rolestest.Registries(), answering(t), []string{"++actor.model.recompute_granularity=full",
 		"++actor.model.recompute_method=block"}, false)
 	if !strings.Contains(fmt.Sprint(err), "recompute_num_layers: not set: expected a number > 0 with") {

@@ -99,9 +99,7 @@ func train(t *testing.T, at, folder, resume, components string, np int, override
 	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: asked, Out: &out,
 		Log: &out, Resume: resume, Command: "rlinf"})
 	code, err := s.Start(context.Background(), local.New(np), cfg, nil, nil)
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 	return out.String(), code
 }
 

@@ -71,9 +71,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 				log = trace.NewLog(trace.Options{Run: cfg.Folder(), Rank: w.Rank(), Ranks: np, All: true})
 				loop.Record(w, log)
 				defer func() {
-					if err := log.Flush(true); err != nil {
-						t.Error(err)
-					}
+					test.Check(t, log.Flush(true))
 				}()
 			}
 			c, err := loop.NewCluster(ctx, w, &p.Plan, shared,

@@ -55,9 +55,7 @@ func TestModelComesBack(t *testing.T) {
 	} {
 		dst := newModel(t, 2, 8, 4)
 		test.OK(t, load(dst))
-		if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		test.Check(t, rolestest.SameDict(ModelDict(dst), ModelDict(src)), "%s", name)
 		if got, want := tensor.FromF32(dst.Data, len(dst.Data)),
 			tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
 			t.Errorf("%s: parameters differ", name)

@@ -126,9 +126,7 @@ func TestAgreement(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Errorf("%d ranks: %v", np, err)
-		}
+		test.Check(t, err, "%d ranks", np)
 	}
 }
 
@@ -329,9 +327,7 @@ func TestAgreementWithoutMemory(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // TestSlowestIterations: rank 0 tells all ranks to hold an iteration that is the slowest of its hundred so far.

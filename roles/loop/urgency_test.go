@@ -48,7 +48,5 @@ func TestBeforeExit(t *testing.T) {
 		f(0)
 	}
 	slices.Sort(called)
-	if !slices.Equal(called, []string{"of a run", "third"}) {
-		t.Errorf("called %q", called)
-	}
+	test.EqualSlices(t, called, []string{"of a run", "third"}, "called")
 }

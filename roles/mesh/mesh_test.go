@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -27,7 +26,5 @@ func TestPlaces(t *testing.T) {
 func TestAxes(t *testing.T) {
 	got := Mesh{Stages: 2, Tensor: 3}.Axes(24)
 	want := []spmd.Axis{{Name: Replica, Size: 4}, {Name: Stage, Size: 2}, {Name: Tensor, Size: 3}}
-	if !slices.Equal(got, want) {
-		t.Errorf("axes %v, want %v", got, want)
-	}
+	test.EqualSlices(t, got, want, "axes")
 }

@@ -329,16 +329,12 @@ func TestFiles(t *testing.T) {
 		t.Errorf("%v, then %v (%v)", a.Winner(), b.Winner(), err)
 	}
 	own := Identity{"b1", "here", "j1"}
-	if err := p2.Fits(own, false); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, p2.Fits(own, false))
 	for want, id := range map[string]Identity{"another machine": {"b1", "there", "j1"}, "another build": {"b2", "here",
 		"j1"}, "another job": {"b1", "here", "j2"}} {
 		test.Fails(t, p2.Fits(id, false), want, "%v", id)
 	}
-	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
-		t.Errorf("another machine on purpose: %v", err)
-	}
+	test.Check(t, p2.Fits(Identity{"b1", "there", "j1"}, true), "another machine on purpose")
 	for want, wrong := range map[string]Profile{
 		"crowd.0: infer on 1 cores":          {Work: p.Work, Crowd: []Crowd{{OpInfer, 1, 2}}},
 		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},

@@ -15,8 +15,6 @@ func TestProfileAddress(t *testing.T) {
 		if at := p.server.Addr().(*net.TCPAddr); !at.IP.IsLoopback() {
 			t.Errorf("--pprof %s listens at %v, expected this machine alone", address, at)
 		}
-		if err := p.stop(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, p.stop())
 	}
 }

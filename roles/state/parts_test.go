@@ -155,9 +155,7 @@ func TestRowsOfAnySplit(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatalf("%d steps, from %v to %v: %v", steps, cuts[0], cuts[1], err)
-			}
+			test.OK(t, err, "%d steps, from %v to %v", steps, cuts[0], cuts[1])
 		}
 	}
 }
@@ -239,9 +237,7 @@ func TestMove(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatalf("%v: %v", d, err)
-		}
+		test.OK(t, err, "%v", d)
 		if n := sent.largest.Load(); n > 2*piece || scale > 1 && n < piece {
 			t.Errorf("%v: the largest message has %d bytes, want %d", d, n, piece)
 		}

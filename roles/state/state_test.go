@@ -180,9 +180,7 @@ func TestStateInAnyDivision(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatalf("from %v to %v in pieces of %d: %v", from, to, piece, err)
-				}
+				test.OK(t, err, "from %v to %v in pieces of %d", from, to, piece)
 			}
 		}
 	}
@@ -246,9 +244,7 @@ func TestOrder(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // A meter remembers the largest transfer.
@@ -330,9 +326,7 @@ func TestWriteFails(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // A failing writer accepts the header of a file, and nothing after it.

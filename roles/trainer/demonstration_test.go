@@ -50,17 +50,13 @@ func TestDemonstration(t *testing.T) {
 			t.Errorf("%s: %v, want %v six times", name, x, episode)
 		}
 	}
-	if x := got.Must("terminated").U8(); !slices.Equal(x, slices.Repeat([]byte{0, 0, 1}, 6)) {
-		t.Errorf("terminated: %v", x)
-	}
+	test.EqualSlices(t, got.Must("terminated").U8(), slices.Repeat([]byte{0, 0, 1}, 6), "terminated")
 	if x := got.Must("truncated").U8(); slices.Max(x) != 0 {
 		t.Errorf("truncated: %v", x)
 	}
 	for name, shape := range map[string][]int{"action": {18, 1, 1}, "observation.state": {18, 1}, "reward": {18},
 		"truncated": {18}} {
-		if got := got.Must(name).Shape(); !slices.Equal(got, shape) {
-			t.Errorf("%s: shape %v, want %v", name, got, shape)
-		}
+		test.EqualSlices(t, got.Must(name).Shape(), shape, "%s: shape", name)
 	}
 
 	d = Demonstration{Episodes: 6, All: true}
@@ -180,9 +176,7 @@ func TestShares(t *testing.T) {
 		{nil, 7, []int{7}}, {[]float64{1, 1, 1}, 7, []int{3, 2, 2}}, {[]float64{0, 2, 1}, 6, []int{0, 4, 2}},
 		{[]float64{0, 1, 0, 1}, 1, []int{0, 1, 0, 0}},
 	} {
-		if got := shares(c.weights, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%d by %v: %v, want %v", c.n, c.weights, got, c.want)
-		}
+		test.EqualSlices(t, shares(c.weights, c.n), c.want, "%d by %v", c.n, c.weights)
 	}
 }
 

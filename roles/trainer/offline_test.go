@@ -79,9 +79,7 @@ func TestReadDemos(t *testing.T) {
 	c.CollectTransitions()
 	fields := c.Fields(1)
 	got := test.Must(algo.ReadDemos(rolestest.WriteDemos(t, demos), fields))(t)
-	if err := rolestest.SameDict(got, demos); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, rolestest.SameDict(got, demos))
 	without := func(name string) (d tensor.Dict) {
 		for i := range demos.Len() {
 			if n, x := demos.Entry(i); n != name {

@@ -257,9 +257,7 @@ func TestNodesShareMemory(t *testing.T) {
 		}
 	}
 	for _, r := range ranks {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, r.Close())
 	}
 }
 

@@ -81,9 +81,7 @@ func write(t *testing.T, format string, r *Report) string {
 	if err == nil {
 		err = w.End(r)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", format, err)
-	}
+	test.OK(t, err, "%s", format)
 	return b.String()
 }
 
@@ -130,9 +128,7 @@ func TestPlotIsXML(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatalf("not XML: %v", err)
-		}
+		test.OK(t, err, "not XML")
 		if e, ok := token.(xml.StartElement); ok {
 			if e.Name.Local == "text" {
 				texts++

@@ -14,7 +14,7 @@
  *	policy_close(p);
  *
  * A policy does not change after policy_open, so that threads may share it. Each environment has a policy_state of its
- * own. Only policy_open allocates memory. A policy_state may be large for the stack: POLICY_STATE_BYTES, about.
+ * own. Only policy_open allocates memory. A policy_state may be too large for the stack.
  *
  * Made by @BUILD, from step @STEP of @RUN.
  */

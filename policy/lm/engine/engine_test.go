@@ -344,9 +344,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := e.Generate(ctx, []engine.Request{good}, engine.Watch{}); err == nil || err.Error() != "enough" {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := e.Generate(t.Context(), []engine.Request{good}, engine.Watch{}); err != nil {
-		t.Errorf("after errors: %v", err)
-	}
+	test.Check(t, test.Err(e.Generate(t.Context(), []engine.Request{good}, engine.Watch{})), "after errors")
 }
 
 // TestNoAllocation: a longer answer costs no more allocations than a short one.

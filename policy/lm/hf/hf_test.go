@@ -330,9 +330,7 @@ func TestSaveAndLoad(t *testing.T) {
 					}
 				}
 				for name, shape := range someShapes[f] {
-					if got := readShape(t, dir, name); !slices.Equal(got, shape) {
-						t.Errorf("%s: %s has shape %v, want %v", f, name, got, shape)
-					}
+					test.EqualSlices(t, readShape(t, dir, name), shape, "%s: %s has shape", f, name)
 				}
 			}
 		}
@@ -530,9 +528,7 @@ func TestAdapterKeys(t *testing.T) {
 			"peft_version": "0.18.0", "qalora_group_size": 16, "rank_pattern": {}, "revision": "main", "target_parameters": null, "task_type": "CAUSAL_LM",
 			"trainable_token_indices": null, "use_dora": false, "use_qalora": false, "use_rslora": true`,
 	} {
-		if err := read(more); err != nil {
-			t.Errorf("%s: %v", more, err)
-		}
+		test.Check(t, read(more), "%s", more)
 	}
 	for want, more := range map[string]string{
 		`peft_type is "IA3"`:                 `, "peft_type": "IA3"`,

@@ -34,9 +34,7 @@ func TestChatTemplates(t *testing.T) {
 	n := 0
 	for _, f := range readChat(t) {
 		template, err := k.ParseChatTemplate(f.Template)
-		if err != nil {
-			t.Fatalf("%s: %v", f.Name, err)
-		}
+		test.OK(t, err, "%s", f.Name)
 		for _, c := range f.Cases {
 			n++
 			got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools,

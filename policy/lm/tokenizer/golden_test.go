@@ -106,9 +106,7 @@ func TestGolden(t *testing.T) {
 func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
 	e := k.NewEncoder()
 	for _, c := range g.Cases {
-		if got := e.Encode(nil, c.Text); !slices.Equal(got, c.IDs) {
-			t.Errorf("encode %q: got %v, want %v", c.Text, got, c.IDs)
-		}
+		test.EqualSlices(t, e.Encode(nil, c.Text), c.IDs, "encode %q", c.Text)
 		if got := k.Encode(c.Text); c.Sequence != nil && !slices.Equal(got, c.Sequence) {
 			t.Errorf("encode the sequence %q: got %v, want %v", c.Text, got, c.Sequence)
 		}
@@ -153,12 +151,8 @@ func TestVariants(t *testing.T) {
 			k := test.Must(changed(t, c.Base, c.Set, c.Model))(t)
 			e := k.NewEncoder()
 			for i, text := range v.Texts {
-				if got := e.Encode(nil, text); !slices.Equal(got, c.IDs[i]) {
-					t.Errorf("encode %q: got %v, want %v", text, got, c.IDs[i])
-				}
-				if got := e.EncodeSequence(nil, text); !slices.Equal(got, c.Sequence[i]) {
-					t.Errorf("encode the sequence %q: got %v, want %v", text, got, c.Sequence[i])
-				}
+				test.EqualSlices(t, e.Encode(nil, text), c.IDs[i], "encode %q", text)
+				test.EqualSlices(t, e.EncodeSequence(nil, text), c.Sequence[i], "encode the sequence %q", text)
 				checkDecode(t, k, c.IDs[i], c.Decoded[i], c.Skipped[i])
 			}
 		})
@@ -219,9 +213,7 @@ func TestConfig(t *testing.T) {
 		if last := got[len(got)-1]; last == k.EOS() {
 			prompt = got[:len(got)-1]
 		}
-		if got := k.NewEncoder().EncodePrompt(nil, "\x06"); !slices.Equal(got, prompt) {
-			t.Errorf("%s: the prompt is %v, expected %v", c.config, got, prompt)
-		}
+		test.EqualSlices(t, k.NewEncoder().EncodePrompt(nil, "\x06"), prompt, "%s: the prompt", c.config)
 	}
 	k := test.Must(parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
 		`{"content": "</s>"}, "pad_token": null}`),

@@ -96,9 +96,7 @@ func TestProfileOfSimulators(t *testing.T) {
 	if f.Work.Bytes.Simulator < 1<<10 {
 		t.Errorf("a simulator takes %d bytes", f.Work.Bytes.Simulator)
 	}
-	if err := hub.Close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, hub.Close())
 	if left := probe.ChildrenMemory(); left > 0 {
 		t.Errorf("%d bytes of simulators are left", left)
 	}

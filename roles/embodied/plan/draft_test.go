@@ -57,9 +57,7 @@ func TestRLinfStyleFile(t *testing.T) {
 	} {
 		test.Equal(t, v.got, v.want, "%s", v.what)
 	}
-	if err := countErrors(c, 1, 1, 1); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, countErrors(c, 1, 1, 1))
 	if _, _, err := config.Load(rolestest.Registries(), "../config/testdata/maniskill_like.yaml",
 		[]string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(yamlconfig.FieldErrors(err)) != 3 {
 		t.Errorf("strict: %v, want an error for each key", err)

@@ -40,9 +40,7 @@ func TestDeal(t *testing.T) {
 		{[]int{1, 1, 1, 100}, []int{1, 1, 1, 1}},
 		{[]int{9, 1, 1, 1, 1, 1, 1, 9}, []int{1, 3, 3, 1}},
 	} {
-		if got := divideLayers(c.costs, len(c.want)); !slices.Equal(got, c.want) {
-			t.Errorf("%v in %d stages: %v, want %v", c.costs, len(c.want), got, c.want)
-		}
+		test.EqualSlices(t, divideLayers(c.costs, len(c.want)), c.want, "%v in %d stages", c.costs, len(c.want))
 	}
 	c := lm.Config{Hidden: 10, Heads: 4, KVHeads: 2, HeadDim: 3, Intermediate: 7, Layers: 3, Vocab: 11,
 		Experts: lm.Experts{Count: 8, PerToken: 2, Intermediate: 5, SharedIntermediate: 4,

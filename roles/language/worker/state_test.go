@@ -154,9 +154,7 @@ func TestStateInParts(t *testing.T) {
 				}
 				return part.takesUpWeights(ctx, g, from)
 			})
-			if err != nil {
-				t.Fatalf("%+v, lora %v: %v", d, lora, err)
-			}
+			test.OK(t, err, "%+v, lora %v", d, lora)
 		}
 	}
 }

@@ -43,3 +43,22 @@ func TestTable(t *testing.T) {
 	}
 	t.Logf("%d templates", len(used))
 }
+
+// TestJumps: break and continue leave the loop around the bodies of set, filter and else, and drop what these bodies
+// wrote, as the code does that Jinja2 generates.
+func TestJumps(t *testing.T) {
+	const loop, two = "{% for x in [1, 2, 3] %}a", "{% if x == 2 %}"
+	for source, want := range map[string]string{
+		loop + "{% set y %}b" + two + "{% break %}{% endif %}{% endset %}{{ y }}{% endfor %}":          "aba",
+		loop + "{% filter upper %}b" + two + "{% continue %}{% endif %}{% endfilter %}{% endfor %}":    "aBaaB",
+		loop + "{% for y in [] %}{% else %}" + two + "{% break %}{% endif %}{% endfor %}z{% endfor %}": "aza",
+	} {
+		template, err := Parse(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := template.Render(nil); err != nil || got != want {
+			t.Errorf("%s: got %q, %v, expected %q", source, got, err, want)
+		}
+	}
+}
