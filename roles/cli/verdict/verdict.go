@@ -25,7 +25,7 @@ type Verdict struct {
 	Simulator string
 	// Own has overrides that set the paths of missing files: the model and data of a language-model job.
 	Own []string
-	// Expert is true if the job needs an expert, which a simulator with env_type external cannot have.
+	// Expert is true if the job needs an expert, which few simulators have.
 	Expert bool
 	// Idle is true if the placement has neither actors nor rollout workers.
 	Idle bool

@@ -172,7 +172,7 @@ func (d *Draft) checkExpert() {
 	if d.Spec.Name == "" || !d.Labelled || !d.Config.Trains() {
 		return
 	}
-	if e := &d.Config.Env.Train; e.ID() == env.ExternalID {
+	if e := &d.Config.Env.Train; e.External.Greeting != "" {
 		d.found.Want(external.HasExpert(e.External), "env.train.external", d.Spec.Name,
 			fmt.Sprintf("a simulator with an expert (loss_type %s): docs/experience.md", d.Config.Algorithm.LossType))
 		return

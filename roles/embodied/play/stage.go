@@ -256,10 +256,6 @@ func (s *Stage) Load(d tensor.Dict) error {
 		}
 		t.CopyFrom(from)
 	}
-	if s.tape != nil {
-		s.tape.forget()
-		s.tape.Begin(s.Now.Obs)
-	}
 	s.Running = true
 	return nil
 }

@@ -83,16 +83,11 @@ func (s *Stage) RecordEpisodes(file string, cfg env.DataCollection, next bool) e
 	t.row = make([]byte, 0, t.Size())
 	h := t.Header(nil, 0)
 	t.index = tapeIndex{Fields: h.Fields, Size: t.Size(), Env: h.Env, HasSuccess: h.HasSuccess, First: s.first, Envs: n}
-	t.forget()
-	s.tape, s.Episodes.OnEnd = t, t.end
-	return nil
-}
-
-// forget marks the running episodes as not recorded.
-func (t *tape) forget() {
 	for i := range t.begun {
 		t.begun[i] = -1
 	}
+	s.tape, s.Episodes.OnEnd = t, t.end
+	return nil
 }
 
 // begin records the first observations of new episodes.

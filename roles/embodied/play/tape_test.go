@@ -114,7 +114,7 @@ func rowsOf(t *testing.T, path string) (rows [][]byte, episodes []algo.DemoEpiso
 // the first episodes of all environments, then the second ones.
 func TestTape(t *testing.T) {
 	for _, autoReset := range []bool{true, false} {
-		for _, limit := range []int{0, 400} {
+		for _, limit := range []int{0, 900} {
 			observe, ended := plain()
 			cfg := env.DataCollection{MaxSteps: limit}
 			file := recordStages(t, cfg, autoReset, 120, observe, 12)
@@ -142,7 +142,7 @@ func TestTape(t *testing.T) {
 				}
 			}
 			rows, episodes := rowsOf(t, file)
-			if !slices.EqualFunc(rows, want, bytes.Equal) || len(want) < 100 || autoReset && len(*ended) < 24 {
+			if !slices.EqualFunc(rows, want, bytes.Equal) || len(want) < 250 || autoReset && len(*ended) < 24 {
 				t.Errorf("auto_reset %v, limit %d: %d transitions, want %d others", autoReset, limit, len(rows),
 					len(want))
 			}
@@ -210,7 +210,8 @@ func TestTapeAfterLoad(t *testing.T) {
 	defer f.Close()
 	at := 0
 	for i, e := range f.Episodes {
-		if size := f.Fields[0].Bytes() / 2; !bytes.Equal(rows[at][:size], rows[at][size:2*size]) {
+		if size := f.Fields[0].Bytes() / 2; !bytes.Equal(rows[at][:size], rows[at][size:2*size]) ||
+			bytes.Equal(rows[at][:size], make([]byte, size)) {
 			t.Errorf("episode %d begins with %v", i, rows[at][:2*size])
 		}
 		at += e.Len
