@@ -154,8 +154,8 @@ func TestImport(t *testing.T) {
 		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
 	}
 	demos, _, err := Read(algo.DemoConfig{LoadPath: dir}, []tensor.Field{rollout("observation.x", tensor.F32, 1),
-		rollout("next_observation.x", tensor.F32, 1), rollout("action", tensor.F32, 1, 1), rollout("reward", tensor.F32),
-		rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil)
+		rollout("next_observation.x", tensor.F32, 1), rollout("action", tensor.F32, 1, 1),
+		rollout("reward", tensor.F32), rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil)
 	test.OK(t, err)
 	expect(t, demos, want)
 	back := filepath.Join(t.TempDir(), "b.safetensors")
