@@ -54,9 +54,9 @@ func mixed(t *testing.T) string {
 						x := len(name)*31 + step*7 + i*3 + 1
 						switch {
 						case name == "terminated":
-							row = append(row, boolean(k == n-1 && e == 0))
+							row = append(row, flag(k == n-1 && e == 0))
 						case name == "truncated":
-							row = append(row, boolean(k == n-1 && e == 1))
+							row = append(row, flag(k == n-1 && e == 1))
 						case f.DType == tensor.U8:
 							row = append(row, byte(x))
 						case f.DType == tensor.F32:
@@ -79,12 +79,7 @@ func mixed(t *testing.T) string {
 	return path
 }
 
-func boolean(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
+func fits(_, _ int64) error { return nil }
 
 // TestRoundTrip: our file as a folder of LeRobot and back is the same file.
 func TestRoundTrip(t *testing.T) {
@@ -140,7 +135,7 @@ func TestImport(t *testing.T) {
 			for _, x := range []float32{float32(i), 10 + float32(i), 100 + float32(i)} {
 				row = binary.LittleEndian.AppendUint32(row, math.Float32bits(x))
 			}
-			if err := add(append(row, boolean(i == 1), boolean(i == 4))); err != nil {
+			if err := add(append(row, flag(i == 1), flag(i == 4))); err != nil {
 				return err
 			}
 		}
@@ -155,7 +150,7 @@ func TestImport(t *testing.T) {
 	}
 	demos, _, err := Read(algo.DemoConfig{LoadPath: dir}, []tensor.Field{rollout("observation.x", tensor.F32, 1),
 		rollout("next_observation.x", tensor.F32, 1), rollout("action", tensor.F32, 1, 1),
-		rollout("reward", tensor.F32), rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil)
+		rollout("reward", tensor.F32), rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil, fits)
 	test.OK(t, err)
 	expect(t, demos, want)
 	back := filepath.Join(t.TempDir(), "b.safetensors")
@@ -193,7 +188,7 @@ func TestNextImages(t *testing.T) {
 		}
 	}
 	obs := []env.Field{{Name: "text", Text: true}}
-	got, pictures, err := Read(algo.DemoConfig{LoadPath: dir + "v30"}, fields, obs)
+	got, pictures, err := Read(algo.DemoConfig{LoadPath: dir + "v30"}, fields, obs, fits)
 	test.OK(t, err)
 	ends, pixels := want.Must("terminated").U8(), make([]byte, 16*16*3)
 	for _, name := range []string{"observation.image", "next_observation.image"} {
