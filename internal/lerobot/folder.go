@@ -191,62 +191,55 @@ func (f *Folder) readEpisodes() error {
 	})
 }
 
-// records calls handle for each record of a part of meta, with its numbers of the given names; tasks also have a text.
-// Records are lines of JSON in version 2, and rows of tables in version 3.
-func (f *Folder) records(part string, names []string, handle func(x []float64, text string) error) error {
+// records calls handle for each record of a part of meta, with its numbers of the given names, and its task in words if
+// it has one. Records are lines of JSON in version 2, and rows of tables in version 3.
+func (f *Folder) records(part string, names []string, handle func(x []float64, task string) error) error {
+	each := func(_ int, text []byte) error {
+		var record map[string]any
+		if err := json.Unmarshal(text, &record); err != nil {
+			return err
+		}
+		x := make([]float64, len(names))
+		for i, name := range names {
+			number, ok := record[name].(float64)
+			if x[i] = number; !ok {
+				return fmt.Errorf("column %s is %v: expected a number", name, record[name])
+			}
+		}
+		task, ok := record["task"].(string)
+		if !ok {
+			task, ok = record[unnamed].(string)
+		}
+		if !ok && part == "tasks" {
+			return errors.New("column task: expected a text")
+		}
+		return handle(x, task)
+	}
 	if f.Version != V30 {
-		return eachLine(filepath.Join(f.Dir, "meta", part+".jsonl"), names, handle)
+		return eachLine(filepath.Join(f.Dir, "meta", part+".jsonl"), each)
 	}
-	pattern := "meta/tasks.parquet"
-	if part == "episodes" {
-		pattern = "meta/episodes/chunk-*/file-*.parquet"
-	}
+	pattern := map[string]string{"tasks": "meta/tasks.parquet", "episodes": "meta/episodes/chunk-*/file-*.parquet"}[part]
 	paths, err := fs.Glob(os.DirFS(f.Dir), pattern)
 	if err != nil || len(paths) == 0 {
 		return fmt.Errorf("%s: no %s", f.Dir, strings.ReplaceAll(pattern, "*", "000"))
 	}
 	for _, path := range paths { // in the order of names, which have leading zeros
-		if err := eachRow(filepath.Join(f.Dir, path), names, part == "tasks", handle); err != nil {
+		t, err := tables.Open(filepath.Join(f.Dir, path))
+		if err != nil {
+			return err
+		}
+		err = t.EachRecord(func(c string) bool { return c == "task" || c == unnamed || slices.Contains(names, c) }, each)
+		if err = errors.Join(err, t.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// eachRow is records for one table. The column of texts has the name that pandas gave to the index.
-func eachRow(path string, names []string, withText bool, handle func(x []float64, text string) error) error {
-	t, err := tables.Open(path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	columns := slices.Clone(names)
-	if withText {
-		columns = append(columns, slices.DeleteFunc(t.Columns(), func(c string) bool { return c == names[0] })...)
-		if len(columns) != len(names)+1 {
-			return fmt.Errorf("%s: columns %s: expected %s and one of texts", path, strings.Join(t.Columns(), ", "),
-				names[0])
-		}
-	}
-	return t.Each(columns, func(r *tables.Row) error {
-		x, text := make([]float64, len(names)), []byte(nil)
-		var err error
-		for i := range x {
-			if x[i], err = r.Only(i); err != nil {
-				return err
-			}
-		}
-		if withText {
-			if text, err = r.Bytes(len(names)); err != nil {
-				return err
-			}
-		}
-		return handle(x, string(text))
-	})
-}
+// unnamed is the name that pandas gives to the column of tasks where it is the index of a table.
+const unnamed = "__index_level_0__"
 
-// eachLine is records for lines of JSON.
-func eachLine(path string, names []string, handle func(x []float64, text string) error) error {
+func eachLine(path string, handle func(n int, line []byte) error) error {
 	file, err := durable.Open(path)
 	if err != nil {
 		return err
@@ -254,21 +247,12 @@ func eachLine(path string, names []string, handle func(x []float64, text string)
 	defer file.Close()
 	in := json.NewDecoder(bufio.NewReader(file))
 	for n := 1; ; n++ {
-		var record map[string]any
-		err := in.Decode(&record)
-		if err == io.EOF {
+		var line json.RawMessage
+		if err = in.Decode(&line); err == io.EOF {
 			return nil
 		}
-		x := make([]float64, len(names))
-		for i, name := range names {
-			number, ok := record[name].(float64)
-			if x[i] = number; err == nil && !ok {
-				err = fmt.Errorf("%s is %v: expected a number", name, record[name])
-			}
-		}
 		if err == nil {
-			task, _ := record["task"].(string)
-			err = handle(x, task)
+			err = handle(n, line)
 		}
 		if err != nil {
 			return fmt.Errorf("%s:%d: %w", path, n, err)

@@ -3,9 +3,9 @@ package lerobot
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"image/png"
 	"io"
 	"os"
 	"os/exec"
@@ -64,9 +64,11 @@ func (v *stream) at(path string, n int) (_ *stream, err error) {
 		}
 	}
 	for ; v.next <= n && err == nil; v.next++ {
-		v.image, err = readPNG(v.in)
+		var image bytes.Buffer
+		_, err = png.Decode(io.TeeReader(v.in, &image)) // up to its end
+		v.image = image.Bytes()
 	}
-	if errors.Is(err, io.EOF) {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		text := make([]byte, 1000)
 		n, _ := v.said.ReadAt(text, 0)
 		err = fmt.Errorf("ffmpeg gives %d frames: %s", v.next-1, bytes.TrimSpace(text[:n]))
@@ -75,31 +77,6 @@ func (v *stream) at(path string, n int) (_ *stream, err error) {
 		err = fmt.Errorf("%s: frame %d: %w", path, n, err)
 	}
 	return v, err
-}
-
-// readPNG reads one PNG, up to its last chunk.
-func readPNG(in io.Reader) ([]byte, error) {
-	png := make([]byte, 8, 1<<14)
-	if _, err := io.ReadFull(in, png); err != nil {
-		return nil, err
-	}
-	for {
-		head := len(png)
-		png = append(png, make([]byte, 8)...)
-		if _, err := io.ReadFull(in, png[head:]); err != nil {
-			return nil, err
-		}
-		size := int(binary.BigEndian.Uint32(png[head:])) + 4 // and the checksum
-		kind := string(png[head+4 : head+8])
-		body := len(png)
-		png = append(png, make([]byte, size)...)
-		if _, err := io.ReadFull(in, png[body:]); err != nil {
-			return nil, err
-		}
-		if kind == "IEND" {
-			return png, nil
-		}
-	}
 }
 
 func (v *stream) close() {

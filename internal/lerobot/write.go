@@ -39,7 +39,7 @@ type Writer struct {
 	task      int // of the episode
 	tasks     []task
 	episodes  []episode
-	all, now  []stats // of the caller's features: of all frames, and of the episode
+	stats     []stats // of the caller's features: in version 2.1 of the episode, in 3.0 of all
 	perEp     []any
 }
 
@@ -83,9 +83,7 @@ func Create(dir string, info Info, names []string) (*Writer, error) {
 		}
 		w.columns = append(w.columns, c)
 	}
-	for _, name := range names {
-		w.all, w.now = append(w.all, newStats(info.Features[name])), append(w.now, newStats(info.Features[name]))
-	}
+	w.stats = w.newStats()
 	if err := os.RemoveAll(w.temp); err != nil {
 		return nil, err
 	}
@@ -104,7 +102,7 @@ func (w *Writer) Add(cells []tables.Cell) error {
 	}
 	row := append([]tables.Cell(nil), cells...)
 	for i, name := range w.Names {
-		w.now[i].add(cells[i])
+		w.stats[i].add(cells[i])
 		if f := w.Features[name]; f.IsImage() {
 			encoded, err := encode(cells[i].Bytes, f.Shape)
 			if err != nil {
@@ -194,14 +192,9 @@ func (w *Writer) EndEpisode() error {
 	e := &w.episodes[len(w.episodes)-1]
 	e.Len, e.Chunk, e.File = int64(w.at), int64(w.file/chunkSize), int64(w.file%chunkSize)
 	e.From, e.To = int64(w.TotalFrames-w.at), int64(w.TotalFrames)
-	about := map[string]any{}
-	for i, name := range w.Names {
-		about[name] = w.now[i].json()
-		w.all[i].merge(w.now[i])
-		w.now[i] = newStats(w.Features[name])
-	}
 	if w.Version == V21 {
-		w.perEp = append(w.perEp, map[string]any{"episode_index": e.Index, "stats": about})
+		w.perEp = append(w.perEp, map[string]any{"episode_index": e.Index, "stats": w.about()})
+		w.stats = w.newStats()
 		return w.closeFile()
 	}
 	info, err := w.disk.Stat()
@@ -273,12 +266,8 @@ func (w *Writer) writeMeta() error {
 			writeLines(w.Path("meta/episodes.jsonl"), w.episodes),
 			writeLines(w.Path("meta/episodes_stats.jsonl"), w.perEp))
 	}
-	about := map[string]any{}
-	for i, name := range w.Names {
-		about[name] = w.all[i].json()
-	}
 	episodes := w.Path("meta/episodes/chunk-000/file-000.parquet")
-	return errors.Join(os.MkdirAll(filepath.Dir(episodes), 0o777), w.writeJSON("stats.json", about),
+	return errors.Join(os.MkdirAll(filepath.Dir(episodes), 0o777), w.writeJSON("stats.json", w.about()),
 		tables.Write(episodes, w.episodes, "rlinf", "episodes"),
 		tables.Write(w.Path("meta/tasks.parquet"), w.tasks, "pandas", pandas))
 }
@@ -303,16 +292,20 @@ type stats struct {
 	sum, squares []float64
 }
 
-func newStats(f Feature) stats {
-	n := 1
-	for _, d := range f.Shape {
-		n *= d
+func (w *Writer) newStats() []stats {
+	all := make([]stats, len(w.Names))
+	for i, name := range w.Names {
+		f, n := w.Features[name], 1
+		for _, d := range f.Shape {
+			n *= d
+		}
+		if f.IsImage() {
+			n = f.Shape[2]
+		}
+		all[i] = stats{image: f.IsImage(), low: slices.Repeat([]float64{math.Inf(1)}, n),
+			high: slices.Repeat([]float64{math.Inf(-1)}, n), sum: make([]float64, n), squares: make([]float64, n)}
 	}
-	if f.IsImage() {
-		n = f.Shape[2]
-	}
-	return stats{image: f.IsImage(), low: slices.Repeat([]float64{math.Inf(1)}, n),
-		high: slices.Repeat([]float64{math.Inf(-1)}, n), sum: make([]float64, n), squares: make([]float64, n)}
+	return all
 }
 
 func (s *stats) add(c tables.Cell) {
@@ -331,33 +324,27 @@ func (s *stats) add(c tables.Cell) {
 	}
 }
 
-func (s *stats) merge(other stats) {
-	s.count += other.count
-	s.samples += other.samples
-	for i := range s.sum {
-		s.low[i], s.high[i] = min(s.low[i], other.low[i]), max(s.high[i], other.high[i])
-		s.sum[i] += other.sum[i]
-		s.squares[i] += other.squares[i]
-	}
-}
-
-// json returns the statistics in the shapes of LeRobot: those of images are [channels, 1, 1].
-func (s *stats) json() map[string]any {
-	mean, std := make([]float64, len(s.sum)), make([]float64, len(s.sum))
-	for i := range mean {
-		mean[i] = s.sum[i] / float64(s.samples)
-		std[i] = math.Sqrt(max(s.squares[i]/float64(s.samples)-mean[i]*mean[i], 0))
-	}
-	shaped := func(x []float64) any {
-		if !s.image {
-			return x
+// about returns the statistics in the shapes of LeRobot: those of images are [channels, 1, 1].
+func (w *Writer) about() map[string]any {
+	about := map[string]any{}
+	for i, name := range w.Names {
+		s := &w.stats[i]
+		mean, std := make([]float64, len(s.sum)), make([]float64, len(s.sum))
+		for i := range mean {
+			mean[i] = s.sum[i] / float64(s.samples)
+			std[i] = math.Sqrt(max(s.squares[i]/float64(s.samples)-mean[i]*mean[i], 0))
 		}
-		channels := make([][][]float64, len(x))
-		for i := range x {
-			channels[i] = [][]float64{{x[i]}}
+		of := map[string]any{"count": []int{s.count}}
+		for key, x := range map[string][]float64{"min": s.low, "max": s.high, "mean": mean, "std": std} {
+			if of[key] = x; s.image {
+				channels := make([][1][1]float64, len(x))
+				for i := range x {
+					channels[i][0][0] = x[i]
+				}
+				of[key] = channels
+			}
 		}
-		return channels
+		about[name] = of
 	}
-	return map[string]any{"min": shaped(s.low), "max": shaped(s.high), "mean": shaped(mean), "std": shaped(std),
-		"count": []int{s.count}}
+	return about
 }

@@ -33,29 +33,32 @@ const (
 	isMap  // has one child, which is repeated and has a key and a value
 )
 
-// EachRecord calls handle for each row as a JSON object. The record is valid until handle returns. A column without a
-// value is null. Within structs, parts without a value are left out, because a struct has no other way to lack a key.
-// Bytes that are no text are {"bytes": N}, with their number. Dates and times are the numbers in the file.
-func (t *Table) EachRecord(handle func(row int, record []byte) error) error {
-	leaves := make([]int, len(t.leaves))
-	for i := range leaves {
-		leaves[i] = i
-	}
-	root := node{kind: isStruct}
-	root.children = nodesOf(t.file.Schema(), &root, new(int))
-	var b []byte
-	return t.scan(leaves, func(row int, values []parquet.Row) (err error) {
-		b = append(b[:0], '{')
-		for i, n := range root.children {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendText(b, n.key), ':')
-			if b, err = n.append(b, values[n.first:n.end]); err != nil {
-				return err
-			}
+// EachRecord calls handle for each row as a JSON object, with the columns whose names want accepts. The record is valid
+// until handle returns. A column without a value is null. Within structs, parts without a value are left out, because a
+// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times are
+// the numbers in the file.
+func (t *Table) EachRecord(want func(column string) bool, handle func(row int, record []byte) error) error {
+	root, leaves := &node{kind: isStruct}, []int(nil)
+	for _, n := range nodesOf(t.file.Schema(), root, new(int)) {
+		if !want(n.key) {
+			continue
 		}
-		return handle(row, append(b, '}'))
+		root.children = append(root.children, n)
+		for leaf := range n.end - n.first {
+			leaves = append(leaves, n.first+leaf)
+		}
+		n.first, n.end = len(leaves)-(n.end-n.first), len(leaves)
+	}
+	var b []byte
+	return t.scan(leaves, func(row int, values []parquet.Row) error {
+		err := whole(func() (err error) {
+			b, err = root.appendValue(b[:0], values)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		return handle(row, b)
 	})
 }
 
@@ -144,7 +147,7 @@ func (n *node) appendValue(b []byte, values []parquet.Row) (_ []byte, err error)
 	some := false
 	for _, child := range n.children {
 		of := values[child.first-n.first : child.end-n.first]
-		if child.optional && child.isNull(of) {
+		if n.name != "" && child.optional && child.isNull(of) {
 			continue
 		}
 		if some {
