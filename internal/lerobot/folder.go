@@ -279,7 +279,7 @@ func (f *Folder) place(video string, numbers map[string]int) (string, error) {
 		width, _ := strconv.Atoi(m[2])
 		return fmt.Sprintf("%0*d", width, n)
 	})
-	if !known || !filepath.IsLocal(path) {
+	if !known || strings.Contains(path, "{") || !filepath.IsLocal(path) {
 		return "", fmt.Errorf("path %q of meta/info.json: expected a path in the folder, of %s", pattern,
 			strings.Join(slices.Sorted(maps.Keys(numbers)), ", "))
 	}

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -201,5 +202,57 @@ func TestNextImages(t *testing.T) {
 	}
 	if a, b := pictures["observation.image"], pictures["next_observation.image"]; a != b || a.Bytes() == 0 {
 		t.Errorf("next images are apart, or take %d bytes", a.Bytes())
+	}
+}
+
+// TestDamaged: folders that are damaged, lie or are too large are refused, before they take memory.
+func TestDamaged(t *testing.T) {
+	const data = "data/chunk-000/file-000.parquet"
+	whole, err := os.ReadFile("../../cli/testdata/lerobot/v30/" + data)
+	test.OK(t, err)
+	for _, c := range []struct{ file, old, new, want string }{
+		{"meta/info.json", "", "", ""},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "../{chunk_index:03d}", "expected a path in the folder"},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "/x", "expected a path in the folder"},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "{episode_index:999999999d}", "expected a path in the folder"},
+		{"meta/info.json", `"total_frames": 17`, `"total_frames": 17000000`, "4 episodes of 17 frames: expected 4 of"},
+		{"meta/info.json", `"action": {`, `"next.success": {"dtype": "bool", "shape": [1]}, "action": {`,
+			data + ": no column next.success"},
+		{"meta/info.json", `"next.reward": {`, `"observation.y": {"dtype": "float32", "shape": [3]}, "next.reward": {`,
+			data + ": no column observation.y"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [4\n",
+			data + ":1: column action has 3 numbers: expected 4"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [4000000000, 4000000000, 4\n",
+			"meta/info.json: feature action is float32[4000000000 4000000000 4]: expected 1 to"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [-1\n", "feature action is float32[-1]"},
+		{"meta/info.json", "                16,\n                16,\n", "16,\n",
+			"feature observation.images.image is image[16 3]"},
+		{data, string(whole[100:140]), strings.Repeat("x", 40), data},
+		{data, string(whole[len(whole)-400:]), string(whole[len(whole)-8:]), data},
+	} {
+		dir := filepath.Join(t.TempDir(), "folder")
+		test.OK(t, os.CopyFS(dir, os.DirFS("../../cli/testdata/lerobot/v30")))
+		b, err := os.ReadFile(filepath.Join(dir, c.file))
+		test.OK(t, err)
+		if !strings.Contains(string(b), c.old) {
+			t.Fatalf("%s has no %s", c.file, c.old)
+		}
+		test.OK(t, os.WriteFile(filepath.Join(dir, c.file), []byte(strings.Replace(string(b), c.old, c.new, 1)), 0o666))
+		err = Import(dir, filepath.Join(t.TempDir(), "x.safetensors"), nil)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s for %s in %s: %v, expected %s", c.new, c.old, c.file, err, c.want)
+		}
+	}
+	fields := []tensor.Field{{Name: "observation.image", DType: tensor.U8, Shape: []int{1, 1, 16, 16, 3}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{1, 1}}}
+	_, _, err = Read(algo.DemoConfig{LoadPath: "../../cli/testdata/lerobot/v30"}, fields, nil,
+		func(tensors, images int64) error { // before the images are read
+			if tensors != 17*(4+1+1) || images < 17*60 {
+				t.Errorf("%d bytes of tensors, %d of images", tensors, images)
+			}
+			return errors.New("too large")
+		})
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v, expected too large", err)
 	}
 }
