@@ -38,32 +38,28 @@ func (x *Frame) Image(i int) ([]byte, error) {
 func (f *Folder) ImageBytes(features []string) (n int64, err error) {
 	done := map[string]bool{}
 	for _, e := range f.Episodes {
-		for _, name := range features {
-			if f.Features[name].DType != "video" {
+		for video, path := range e.files {
+			if done[path] || video != "" && !slices.Contains(features, video) {
 				continue
-			} else if path := e.files[name]; !done[path] {
+			}
+			done[path] = true
+			if video != "" {
 				info, err := os.Stat(path)
 				if err != nil {
 					return 0, err
 				}
-				n, done[path] = n+info.Size(), true
+				n += info.Size()
+				continue
 			}
-		}
-		path := e.files[""]
-		if done[path] {
-			continue
-		}
-		done[path] = true
-		t, err := tables.Open(path)
-		if err != nil {
-			return 0, err
-		}
-		for _, name := range features {
-			if f.Features[name].DType == "image" {
+			t, err := tables.Open(path)
+			if err != nil {
+				return 0, err
+			}
+			for _, name := range features {
 				n += t.Bytes(name + ".bytes")
 			}
+			t.Close()
 		}
-		t.Close()
 	}
 	return n, nil
 }

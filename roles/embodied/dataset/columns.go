@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -47,6 +46,9 @@ type source struct {
 // add adds a tensor whose numbers, image or text are those of the given feature, or of task, or zeros.
 func (s *source) add(f tensor.Field, from string) error {
 	c := column{Field: f, source: from, feature: -1}
+	if i := s.column(f.Name); i >= 0 {
+		return fmt.Errorf("columns %s and %s are both %s: expected one", s.columns[i].source, from, f.Name)
+	}
 	if from != "" && from != task {
 		feature, ok := s.Features[from]
 		if !ok {
@@ -125,11 +127,6 @@ func (s *source) find(name string, names map[string]string) string {
 	return ""
 }
 
-// isText reports whether a tensor is an observation that is a text.
-func isText(name string, obs []env.Field) bool {
-	return slices.ContainsFunc(obs, func(f env.Field) bool { return f.Text && algo.Observations+"."+f.Name == name })
-}
-
 // A place says where a step has a tensor.
 type place struct {
 	column int
@@ -141,8 +138,8 @@ func (s *source) places(fields []tensor.Field) ([]place, error) {
 	places := make([]place, len(fields))
 	for i, f := range fields {
 		places[i] = place{s.column(f.Name), strings.HasPrefix(f.Name, algo.NextObservations+".")}
-		if places[i].column < 0 {
-			return nil, fmt.Errorf("no column for %s", f.Name)
+		if i := places[i].column; i < 0 || s.columns[i].Bytes() != f.Bytes() {
+			return nil, fmt.Errorf("no column for %s of %d bytes", f.Name, f.Bytes())
 		}
 	}
 	return places, nil

@@ -59,7 +59,11 @@ func (e Export) Write(path, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.out.Abandon()) }()
-	if err := x.writeHeader(); err != nil {
+	text, err := json.Marshal(header{demos.DemoHeader, x.columns})
+	if err == nil {
+		err = durable.WriteFile(x.out.Path(headerFile), text)
+	}
+	if err != nil {
 		return err
 	}
 	if err := x.transitions(); err != nil {
@@ -91,7 +95,7 @@ func (x *exporter) choose(names map[string]string) error {
 		name := candidates(f.Name)[0]
 		obs, isObs := strings.CutPrefix(f.Name, algo.Observations+".")
 		switch {
-		case isObs && isImage(f):
+		case isObs && f.DType == tensor.U8 && len(f.Shape) == 3 && f.Shape[2]|2 == 3: // 1 or 3 channels
 			feature.DType, feature.Names = "image", []any{"height", "width", "channels"}
 			name = algo.Observations + ".images." + obs
 		case f.Name == algo.Observations+".states":
@@ -113,18 +117,6 @@ func (x *exporter) choose(names map[string]string) error {
 		x.columns, x.names = append(x.columns, name), append(x.names, name)
 	}
 	return nil
-}
-
-func isImage(f tensor.Field) bool {
-	return f.DType == tensor.U8 && len(f.Shape) == 3 && (f.Shape[2] == 1 || f.Shape[2] == 3)
-}
-
-func (x *exporter) writeHeader() error {
-	text, err := json.Marshal(header{x.demos.DemoHeader, x.columns})
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(x.out.Path(headerFile), text)
 }
 
 // transitions writes all transitions, and the next observations that do not follow from them.

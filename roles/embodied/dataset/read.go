@@ -26,16 +26,12 @@ import (
 // Before the folder is loaded, and now and then while it is, Read calls fits with the bytes that the tensors and the
 // images take, or more than it says. Its error ends Read.
 func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func(tensors, images int64) error) (
-	tensor.Dict, map[string]*algo.Pictures, error) {
-	demos, pictures, err := read(cfg, fields, obs, fits)
-	if err != nil && !strings.HasPrefix(err.Error(), cfg.LoadPath) {
-		err = fmt.Errorf("%s: %w", cfg.LoadPath, err)
-	}
-	return demos, pictures, err
-}
-
-func read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func(tensors, images int64) error) (
 	demos tensor.Dict, _ map[string]*algo.Pictures, err error) {
+	defer func() {
+		if err != nil && !strings.HasPrefix(err.Error(), cfg.LoadPath) {
+			err = fmt.Errorf("%s: %w", cfg.LoadPath, err)
+		}
+	}()
 	folder, err := lerobot.Open(cfg.LoadPath)
 	if err != nil {
 		return demos, nil, err
@@ -127,7 +123,9 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 		one := tensor.Field{Name: f.Name, DType: f.DType, Shape: f.Shape[2:]}
 		from := s.find(f.Name, names)
 		switch optional := f.Name == algo.FieldReward || f.Name == algo.FieldTerminated; {
-		case from == "" && isText(f.Name, obs):
+		case from == "" && slices.ContainsFunc(obs, func(o env.Field) bool {
+			return o.Text && algo.Observations+"."+o.Name == f.Name
+		}):
 			from = task
 		case from == "" && !optional:
 			return fmt.Errorf("no column for %s: expected its name in demo_buffer.names, one of %s", f.Name,
