@@ -84,9 +84,7 @@ type Kind func(*entry)
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
 // next_observation.<name>, [T,N,...]: the observation after the step and before any auto-reset. The rollouts hold
 // neither log-probs nor values.
-func OffPolicy(fits func(policy.Policy) error) Kind {
-	return func(e *entry) { e.fits = fits }
-}
+func OffPolicy(fits func(policy.Policy) error) Kind { return func(e *entry) { e.fits = fits } }
 
 // Offline is the Kind of algorithms that learn only from demonstrations (Setup.Demos). Their Update is called without a
 // rollout, and their Prepare is never called.

@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -95,9 +96,7 @@ func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 		return nil, fmt.Errorf("critic_subsample_size %d: expected at most %d (actor.model.num_q_heads)",
 			a.off.CriticSubsampleSize, heads)
 	}
-	if a.off.ActorAggQ == "" {
-		a.off.ActorAggQ = a.off.AggQ
-	}
+	a.off.ActorAggQ = cmp.Or(a.off.ActorAggQ, a.off.AggQ)
 	entropy := a.off.EntropyTuning
 	if entropy.TargetEntropy == 0 {
 		entropy.TargetEntropy = -float32(a.batch.Action.Len() / a.micro)

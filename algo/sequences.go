@@ -1,6 +1,7 @@
 package algo
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy"
@@ -25,9 +26,7 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 		}
 		return nil, nil
 	}
-	if length == 0 {
-		length = steps
-	}
+	length = cmp.Or(length, steps)
 	if length < 0 || steps%length != 0 {
 		return nil, fmt.Errorf("sequence_length %d: expected a divisor of the %d steps of a rollout", length, steps)
 	}

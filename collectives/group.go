@@ -1,6 +1,7 @@
 package collectives
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,7 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	if s, ok := h.Shared(); ok {
 		g.shared = s
 	}
-	if g.opts.MaxMessage == 0 {
-		g.opts.MaxMessage = 1 << 30
-	}
+	g.opts.MaxMessage = cmp.Or(g.opts.MaxMessage, 1<<30)
 	if g.opts.MaxMessage < 0 || g.opts.MaxMessage%8 != 0 {
 		return nil, fmt.Errorf("messages of at most %d bytes: expected a positive multiple of 8", opts.MaxMessage)
 	}

@@ -182,9 +182,7 @@ func (s *GradientSum) round(lo, hi int) []BF16 {
 	return w
 }
 
-func bitsOf(x []BF16) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.SliceData(x)), len(x))
-}
+func bitsOf(x []BF16) []uint16 { return unsafe.Slice((*uint16)(unsafe.SliceData(x)), len(x)) }
 
 func (s *GradientSum) bounds(b int) (lo, hi int) {
 	return b * s.bucket, min((b+1)*s.bucket, len(s.grad))

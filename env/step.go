@@ -68,9 +68,7 @@ func (s *Step) StatusOf(n int) uint8 {
 }
 
 // InfoIndex returns the column of the figure called name, or -1 if there is none.
-func (s Spec) InfoIndex(name string) int {
-	return slices.Index(s.Info, name)
-}
+func (s Spec) InfoIndex(name string) int { return slices.Index(s.Info, name) }
 
 // CheckReset returns an error if the arguments of a Reset of n environments are invalid.
 func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {

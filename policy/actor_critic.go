@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -40,9 +41,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
-	if cfg.Encoder == "" {
-		cfg.Encoder = NatureCNN
-	}
+	cfg.Encoder = cmp.Or(cfg.Encoder, NatureCNN)
 	return build(cfg, spec, nil, seed, alloc)
 }
 

@@ -63,9 +63,7 @@ const (
 )
 
 // String returns "hybrid", "collocated" or "disaggregated".
-func (m Mode) String() string {
-	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
-}
+func (m Mode) String() string { return [...]string{"hybrid", "collocated", "disaggregated"}[m] }
 
 // A Placement assigns a rank to every member of every component.
 type Placement struct {

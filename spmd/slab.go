@@ -59,9 +59,7 @@ const (
 )
 
 // slabBytes returns the size of a slab for tensors of n bytes.
-func slabBytes(n int) int {
-	return headerBytes + (n+tensor.Align-1)&^(tensor.Align-1) + schemaRoom
-}
+func slabBytes(n int) int { return headerBytes + (n+tensor.Align-1)&^(tensor.Align-1) + schemaRoom }
 
 func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 	mem, err := alloc(slabBytes(itemBytes))

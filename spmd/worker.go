@@ -16,9 +16,7 @@ type worker struct {
 // stops and no calls are left.
 func (w *World) startWorker(group string, member int) *worker {
 	k := &worker{report: w.reporter(group, member), wake: make(chan struct{}, 1)}
-	w.workers.Go(func() {
-		protect(k.report, func() error { return k.loop(w) })
-	})
+	w.workers.Go(func() { protect(k.report, func() error { return k.loop(w) }) })
 	return k
 }
 

@@ -187,9 +187,7 @@ func (w *World) newComm(ranks []int, label string, served bool) ([]Comm, error) 
 // Go runs f in a new goroutine. An error or a panic of f ends the job, and the failure message contains the given name.
 // Run waits for f.
 func (w *World) Go(name string, f func() error) {
-	w.tasks.Go(func() {
-		protect(w.reporter(name, -1), f)
-	})
+	w.tasks.Go(func() { protect(w.reporter(name, -1), f) })
 }
 
 // Calls returns the number of collective steps (Launch, NewChannel, Call) that this rank has made, and a hash of these

@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -61,9 +62,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 	if s.Status, err = runfolder.ReadStatus(dir); err != nil {
 		return s, err
 	}
-	if s.Status == "" {
-		s.Status = NotBegun
-	}
+	s.Status = cmp.Or(s.Status, NotBegun)
 	for _, name := range []string{"config.yaml", "STATUS", "metrics.jsonl"} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(s.Updated) {
 			s.Updated = info.ModTime()

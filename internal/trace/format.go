@@ -33,11 +33,9 @@ func finishChunk(b []byte) []byte {
 	return b
 }
 
-func appendInt(b []byte, x int64) []byte { return binary.AppendVarint(b, x) }
-func appendCount(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)) }
-func appendString(b []byte, s string) []byte {
-	return append(appendCount(b, len(s)), s...)
-}
+func appendInt(b []byte, x int64) []byte     { return binary.AppendVarint(b, x) }
+func appendCount(b []byte, n int) []byte     { return binary.AppendUvarint(b, uint64(n)) }
+func appendString(b []byte, s string) []byte { return append(appendCount(b, len(s)), s...) }
 
 // appendWorker appends the worker, its sites, and its sums since the last chunk. It then drops the sums.
 func (r *Recorder) appendWorker(b []byte) []byte {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -98,9 +99,7 @@ func (l *Log) Cut(iteration int64) {
 	}
 	l.tally.cut(at)
 	l.newest = iteration
-	if l.first == 0 {
-		l.first = iteration
-	}
+	l.first = cmp.Or(l.first, iteration)
 }
 
 // Hold keeps the spans of an iteration, because it is the slowest of its hundred so far. A newer iteration must have

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/binary"
 	"sync"
 )
@@ -188,9 +189,7 @@ func (r *Recorder) event(code int, now int64) bool {
 		need += (3 + len(r.open) + len(r.sites)) * binary.MaxVarintLen64
 	}
 	if block%r.stride != 0 || len(s.events)+need > cap(s.events) {
-		if r.skipped == 0 {
-			r.skipped = max(r.last, 1)
-		}
+		r.skipped = cmp.Or(r.skipped, max(r.last, 1))
 		return false
 	}
 	if r.skipped > 0 {

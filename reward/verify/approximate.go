@@ -47,7 +47,7 @@ func (p *parser) approximated(x *node) *node {
 			p.at++
 		}
 	}
-	if p.bad || !x.isValue() || !about.isValue() || !agree(x.unit, about.unit) {
+	if !x.isValue() || !about.isValue() || !agree(x.unit, about.unit) {
 		return p.fail()
 	}
 	for _, t := range p.tokens[start:last] {

@@ -52,11 +52,10 @@ type node struct {
 
 func (n *node) isValue() bool { return n.op < opList }
 
-// parser is a recursive-descent parser. After the first error, bad is true and the parser is at the end of the tokens.
+// parser is a recursive-descent parser. It panics with a failure at the first error.
 type parser struct {
 	tokens    []token
 	at        int
-	bad       bool
 	depth     int
 	nodes     int
 	functions int
@@ -70,17 +69,27 @@ type parser struct {
 // parse returns the syntax tree of an answer, or nil if the tokens cannot be parsed.
 func parse(tokens []token) *node {
 	p := &parser{tokens: tokens}
-	n := p.list()
-	if p.bad || p.at != len(tokens) {
+	var n *node
+	if !p.parses(func() { n = p.list() }) || p.at != len(tokens) {
 		return nil
 	}
 	return n
 }
 
-func (p *parser) fail() *node {
-	p.bad, p.at = true, len(p.tokens)
-	return &node{op: opNumber, number: new(big.Rat)}
+// parses calls parse, and reports whether parse did not fail.
+func (p *parser) parses(parse func()) (ok bool) {
+	defer func() {
+		if r := recover(); r != nil && r != (failure{}) {
+			panic(r)
+		}
+	}()
+	parse()
+	return true
 }
+
+type failure struct{}
+
+func (p *parser) fail() *node { panic(failure{}) }
 
 func (p *parser) peek() token {
 	if p.at < len(p.tokens) {
@@ -104,16 +113,13 @@ func (p *parser) expect(k kind, text string) {
 	}
 }
 
-// enter begins a level of nesting, which the method leave ends. It fails and returns false beyond maxDepth.
-func (p *parser) enter() bool {
+// enter begins a level of nesting, and returns the function that ends it. It fails beyond maxDepth.
+func (p *parser) enter() (leave func()) {
 	if p.depth++; p.depth > maxDepth {
 		p.fail()
-		return false
 	}
-	return true
+	return func() { p.depth-- }
 }
-
-func (p *parser) leave() { p.depth-- }
 
 // make returns a new node. It fails if an argument is not a single value or has a unit.
 func (p *parser) make(o op, name string, args ...*node) *node {
@@ -141,7 +147,7 @@ func (p *parser) num(r *big.Rat) *node {
 // list parses a whole answer: statements separated by commas, "or" and "and".
 func (p *parser) list() *node {
 	var items []*node
-	for !p.bad {
+	for {
 		items = append(items, p.bothSigns()...)
 		if !p.separator() {
 			break
@@ -182,9 +188,6 @@ func (p *parser) bothSigns() []*node {
 		return []*node{upper}
 	}
 	p.at, p.minus = start, true
-	if p.bad {
-		return []*node{p.fail()}
-	}
 	return []*node{upper, p.unitStatement()}
 }
 
@@ -240,7 +243,7 @@ func (p *parser) statement() *node {
 	}
 	sides := []*node{first}
 	var relations []string
-	for !p.bad {
+	for {
 		if p.approximates(p.at) {
 			sides[len(sides)-1] = p.approximated(sides[len(sides)-1])
 			break
@@ -258,7 +261,7 @@ func (p *parser) statement() *node {
 		sides, relations = append(sides, p.union()), append(relations, r)
 	}
 	switch {
-	case p.bad || len(sides) == 1:
+	case len(sides) == 1:
 		return sides[0]
 	case relations[0] == "in" && label != "" && len(sides) == 2:
 		return sides[1]
@@ -371,16 +374,17 @@ func labelOf(tokens []token) string {
 // countVariables returns the number of variables in a comma-separated list of variables. It returns 0 for other
 // tokens.
 func countVariables(tokens []token) int {
-	p := &parser{tokens: tokens}
-	for n := 1; isVariable(p.peek()); n++ {
-		if p.variable(); p.at == len(tokens) && !p.bad {
-			return n
+	p, n := &parser{tokens: tokens}, 0
+	all := p.parses(func() {
+		for more := true; more && isVariable(p.peek()); more = p.take(symbol, ",") {
+			p.variable()
+			n++
 		}
-		if !p.take(symbol, ",") {
-			return 0
-		}
+	})
+	if !all || p.at != len(tokens) || tokens[len(tokens)-1].is(symbol, ",") {
+		return 0
 	}
-	return 0
+	return n
 }
 
 // isApplication reports whether tokens are f(x) or f^{-1}(x).
@@ -408,7 +412,7 @@ func (p *parser) union() *node {
 	if p.take(command, "choose") {
 		return p.make(opBinomial, "", parts[0], p.sum())
 	}
-	for !p.bad && p.take(command, "cup") {
+	for p.take(command, "cup") {
 		parts = append(parts, p.sum())
 	}
 	if len(parts) == 1 {

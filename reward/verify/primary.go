@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"math/big"
 	"strings"
 	"unicode"
@@ -220,7 +221,7 @@ func (p *parser) angle() *node {
 		return n
 	}
 	n := p.power()
-	for !p.bad {
+	for {
 		t := p.peek()
 		if !p.starts(t) || t.is(symbol, "(") || t.is(symbol, "[") || t.kind == command && isFunction(t.text) {
 			break
@@ -269,7 +270,7 @@ func (p *parser) brackets() *node {
 	items := p.items()
 	end := p.peek()
 	p.at++
-	if p.bad || end.kind != symbol || !isEnd(end.text) {
+	if end.kind != symbol || !isEnd(end.text) {
 		return p.fail()
 	}
 	both := open + end.text
@@ -292,7 +293,7 @@ func (p *parser) items() []*node {
 	p.bars = 0
 	defer func() { p.bars = bars }()
 	var items []*node
-	for !p.bad {
+	for {
 		p.degrees = ""
 		n := p.union()
 		comma := p.take(symbol, ",") || p.take(symbol, ";")
@@ -304,9 +305,7 @@ func (p *parser) items() []*node {
 			break
 		}
 	}
-	if p.degrees == "" {
-		p.degrees = outer
-	}
+	p.degrees = cmp.Or(p.degrees, outer)
 	if len(items) > maxItems {
 		p.fail()
 	}
@@ -321,10 +320,7 @@ func (p *parser) tuple(brackets string, items []*node) *node {
 }
 
 func (p *parser) absolute() *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
+	defer p.enter()()
 	p.at++
 	p.bars++
 	n := p.sum()
@@ -335,10 +331,7 @@ func (p *parser) absolute() *node {
 
 // matrix parses the rows up to \end.
 func (p *parser) matrix(name string) *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
+	defer p.enter()()
 	if name == "array" {
 		p.expect(symbol, "{")
 		for p.peek().kind == letter || p.peek().is(symbol, "|") {
@@ -348,7 +341,7 @@ func (p *parser) matrix(name string) *node {
 	}
 	m := &node{op: opMatrix}
 	row := &node{op: opTuple}
-	for !p.bad {
+	for {
 		row.args = append(row.args, p.sum())
 		switch {
 		case p.take(symbol, "&"):
@@ -364,5 +357,4 @@ func (p *parser) matrix(name string) *node {
 		}
 		return m
 	}
-	return p.fail()
 }

@@ -7,10 +7,7 @@ import (
 
 // sum parses terms with signs, and the unit after them.
 func (p *parser) sum() *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
+	defer p.enter()()
 	total, sign := (*node)(nil), p.sign()
 	currency := ""
 	t := p.peek()
@@ -21,7 +18,7 @@ func (p *parser) sum() *node {
 			sign = p.sign()
 		}
 	}
-	for !p.bad {
+	for {
 		t := p.term()
 		if sign == '-' {
 			t = p.make(opNeg, "", t)
@@ -34,9 +31,6 @@ func (p *parser) sum() *node {
 		if sign = p.sign(); sign == 0 {
 			break
 		}
-	}
-	if p.bad {
-		return p.fail()
 	}
 	total = p.measured(total) // $5 million
 	if currency != "" {
@@ -75,7 +69,7 @@ func (p *parser) sign() rune {
 func (p *parser) term() *node {
 	n := p.factor(true)
 	slash := false
-	for !p.bad {
+	for {
 		switch {
 		case p.take(command, "cdot"):
 			n, slash = p.make(opMul, "", n, p.signed(true)), false
@@ -91,7 +85,6 @@ func (p *parser) term() *node {
 			return n
 		}
 	}
-	return n
 }
 
 // signed parses a factor with an optional minus sign.
@@ -165,12 +158,9 @@ func isProper(n *node) bool {
 
 // power parses a primary with exponents, factorials and degree signs.
 func (p *parser) power() *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
+	defer p.enter()()
 	n := p.primary()
-	for !p.bad {
+	for {
 		switch {
 		case p.degree():
 			if p.angles == 0 {
@@ -187,7 +177,6 @@ func (p *parser) power() *node {
 			return n
 		}
 	}
-	return n
 }
 
 // setDegrees records that a degree sign was read. It skips C and F after the sign.
@@ -231,7 +220,7 @@ func (p *parser) exponent() *node {
 // exponent1 parses an exponent without a sign. Powers are right-associative.
 func (p *parser) exponent1() *node {
 	n := p.argument()
-	if p.peek().is(symbol, "^") && !p.bad {
+	if p.peek().is(symbol, "^") {
 		p.at++
 		return p.make(opPow, "", n, p.exponent())
 	}

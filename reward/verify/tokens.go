@@ -183,33 +183,31 @@ func plainForm(r rune) rune {
 }
 
 // plainSymbols maps Unicode characters to LaTeX or ASCII.
-var plainSymbols = map[rune]string{
-	'−': "-", '–': "-", '‐': "-", '‑': "-", '‒': "-", '﹣': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `,
-	'∙': `\cdot `, '∗': `\cdot `, '÷': "/", '⁄': "/", '∕': "/", '、': ",", '。': ".", '∶': ":", '∣': "|",
-	'π': `\pi `, '√': `\sqrt `, '∛': `\sqrt[3]`, '∞': `\infty `,
-	'≤': `\le `, '≥': `\ge `, '≦': `\le `, '≧': `\ge `,
-	'⩽': `\le `, '⩾': `\ge `, '≠': `\ne `, '≈': `\approx `, '≒': `\approx `, '≃': `\approx `, '≡': `\equiv `,
-	'°': `\degree `, 'º': `\degree `, '˚': `\degree `, '∘': `\circ `, '′': "'", '’': "'", '″': "''", '“': `"`, '”': `"`,
-	'或': `\text{or} `, '和': `\text{and} `, '∪': `\cup `, '∩': `\cap `, '∈': `\in `,
-	'∉': `\notin `, '⊂': `\subset `, '⊆': `\subseteq `, '∖': `\setminus `,
-	'∅': `\emptyset `, 'Ø': `\emptyset `, '⌀': `\emptyset `, 'ℝ': `\mathbb{R} `,
-	'ℤ': `\mathbb{Z} `, 'ℕ': `\mathbb{N} `, 'ℚ': `\mathbb{Q} `,
-	'ℂ': `\mathbb{C} `, '∠': `\angle `, '△': `\triangle `,
-	'⊥': `\perp `, '∥': `\parallel `, '→': `\to `, '⇒': `\implies `,
-	'∑': `\sum `, '∏': `\prod `, '∫': `\int `, '∂': `\partial `, '…': `\ldots `, '⋯': `\ldots `,
-	'⌊': `\lfloor `, '⌋': `\rfloor `, '⌈': `\lceil `, '⌉': `\rceil `,
-	'±': `\pm `, '∓': `\mp `, '½': `\frac12 `,
-	'⅓': `\frac13 `, '⅔': `\frac23 `, '¼': `\frac14 `, '¾': `\frac34 `,
-	'⅕': `\frac15 `, '⅖': `\frac25 `, '⅗': `\frac35 `,
-	'⅘': `\frac45 `, '⅙': `\frac16 `, '⅚': `\frac56 `, '⅛': `\frac18 `,
-	'⅜': `\frac38 `, '⅝': `\frac58 `, '⅞': `\frac78 `, '⟨': `\langle `, '⟩': `\rangle `,
-	'η': `\eta `, 'κ': `\kappa `, 'ν': `\nu `, 'ξ': `\xi `, 'χ': `\chi `, 'ψ': `\psi `, 'ζ': `\zeta `, 'ϕ': `\phi `,
-	'Γ': `\Gamma `, 'Φ': `\Phi `, 'Ψ': `\Psi `, '℃': `\degree C`, '℉': `\degree F`, 'ℓ': `\ell `,
-	'α': `\alpha `, 'β': `\beta `, 'γ': `\gamma `,
-	'δ': `\delta `, 'ε': `\epsilon `, 'θ': `\theta `,
-	'λ': `\lambda `, 'μ': `\mu `, 'ρ': `\rho `, 'σ': `\sigma `,
-	'τ': `\tau `, 'φ': `\phi `, 'ω': `\omega `, 'Δ': `\Delta `, 'Ω': `\Omega `,
-}
+var plainSymbols = func() map[rune]string {
+	symbols := map[rune]string{'℃': `\degree C`, '℉': `\degree F`, '∛': `\sqrt[3]`}
+	for entry := range strings.FieldsSeq(plainTable) {
+		text, signs, _ := strings.Cut(entry, "=")
+		if text[0] == '\\' {
+			text += " " // ends the command
+		}
+		for _, r := range signs {
+			symbols[r] = text
+		}
+	}
+	return symbols
+}()
+
+const plainTable = `
+	-=−–‐‑‒﹣ /=÷⁄∕ ,=、 .=。 :=∶ |=∣ '=′’ ''=″ "=“” \cdot=×·⋅∙∗ \sqrt=√ \infty=∞ \pm=± \mp=∓
+	\le=≤≦⩽ \ge=≥≧⩾ \ne=≠ \approx=≈≒≃ \equiv=≡ \degree=°º˚ \circ=∘ \text{or}=或 \text{and}=和
+	\cup=∪ \cap=∩ \in=∈ \notin=∉ \subset=⊂ \subseteq=⊆ \setminus=∖ \emptyset=∅Ø⌀
+	\mathbb{R}=ℝ \mathbb{Z}=ℤ \mathbb{N}=ℕ \mathbb{Q}=ℚ \mathbb{C}=ℂ
+	\angle=∠ \triangle=△ \perp=⊥ \parallel=∥ \to=→ \implies=⇒ \langle=⟨ \rangle=⟩
+	\sum=∑ \prod=∏ \int=∫ \partial=∂ \ldots=…⋯ \lfloor=⌊ \rfloor=⌋ \lceil=⌈ \rceil=⌉ \ell=ℓ
+	\frac12=½ \frac13=⅓ \frac23=⅔ \frac14=¼ \frac34=¾ \frac15=⅕ \frac25=⅖ \frac35=⅗ \frac45=⅘
+	\frac16=⅙ \frac56=⅚ \frac18=⅛ \frac38=⅜ \frac58=⅝ \frac78=⅞
+	\alpha=α \beta=β \gamma=γ \delta=δ \epsilon=ε \zeta=ζ \eta=η \theta=θ \kappa=κ \lambda=λ \mu=μ \nu=ν \xi=ξ
+	\pi=π \rho=ρ \sigma=σ \tau=τ \phi=φϕ \chi=χ \psi=ψ \omega=ω \Gamma=Γ \Delta=Δ \Phi=Φ \Psi=Ψ \Omega=Ω`
 
 // superscripts and subscripts list raised and lowered characters, in the order of their normal forms in smallForms.
 const (
@@ -347,18 +345,23 @@ var commandSymbols = map[string]string{
 var colorModel = regexp.MustCompile(`^ *\[[A-Za-z]*\]`)
 
 // sameCommands maps commands to commands with the same meaning.
-var sameCommands = map[string]string{
-	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
-	"leq": "le", "leqslant": "le", "geq": "ge", "geqslant": "ge", "neq": "ne",
-	"times": "cdot", "ast": "cdot", "lvert": "vert", "rvert": "vert", "mid": "vert",
-	"infin": "infty", "textdegree": "degree", "textbf": "text", "textit": "text", "textrm": "text",
-	"textsf": "text", "texttt": "text", "mbox": "text", "hbox": "text", "mathit": "text",
-	"mathsf": "text", "boldsymbol": "mathbf", "bm": "mathbf", "thinspace": "quad", "enspace": "quad",
-	"measuredangle": "angle",
-	"emph":          "text", "varnothing": "emptyset", "empty": "emptyset", "Bbb": "mathbb", "simeq": "approx",
-	"thickapprox": "approx", "O": "emptyset",
-	"texteuro": "euro", "EUR": "euro", "pounds": "gbp", "textsterling": "gbp", "yen": "¥", "textyen": "¥",
-	"rightarrow": "to", "dots": "ldots", "cdots": "ldots", "dotsc": "ldots",
+var sameCommands = meanings(`
+	frac=dfrac,tfrac,cfrac binom=dbinom,tbinom le=leq,leqslant ge=geq,geqslant ne=neq cdot=times,ast
+	vert=lvert,rvert,mid infty=infin degree=textdegree mathbf=boldsymbol,bm quad=thinspace,enspace
+	text=textbf,textit,textrm,textsf,texttt,mbox,hbox,mathit,mathsf,emph angle=measuredangle
+	emptyset=varnothing,empty,O mathbb=Bbb approx=simeq,thickapprox to=rightarrow ldots=dots,cdots,dotsc
+	euro=texteuro,EUR gbp=pounds,textsterling ¥=yen,textyen`)
+
+// meanings reads a table of entries such as "frac=dfrac,tfrac", and returns the meaning of each name.
+func meanings(table string) map[string]string {
+	all := map[string]string{}
+	for entry := range strings.FieldsSeq(table) {
+		meaning, names, _ := strings.Cut(entry, "=")
+		for name := range strings.SplitSeq(names, ",") {
+			all[name] = meaning
+		}
+	}
+	return all
 }
 
 // group reads {…} and returns its content.

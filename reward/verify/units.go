@@ -130,37 +130,22 @@ var bareUnits = set("cm mm km kg ft hr hrs mph lbs kWh keV MeV GeV kHz MHz GHz k
 	"USD EUR GBP JPY CNY RMB INR yen won")
 
 // knownUnits maps the names of units to canonical names. Other words are labels, as in "12 apples".
-var knownUnits = map[string]string{
-	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "°": "degree", "radian": "radian",
-	"euro": "euro", "eur": "euro", "usd": "dollar", "gbp": "gbp", "¥": "¥", "yen": "yen", "jpy": "yen", "yuan": "yuan",
-	"rmb": "yuan", "cny": "yuan", "rupee": "rupee", "rs": "rupee", "inr": "rupee", "ruble": "ruble", "won": "won",
-	"in": "in", "inch": "in", "inche": "in", "ft": "ft", "foot": "ft", "feet": "ft", "yd": "yd", "yard": "yd",
-	"mi": "mi", "mile": "mi", "lb": "lb", "lbs": "lb", "pound": "pound", "oz": "oz", "ounce": "oz",
-	"sec": "s", "min": "min", "minute": "min", "h": "h", "hr": "h", "hrs": "h", "hour": "h",
-	"day": "day", "week": "week", "month": "month", "year": "year",
-	"celsius": "°C", "°c": "°C", "fahrenheit": "°F", "°f": "°F", ordinalUnit: ordinalUnit,
-	"mm": "mm", "cm": "cm", "km": "km", "kg": "kg", "mg": "mg", "ml": "ml", "l": "l", "g": "g", "m": "m", "s": "s",
-	"hz": "hz",
-}
+var knownUnits = meanings(`
+	%=%,percent dollar=dollar,usd cent=cent euro=euro,eur gbp=gbp ¥=¥ yen=yen,jpy yuan=yuan,rmb,cny
+	rupee=rupee,rs,inr ruble=ruble won=won degree=degree,° radian=radian °C=celsius,°c °F=fahrenheit,°f
+	in=in,inch,inche ft=ft,foot,feet yd=yd,yard mi=mi,mile lb=lb,lbs pound=pound oz=oz,ounce
+	s=s,sec min=min,minute h=h,hr,hrs,hour day=day week=week month=month year=year
+	mm=mm cm=cm m=m km=km mg=mg g=g kg=kg ml=ml l=l hz=hz ` + ordinalUnit + "=" + ordinalUnit)
 
 // metricUnits maps the names and the signs of units that may have a metric prefix to canonical names. Case matters in
 // signs: mW is not MW.
-var metricUnits = map[string]string{
-	"meter": "m", "metre": "m", "m": "m", "gram": "g", "g": "g", "liter": "l", "litre": "l", "L": "l", "l": "l",
-	"second": "s", "s": "s", "hertz": "hz", "Hz": "hz", "newton": "newton", "N": "newton",
-	"joule": "joule", "J": "joule",
-	"watt": "watt", "W": "watt", "volt": "volt", "V": "volt", "ampere": "ampere", "amp": "ampere", "A": "ampere",
-	"kelvin": "kelvin", "K": "kelvin", "coulomb": "coulomb", "C": "coulomb", "farad": "farad", "F": "farad",
-	"tesla": "tesla", "T": "tesla", "henry": "henry", "H": "henry", "ohm": "ohm", "Ω": "ohm", "pascal": "pascal",
-	"Pa": "pascal", "electronvolt": "eV", "eV": "eV", "mole": "mol", "mol": "mol", "calorie": "cal", "cal": "cal",
-	"Wh": "watt-hour", "M": "molar",
-}
+var metricUnits = meanings(`
+	m=m,meter,metre g=g,gram l=l,L,liter,litre s=s,second hz=Hz,hertz newton=N,newton joule=J,joule watt=W,watt
+	watt-hour=Wh volt=V,volt ampere=A,amp,ampere kelvin=K,kelvin coulomb=C,coulomb farad=F,farad tesla=T,tesla
+	henry=H,henry ohm=Ω,ohm pascal=Pa,pascal eV=eV,electronvolt mol=mol,mole molar=M cal=cal,calorie`)
 
 // prefixes maps metric prefixes, as names and as signs, to signs.
-var prefixes = map[string]string{
-	"kilo": "k", "mega": "M", "giga": "G", "centi": "c", "milli": "m", "micro": "µ", "nano": "n",
-	"k": "k", "M": "M", "G": "G", "c": "c", "m": "m", "µ": "µ", "μ": "µ", "n": "n", "p": "p", "d": "d",
-}
+var prefixes = meanings("k=k,kilo M=M,mega G=G,giga c=c,centi m=m,milli µ=µ,μ,micro n=n,nano p=p d=d")
 
 // foreignUnits maps units in other languages to units in English. A value of "?" only says that text is a unit.
 var foreignUnits = func() map[string]string {

@@ -111,19 +111,26 @@ func near(a, b *big.Float) bool {
 	return d.Sign() == 0 || d.MantExp(nil) < scale-agreeBits
 }
 
-func add(a, b *value) *value {
+// combine returns the sum or the product of a and b: rational if both are, and else complex.
+func combine(a, b *value, rational func(z, a, b *big.Rat) *big.Rat, complex func(x, y, u, v *big.Float) *value) *value {
 	if a == nil || b == nil {
 		return nil
 	}
 	if a.rat != nil && b.rat != nil {
-		return exact(new(big.Rat).Add(a.rat, b.rat))
+		return exact(rational(new(big.Rat), a.rat, b.rat))
 	}
 	x, y, ok := a.approximate()
 	u, v, okay := b.approximate()
 	if !ok || !okay {
 		return nil
 	}
-	return complexOf(new(big.Float).Add(x, u), new(big.Float).Add(y, v))
+	return complex(x, y, u, v)
+}
+
+func add(a, b *value) *value {
+	return combine(a, b, (*big.Rat).Add, func(x, y, u, v *big.Float) *value {
+		return complexOf(new(big.Float).Add(x, u), new(big.Float).Add(y, v))
+	})
 }
 
 func negate(a *value) *value {
@@ -139,21 +146,10 @@ func negate(a *value) *value {
 }
 
 func multiply(a, b *value) *value {
-	if a == nil || b == nil {
-		return nil
-	}
-	if a.rat != nil && b.rat != nil {
-		return exact(new(big.Rat).Mul(a.rat, b.rat))
-	}
-	x, y, ok := a.approximate()
-	u, v, okay := b.approximate()
-	if !ok || !okay {
-		return nil
-	}
-	f := newFloat
-	re := f().Sub(f().Mul(x, u), f().Mul(y, v))
-	im := f().Add(f().Mul(x, v), f().Mul(y, u))
-	return complexOf(re, im)
+	return combine(a, b, (*big.Rat).Mul, func(x, y, u, v *big.Float) *value {
+		f := newFloat
+		return complexOf(f().Sub(f().Mul(x, u), f().Mul(y, v)), f().Add(f().Mul(x, v), f().Mul(y, u)))
+	})
 }
 
 func divide(a, b *value) *value {

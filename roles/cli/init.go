@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
@@ -69,9 +70,7 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 		return config.UsageError{Err: err}
 	}
 	out := c.String("out")
-	if out == "" {
-		out = s.name + ".yaml"
-	}
+	out = cmp.Or(out, s.name+".yaml")
 	if _, err := os.Lstat(out); err == nil {
 		return config.Usagef("init: %s exists: expected another file, as in --out other.yaml", out)
 	}
@@ -171,9 +170,7 @@ func (s *starter) job(spec env.Spec, source string, unit int) {
 		model, epochs = "model: { model_type: cnn_policy, encoder: impala, ", 4
 	}
 	longest := spec.MaxSteps
-	if longest == 0 {
-		longest = 1000
-	}
+	longest = cmp.Or(longest, 1000)
 	per := max(unit, 1) * s.startRanks()
 	envs := (16 + per - 1) / per * per
 	s.line("# "+strings.ToUpper(s.algorithm)+" on "+spec.Name+": `rlinf help KEY` explains a key, "+

@@ -1,63 +1,64 @@
 package config
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
 // ForeignSimulator returns a text such as "the simulator ManiSkill" if envType is an env_type of RLinf that is not
 // supported here. It returns "" for any other name. Such a simulator can be connected with env_type external.
-func ForeignSimulator(envType string) string {
-	return map[string]string{
-		"behavior":      "the simulator BEHAVIOR",
-		"calvin":        "the simulator CALVIN",
-		"d4rl":          "the simulator D4RL (Gym)",
-		"dosw1":         "a robot",
-		"embodichain":   "the simulator EmbodiChain",
-		"frankasim":     "the simulator FrankaSim (Gym)",
-		"genesis":       "the simulator Genesis",
-		"gsenv":         "the simulator GSEnv",
-		"gym":           "the simulator Gym",
-		"habitat":       "the simulator Habitat",
-		"isaaclab":      "the simulator Isaac Lab",
-		"libero":        "the simulator LIBERO",
-		"maniskill":     "the simulator ManiSkill",
-		"maniskill_rlt": "the simulator ManiSkill",
-		"metaworld":     "the simulator MetaWorld",
-		"opensora_wm":   "the world model OpenSora",
-		"polaris":       "the simulator PolaRiS",
-		"realworld":     "a robot",
-		"robocasa":      "the simulator RoboCasa",
-		"robocasa365":   "the simulator RoboCasa365",
-		"robotwin":      "the simulator RoboTwin",
-		"roboverse":     "the simulator RoboVerse",
-		"wan_wm":        "the world model Wan",
-	}[envType]
-}
+func ForeignSimulator(envType string) string { return foreignIn(foreignSimulators, envType) }
 
 // ForeignPolicy returns a text such as "a VLA policy" if modelType is a model_type of RLinf that is not supported here.
 // It returns "" for any other name.
-func ForeignPolicy(modelType string) string {
-	switch modelType {
-	case "abot_m0", "dexbotic_dm0", "dexbotic_pi", "dreamzero", "evo1", "gr00t", "gr00t_n1d6", "gr00t_n1d7",
-		"lingbotvla", "molmoact2", "openpi", "openpi_rlinf", "openvla", "openvla_oft", "starvla":
-		return "a VLA policy"
-	case "rlt_mlp_policy", "rlt_td3_mlp_policy":
-		return "a VLA policy, whose features it acts on"
-	case "recap_value_model", "steam_value_model":
-		return "a value model of images"
-	case "cfg_model":
-		return "a VLA policy with guidance"
-	case "resnet":
-		return "a reward model of images"
-	case "sd3", "wan22_ti2v_5b", "vidar":
-		return "a diffusion model"
-	case "flow_policy":
-		return "a flow policy"
-	case "qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl":
-		return "a language model that sees"
-	case "deepseek_v3", "deepseek_v2":
-		return "a language model with latent attention"
+func ForeignPolicy(modelType string) string { return foreignIn(foreignPolicies, modelType) }
+
+// foreignIn returns the text of a name in a table whose lines are a text, a colon, and names.
+func foreignIn(table, name string) string {
+	for line := range strings.Lines(table) {
+		text, names, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		if slices.Contains(strings.Fields(names), name) {
+			return text
+		}
 	}
 	return ""
 }
+
+const foreignSimulators = `
+	the simulator BEHAVIOR: behavior
+	the simulator CALVIN: calvin
+	the simulator D4RL (Gym): d4rl
+	the simulator EmbodiChain: embodichain
+	the simulator FrankaSim (Gym): frankasim
+	the simulator Genesis: genesis
+	the simulator GSEnv: gsenv
+	the simulator Gym: gym
+	the simulator Habitat: habitat
+	the simulator Isaac Lab: isaaclab
+	the simulator LIBERO: libero
+	the simulator ManiSkill: maniskill maniskill_rlt
+	the simulator MetaWorld: metaworld
+	the simulator PolaRiS: polaris
+	the simulator RoboCasa: robocasa
+	the simulator RoboCasa365: robocasa365
+	the simulator RoboTwin: robotwin
+	the simulator RoboVerse: roboverse
+	the world model OpenSora: opensora_wm
+	the world model Wan: wan_wm
+	a robot: dosw1 realworld`
+
+const foreignPolicies = `
+	a VLA policy: abot_m0 dexbotic_dm0 dexbotic_pi dreamzero evo1 gr00t gr00t_n1d6 gr00t_n1d7 lingbotvla molmoact2
+	a VLA policy: openpi openpi_rlinf openvla openvla_oft starvla
+	a VLA policy, whose features it acts on: rlt_mlp_policy rlt_td3_mlp_policy
+	a VLA policy with guidance: cfg_model
+	a value model of images: recap_value_model steam_value_model
+	a reward model of images: resnet
+	a diffusion model: sd3 wan22_ti2v_5b vidar
+	a flow policy: flow_policy
+	a language model that sees: qwen2.5_vl qwen2_5_vl qwen3_vl qwen3_vl_moe internvl
+	a language model with latent attention: deepseek_v3 deepseek_v2`
 
 // ForeignAlgorithm returns a text such as "the algorithm OPD (opd)" if advType or lossType names an algorithm of RLinf
 // that is not supported here. It returns "" for any other names.

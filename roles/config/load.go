@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -148,9 +149,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	if !c.found.Has("data.seed") {
 		c.Data.Seed = c.Actor.Seed
 	}
-	if c.Algorithm.EntropyType == "" {
-		c.Algorithm.EntropyType = c.Algorithm.LogProbType
-	}
+	c.Algorithm.EntropyType = cmp.Or(c.Algorithm.EntropyType, c.Algorithm.LogProbType)
 	c.placeAll()
 	c.widen("actor.model", &c.Actor.Model)
 	c.widen("reward.model", &c.Reward.Model.Config)

@@ -48,9 +48,7 @@ func (b *board) change(f func()) {
 }
 
 // begin sets the name of the present work.
-func (b *board) begin(work string) {
-	b.change(func() { b.work = work })
-}
+func (b *board) begin(work string) { b.change(func() { b.work = work }) }
 
 // nextStep prepares the board for the reports of a step.
 func (b *board) nextStep(step int64, ranks int) {

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,9 +25,7 @@ func Record(w *spmd.World, log *trace.Log) {
 		return
 	}
 	w.Record(func(group string, member int) spmd.Recorder {
-		if group == "" {
-			group = trace.Runner
-		}
+		group = cmp.Or(group, trace.Runner)
 		return recorder{log.Recorder(group, member)}
 	})
 	log.Count(func() (all []trace.Sent) {

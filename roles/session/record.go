@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -79,9 +80,7 @@ func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
 	w := r.w
 	o := trace.Options{Run: cfg.Folder(), Attempt: int64(binary.LittleEndian.Uint64(start)), Rank: w.Rank(),
 		Ranks: w.Size(), Node: w.Node(), Host: w.Host(), All: cfg.Cluster.Tracer.Enable}
-	if r.attempt == 0 {
-		r.attempt = o.Attempt
-	}
+	r.attempt = cmp.Or(r.attempt, o.Attempt)
 	log := trace.NewLog(o)
 	loop.Record(w, log)
 	r.world.Record(w.Recorder(), "state", "")

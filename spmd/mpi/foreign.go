@@ -8,6 +8,7 @@ package mpi
 import "C"
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -74,8 +75,6 @@ func foreignError(rc C.int, fault *C.rl_fault) error {
 	case C.RL_PENDING:
 		return os.ErrDeadlineExceeded
 	}
-	if fault.code == 0 {
-		fault.code = rc
-	}
+	fault.code = cmp.Or(fault.code, rc)
 	return fmt.Errorf("message of a foreign program: %w", callError(fault))
 }

@@ -9,6 +9,7 @@ package mpi
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -67,9 +68,7 @@ var _ spmd.Transport = (*transport)(nil)
 // call it only once.
 func Open(opts Options) (_ spmd.Transport, err error) {
 	defer annotate(&err, "open mpi")
-	if opts.StallTimeout == 0 {
-		opts.StallTimeout = time.Minute
-	}
+	opts.StallTimeout = cmp.Or(opts.StallTimeout, time.Minute)
 	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
 		return nil, fmt.Errorf("stall timeout %v: expected at least 100ms, or a negative one for none",
 			opts.StallTimeout)

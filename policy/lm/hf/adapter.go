@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -45,9 +46,7 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	for i, t := range o.Targets { // PEFT also accepts full module paths
 		t = t[strings.LastIndexByte(t, '.')+1:]
 		o.Targets[i] = map[string]string{"w1": "gate_proj", "w2": "down_proj", "w3": "up_proj"}[t]
-		if o.Targets[i] == "" {
-			o.Targets[i] = t
-		}
+		o.Targets[i] = cmp.Or(o.Targets[i], t)
 	}
 	for _, key := range slices.Sorted(maps.Keys(r.keys)) {
 		if why := harmful(key, r.keys[key]); why != "" {

@@ -2,6 +2,7 @@ package hf
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,9 +29,7 @@ type SaveOptions struct {
 // save, so that every reader finds the new weights. If a weight is beyond the type's range, Save writes nothing.
 func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	defer prefix(&err, "save model")
-	if o.DType == 0 {
-		o.DType = tensor.F32
-	}
+	o.DType = cmp.Or(o.DType, tensor.F32)
 	if _, ok := dtypeNames[o.DType]; !ok {
 		return fmt.Errorf("weights as %v, expected one of %v", o.DType, readable)
 	}

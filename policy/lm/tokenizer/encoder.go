@@ -19,9 +19,7 @@ func (t *Tokenizer) NewEncoder() *Encoder {
 
 // Encode returns the ids of a text, with the ids that the post-processor adds around a sequence.
 // For many texts, use an Encoder.
-func (t *Tokenizer) Encode(text string) []int32 {
-	return t.NewEncoder().EncodeSequence(nil, text)
-}
+func (t *Tokenizer) Encode(text string) []int32 { return t.NewEncoder().EncodeSequence(nil, text) }
 
 // EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around a sequence. Often
 // this is only one token, at the beginning.

@@ -1,6 +1,7 @@
 package args
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,9 +19,7 @@ import (
 // "command".
 func Unknown(commands []*cli.Command, word, noun string) error {
 	hint := Meant(commands, word)
-	if hint == "" {
-		hint = ", rlinf help lists the commands"
-	}
+	hint = cmp.Or(hint, ", rlinf help lists the commands")
 	return config.Usagef("%q is no %s%s", word, noun, hint)
 }
 

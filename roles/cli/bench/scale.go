@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -192,9 +193,7 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 		}
 		row, note := s.row(n, steps)
 		rate := row.Figures["steps_s"]
-		if first == 0 {
-			first = rate
-		}
+		first = cmp.Or(first, rate)
 		row.SetFigure("speedup_x", rate/first)
 		row.SetFigure("efficiency_pct", 100*rate/first*float64(s.sizes[0])/float64(n))
 		if cpus := runtime.NumCPU(); s.launcher == "" && n > cpus {

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	_ "embed" // the scripts
 	"fmt"
 	"slices"
 	"strings"
@@ -17,51 +18,13 @@ rlinf completion fish | source      # in ~/.config/fish/config.fish`
 
 // The completion scripts of shells. They call the program for candidates, because it knows its commands, flags and
 // keys.
-const (
-	bashScript = `_rlinf() {
-    local line=${COMP_LINE:0:COMP_POINT} cur
-    local -a words
-    read -ra words <<< "$line"
-    [[ $line == *[[:space:]] ]] && words+=("")
-    cur=${words[${#words[@]}-1]}
-    local IFS=$'\n'
-    COMPREPLY=($("${words[0]}" completion words -- "${words[@]:1}" 2>/dev/null))
-    if [[ ${#COMPREPLY[@]} -eq 1 && ${COMPREPLY[0]} == *= ]]; then
-        compopt -o nospace 2>/dev/null
-    fi
-    if [[ $cur == *=* ]]; then # bash completes what stands behind the =
-        COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*=}"}"}")
-    fi
-}
-complete -o default -F _rlinf rlinf
-`
-	zshScript = `_rlinf() {
-    local -a all keys
-    all=("${(@f)$("${words[1]}" completion words -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")
-    all=("${(@)all:#}")
-    keys=("${(@M)all:#*=}")
-    if (( ! ${#all} )); then
-        _files
-        return
-    fi
-    (( ${#keys} )) && compadd -S '' -- "${(@)keys}"
-    all=("${(@)all:#*=}")
-    (( ${#all} )) && compadd -- "${(@)all}"
-}
-compdef _rlinf rlinf
-`
-	fishScript = `function _rlinf
-    set -l words (commandline -opc)
-    set -l all ($words[1] completion words -- $words[2..-1] \
-        (commandline -ct | string collect --allow-empty) 2>/dev/null)
-    if test (count $all) -eq 0
-        __fish_complete_path (commandline -ct)
-    else
-        printf '%s\n' $all
-    end
-end
-complete -c rlinf -f -a '(_rlinf)'
-`
+var (
+	//go:embed completion.bash
+	bashScript string
+	//go:embed completion.zsh
+	zshScript string
+	//go:embed completion.fish
+	fishScript string
 )
 
 // runCompletion prints the script of a shell. When this script calls rlinf completion with the words of a command line,

@@ -192,6 +192,4 @@ func (r *sweepRun) progress() string {
 }
 
 // part returns the finished fraction of the run, from 0 to 1. It returns 0 if the fraction is unknown.
-func (r *sweepRun) part() float64 {
-	return float64(r.step()) / float64(max(r.most(), 1))
-}
+func (r *sweepRun) part() float64 { return float64(r.step()) / float64(max(r.most(), 1)) }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -141,9 +142,7 @@ func (d *Draft) checkSequences() {
 	if steps <= 0 || length < 0 {
 		return // the mistake is reported
 	}
-	if length == 0 {
-		length = steps
-	}
+	length = cmp.Or(length, steps)
 	if steps%length != 0 {
 		d.found.Problem("algorithm.sequence_length", length,
 			fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))

@@ -173,9 +173,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 		s.own = s.trained + s.frozen
 	}
 	sequences := p.Limit.Sequences
-	if sequences == 0 {
-		sequences = p.batch * max(p.group, 1)
-	}
+	sequences = cmp.Or(sequences, p.batch*max(p.group, 1))
 	stages := by.Stages - by.At(index).Stage // number of stages from the member's stage to the last
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))

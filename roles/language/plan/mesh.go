@@ -290,9 +290,7 @@ func (p *Plan) meshLines() (lines []string) {
 }
 
 // listed returns the numbers as a text such as "12 and 12".
-func listed(numbers []int) string {
-	return strings.Replace(oneOf(numbers), " or ", " and ", 1)
-}
+func listed(numbers []int) string { return strings.Replace(oneOf(numbers), " or ", " and ", 1) }
 
 // checkBubble adds a warning if an update has so few micro-batches that pipeline stages often wait for each other.
 func (d *Draft) checkBubble() {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -76,9 +77,7 @@ func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
 		"sliding_window": nil}
 	set := func(key string, n, otherwise int) {
-		if n == 0 {
-			n = otherwise
-		}
+		n = cmp.Or(n, otherwise)
 		if n != 0 {
 			sizes[key] = n
 		} else if key != "head_dim" {

@@ -15,11 +15,13 @@ type scope struct {
 // evaluator renders a template once.
 type evaluator struct {
 	known
-	out     *strings.Builder
-	scope   *scope
-	line    int
-	depth   int // of calls of macros and loops
-	outside error
+	out      *strings.Builder
+	scope    *scope
+	line     int
+	jump     jump
+	captured string // see captured
+	depth    int    // of calls of macros and loops
+	outside  error
 }
 
 // Render returns the text of the template. The values are the variables of the template. An error of a Function is
@@ -27,14 +29,13 @@ type evaluator struct {
 func (t *Template) Render(values map[string]any) (text string, err error) {
 	globals := &scope{values: functions()}
 	e := &evaluator{known: t.known, out: new(strings.Builder), scope: &scope{values: values, outer: globals}}
-	e.push()
 	defer recoverAs(&err, func(text string) error {
 		if e.outside != nil {
 			return e.outside
 		}
 		return fmt.Errorf("line %d: %s", e.line, text)
 	})
-	e.all(t.body)
+	e.inner(e.scope, t.body)
 	return e.out.String(), nil
 }
 
@@ -51,117 +52,42 @@ func recoverAs(err *error, as func(text string) error) {
 	}
 }
 
-func (e *evaluator) push() { e.scope = &scope{values: map[string]any{}, outer: e.scope} }
-func (e *evaluator) pop()  { e.scope = e.scope.outer }
+// within runs with variables in a scope of their own.
+func (e *evaluator) within(values map[string]any, outer *scope, run func()) {
+	before := e.scope
+	e.scope = &scope{values, outer}
+	run()
+	e.scope = before
+}
 
-func (e *evaluator) all(body []statement) flow {
+// all runs statements up to a jump.
+func (e *evaluator) all(body []statement) {
 	for _, s := range body {
-		if f := s.run(e); f != onward {
-			return f
+		e.line = s.line
+		if s.run(e); e.jump != onward {
+			return
 		}
 	}
-	return onward
 }
 
 // inner runs statements in a scope of their own.
-func (e *evaluator) inner(body []statement) flow {
-	e.push()
-	defer e.pop()
-	return e.all(body)
+func (e *evaluator) inner(outer *scope, body []statement) {
+	e.within(map[string]any{}, outer, func() { e.all(body) })
 }
 
 // capture returns the text that run writes.
 func (e *evaluator) capture(run func()) string {
 	out := e.out
 	e.out = new(strings.Builder)
-	defer func() { e.out = out }()
 	run()
-	return e.out.String()
+	text := e.out.String()
+	e.out = out
+	return text
 }
 
 func (e *evaluator) write(s string) {
 	limited(e.out.Len() + len(s))
 	e.out.WriteString(s)
-}
-
-// assign sets the names of a target.
-func (e *evaluator) assign(target node, v any) {
-	switch t := target.(type) {
-	case nameNode:
-		e.scope.values[t.name] = v
-	case attributeNode:
-		n, ok := t.object.eval(e).(*namespace)
-		if !ok {
-			fail("cannot assign attribute on non-namespace object")
-		}
-		n.fields.Set(t.name, v)
-	case listNode:
-		items := iterate(v)
-		if len(items) != len(t.items) {
-			fail("%d values for %d names", len(items), len(t.items))
-		}
-		for i, item := range items {
-			e.assign(t.items[i], item)
-		}
-	}
-}
-
-func (n textNode) run(e *evaluator) flow {
-	e.write(n.text)
-	return onward
-}
-
-func (n printNode) run(e *evaluator) flow {
-	e.line = n.line
-	e.write(str(n.value.eval(e)))
-	return onward
-}
-
-func (n ifNode) run(e *evaluator) flow {
-	e.line = n.line
-	if truth(n.test.eval(e)) {
-		return e.all(n.yes)
-	}
-	return e.all(n.no)
-}
-
-func (n setNode) run(e *evaluator) flow {
-	e.line = n.line
-	if n.value != nil {
-		e.assign(n.target, n.value.eval(e))
-		return onward
-	}
-	var v any = e.capture(func() { e.inner(n.body) })
-	if n.filter != nil {
-		v = n.filter.apply(e, v)
-	}
-	e.assign(n.target, v)
-	return onward
-}
-
-func (n withNode) run(e *evaluator) flow {
-	e.line = n.line
-	values := make([]any, len(n.values))
-	for i, v := range n.values {
-		values[i] = v.eval(e)
-	}
-	e.push()
-	defer e.pop()
-	for i, v := range values {
-		e.assign(n.targets[i], v)
-	}
-	return e.all(n.body)
-}
-
-func (n scopeNode) run(e *evaluator) flow { return e.inner(n.body) }
-
-func (n jumpNode) run(*evaluator) flow { return n.to }
-
-func (n filterBlockNode) run(e *evaluator) flow {
-	text := e.capture(func() { e.inner(n.body) })
-	e.line = n.line
-	e.write(str(n.filter.apply(e, text)))
-	return onward
 }
 
 // A loop is the variable loop of a for.
@@ -220,12 +146,6 @@ func (l *loop) attribute(name string) (any, bool) {
 	return nil, false
 }
 
-func (n forNode) run(e *evaluator) flow {
-	e.line = n.line
-	n.over(e, n.items.eval(e), 0)
-	return onward
-}
-
 // maxCalls is the maximum depth of calls of macros and of recursive loops.
 const maxCalls = 100
 
@@ -234,63 +154,66 @@ func (e *evaluator) nested(what string, run func()) {
 	if e.depth++; e.depth > maxCalls {
 		fail("%s: more than %d nested calls", what, maxCalls)
 	}
-	defer func() { e.depth-- }()
 	run()
+	e.depth--
 }
 
-func (n forNode) over(e *evaluator, of any, depth int) {
+// A forLoop is the tag for.
+type forLoop struct {
+	target     target
+	test       node // nil for none
+	recursive  bool
+	body, none []statement
+}
+
+func (l *forLoop) over(e *evaluator, of any, outer *scope, depth int) {
 	items := iterate(of)
-	e.push()
-	defer e.pop()
-	if n.test != nil {
-		items = slices.DeleteFunc(slices.Clone(items), func(item any) bool {
-			e.push()
-			defer e.pop()
-			e.assign(n.target, item)
-			return !truth(n.test.eval(e))
+	if l.test != nil {
+		items = slices.DeleteFunc(slices.Clone(items), func(item any) (skip bool) {
+			e.within(map[string]any{}, outer, func() {
+				l.target(e, item)
+				skip = !truth(l.test.eval(e))
+			})
+			return skip
 		})
 	}
-	l := &loop{items: items, depth: depth}
-	if n.recursive {
-		defined := e.scope
-		l.again = func(of any) any {
-			return e.capture(func() {
-				e.nested("loop", func() {
-					caller := e.scope
-					e.scope = defined
-					defer func() { e.scope = caller }()
-					n.over(e, of, depth+1)
-				})
-			})
+	now := &loop{items: items, depth: depth}
+	if l.recursive {
+		now.again = func(of any) any {
+			return e.capture(func() { e.nested("loop", func() { l.over(e, of, outer, depth+1) }) })
 		}
 	}
-	for l.at = range items {
-		e.push()
-		e.scope.values["loop"] = l
-		e.assign(n.target, items[l.at])
-		f := e.all(n.body)
-		e.pop()
-		if f == breaks {
+	for now.at = range items {
+		e.within(map[string]any{"loop": now}, outer, func() {
+			l.target(e, items[now.at])
+			e.all(l.body)
+		})
+		stop := e.jump == breaks
+		if e.jump = onward; stop {
 			return
 		}
 	}
 	if len(items) == 0 {
-		e.all(n.none)
+		e.inner(outer, l.none)
 	}
 }
 
-func (n *macroNode) run(e *evaluator) flow {
-	e.scope.values[n.name] = n.function(e)
-	return onward
+// A macro is the tag macro, or the body of the tag call.
+type macro struct {
+	name                         string
+	names                        []string
+	defaults                     []node // of the last names
+	body                         []statement
+	caller, varArgs, keywordArgs bool // whether the body has these names
 }
 
 // function returns the macro as a function.
-func (n *macroNode) function(e *evaluator) builtin {
+func (m *macro) function(e *evaluator) builtin {
 	defined := e.scope
-	what := "macro '" + n.name + "'"
-	return builtin{n.name, func(e *evaluator, a *Arguments) (result any) {
+	what := "macro '" + m.name + "'"
+	return builtin{m.name, func(e *evaluator, a *Arguments) (result any) {
 		values := map[string]any{}
-		for i, name := range n.names {
+		for i, name := range m.names {
 			value, named := a.Named[name]
 			switch {
 			case i < len(a.Items) && named:
@@ -304,64 +227,52 @@ func (n *macroNode) function(e *evaluator) builtin {
 		rest := NewDict()
 		for _, name := range a.names {
 			switch {
-			case slices.Contains(n.names, name):
-			case name == "caller" && n.caller:
+			case slices.Contains(m.names, name):
+			case name == "caller" && m.caller:
 				values["caller"] = a.Named[name]
-			case !n.keywordArgs:
+			case !m.keywordArgs:
 				fail("%s takes no keyword argument '%s'", what, name)
 			default:
 				rest.Set(name, a.Named[name])
 			}
 		}
 		extra := tuple{}
-		if len(a.Items) > len(n.names) {
-			if !n.varArgs {
-				fail("%s takes not more than %d argument(s)", what, len(n.names))
+		if len(a.Items) > len(m.names) {
+			if !m.varArgs {
+				fail("%s takes not more than %d argument(s)", what, len(m.names))
 			}
-			extra = a.Items[len(n.names):]
+			extra = a.Items[len(m.names):]
 		}
-		if _, ok := values["caller"]; !ok && n.caller {
+		if _, ok := values["caller"]; !ok && m.caller {
 			values["caller"] = undefined{"No caller defined"}
 		}
-		if n.varArgs {
+		if m.varArgs {
 			values["varargs"] = extra
 		}
-		if n.keywordArgs {
+		if m.keywordArgs {
 			values["kwargs"] = rest
 		}
-		e.nested("macro "+n.name, func() {
-			caller := e.scope
-			e.scope = &scope{values: values, outer: defined}
-			defer func() { e.scope = caller }()
-			first := len(n.names) - len(n.defaults)
-			for i, name := range n.names {
-				if _, ok := values[name]; ok {
-					continue
+		e.nested("macro "+m.name, func() {
+			e.within(values, defined, func() {
+				first := len(m.names) - len(m.defaults)
+				for i, name := range m.names {
+					if _, ok := values[name]; ok {
+						continue
+					}
+					if values[name] = (any)(undefined{"parameter '" + name + "' was not provided"}); i >= first {
+						values[name] = m.defaults[i-first].eval(e)
+					}
 				}
-				if values[name] = (any)(undefined{"parameter '" + name + "' was not provided"}); i >= first {
-					values[name] = n.defaults[i-first].eval(e)
-				}
-			}
-			result = e.capture(func() { e.all(n.body) })
+				result = e.capture(func() { e.all(m.body) })
+			})
 		})
 		return result
 	}}
 }
 
-func (n callBlockNode) run(e *evaluator) flow {
-	e.line = n.line
-	function, a := n.call.function.eval(e), n.call.arguments.eval(e)
-	a.set("caller", n.body.function(e))
-	e.write(str(e.call(function, a)))
-	return onward
-}
-
 // eval evaluates the arguments of a call.
-func (a arguments) eval(e *evaluator) *Arguments {
-	result := &Arguments{Named: map[string]any{}}
-	for _, n := range a.items {
-		result.Items = append(result.Items, n.eval(e))
-	}
+func (a *arguments) eval(e *evaluator) *Arguments {
+	result := &Arguments{Items: evalAll(e, a.items), Named: map[string]any{}}
 	for i, n := range a.values {
 		result.set(a.names[i], n.eval(e))
 	}
@@ -406,114 +317,14 @@ func (e *evaluator) call(function any, a *Arguments) any {
 	return nil
 }
 
-func (n constantNode) eval(*evaluator) any { return n.value }
-
-func (n nameNode) eval(e *evaluator) any {
+// value returns the value of a variable.
+func (e *evaluator) value(name string) any {
 	for s := e.scope; s != nil; s = s.outer {
-		if v, ok := s.values[n.name]; ok {
+		if v, ok := s.values[name]; ok {
 			return v
 		}
 	}
-	return undefined{"'" + n.name + "' is undefined"}
-}
-
-func (n listNode) eval(e *evaluator) any {
-	items := make([]any, len(n.items))
-	for i, item := range n.items {
-		items[i] = item.eval(e)
-	}
-	if n.tuple {
-		return tuple(items)
-	}
-	return List(items)
-}
-
-func (n dictNode) eval(e *evaluator) any {
-	d := NewDict()
-	for i, key := range n.keys {
-		d.Set(key.eval(e), n.values[i].eval(e))
-	}
-	return d
-}
-
-func (n attributeNode) eval(e *evaluator) any { return attribute(n.object.eval(e), n.name) }
-
-func (n itemNode) eval(e *evaluator) any {
-	v := n.object.eval(e)
-	s, ok := n.index.(sliceNode)
-	if !ok {
-		return item(v, n.index.eval(e))
-	}
-	check(v)
-	bounds := [3]any{}
-	for i, b := range []node{s.start, s.stop, s.step} {
-		if b != nil {
-			bounds[i] = b.eval(e)
-		}
-	}
-	return slice(v, bounds[0], bounds[1], bounds[2])
-}
-
-func (n sliceNode) eval(*evaluator) any { return nil } // itemNode evaluates its parts
-
-func (n conditionNode) eval(e *evaluator) any {
-	switch {
-	case truth(n.test.eval(e)):
-		return n.yes.eval(e)
-	case n.no == nil:
-		return undefined{"the inline if-expression evaluated to false and no else section was defined"}
-	}
-	return n.no.eval(e)
-}
-
-func (n logicNode) eval(e *evaluator) any {
-	if v := n.left.eval(e); truth(v) == n.or {
-		return v
-	}
-	return n.right.eval(e)
-}
-
-func (n notNode) eval(e *evaluator) any { return !truth(n.operand.eval(e)) }
-
-func (n signNode) eval(e *evaluator) any {
-	v := n.operand.eval(e)
-	check(v)
-	if !isNumber(v) {
-		fail("bad operand type for unary %s: '%s'", n.sign, typeName(v))
-	}
-	if n.sign == "+" {
-		return numeric("+", v, 0)
-	}
-	if f, ok := v.(float64); ok {
-		return -f
-	}
-	return numeric("-", 0, v)
-}
-
-func (n binaryNode) eval(e *evaluator) any {
-	left := n.left.eval(e)
-	return arithmetic(n.sign, left, n.right.eval(e))
-}
-
-func (n concatNode) eval(e *evaluator) any {
-	var b strings.Builder
-	for _, item := range n.items {
-		b.WriteString(str(item.eval(e)))
-		limited(b.Len())
-	}
-	return b.String()
-}
-
-func (n compareNode) eval(e *evaluator) any {
-	left := n.first.eval(e)
-	for i, sign := range n.signs {
-		right := n.items[i].eval(e)
-		if !compares(sign, left, right) {
-			return false
-		}
-		left = right
-	}
-	return true
+	return undefined{"'" + name + "' is undefined"}
 }
 
 // compares tells whether a comparison holds.
@@ -538,31 +349,4 @@ func compares(sign string, a, b any) bool {
 		return c > 0
 	}
 	return c >= 0
-}
-
-func (n *callNode) eval(e *evaluator) any {
-	function := n.function.eval(e)
-	return e.call(function, n.arguments.eval(e))
-}
-
-func (n *filterNode) eval(e *evaluator) any {
-	return n.apply(e, n.operand.eval(e))
-}
-
-// apply applies the filter to a value. In the tags filter and set, the first operand is missing.
-func (n *filterNode) apply(e *evaluator, v any) any {
-	if inner, ok := n.operand.(*filterNode); ok && inner.first() {
-		v = inner.apply(e, v)
-	}
-	return e.filters[n.name].call(e, n.name, v, n.arguments.eval(e))
-}
-
-// first reports whether the chain of filters has no operand.
-func (n *filterNode) first() bool {
-	inner, ok := n.operand.(*filterNode)
-	return n.operand == nil || ok && inner.first()
-}
-
-func (n *testNode) eval(e *evaluator) any {
-	return e.tests[n.name].call(e, n.name, n.operand.eval(e), n.arguments.eval(e))
 }

@@ -282,11 +282,17 @@ func sorted(items []any, key func(any) any, reverse bool) []any {
 	return result
 }
 
-func dictSort(v any, given []any) any {
+// mapping returns the value of a filter that must be a mapping.
+func mapping(what string, v any) *Dict {
 	d, ok := v.(*Dict)
 	if check(v); !ok {
-		fail("dictsort: '%s': expected a mapping", typeName(v))
+		fail("%s: '%s': expected a mapping", what, typeName(v))
 	}
+	return d
+}
+
+func dictSort(v any, given []any) any {
+	d := mapping("dictsort", v)
 	by := slices.Index([]any{"key", "value"}, given[1])
 	if by < 0 {
 		fail(`dictsort: by: expected "key" or "value"`)
@@ -631,10 +637,7 @@ func urlEncode(v any) any {
 }
 
 func xmlAttributes(v any, given []any) any {
-	d, ok := v.(*Dict)
-	if check(v); !ok {
-		fail("xmlattr: '%s': expected a mapping", typeName(v))
-	}
+	d := mapping("xmlattr", v)
 	var parts []string
 	for i, key := range d.keys {
 		switch d.values[i].(type) {

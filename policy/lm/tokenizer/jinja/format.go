@@ -1,7 +1,6 @@
 package jinja
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -307,15 +306,13 @@ func toJSON(v any, given []any) any {
 		style.item, style.key = str(pair[0]), str(pair[1])
 	}
 	var b strings.Builder
-	if err := style.write(&b, v, 0); err != nil {
-		fail("tojson: %v", err)
-	}
+	style.write(&b, v, 0)
 	return b.String()
 }
 
-func (s *jsonStyle) write(b *strings.Builder, v any, level int) error {
+func (s *jsonStyle) write(b *strings.Builder, v any, level int) {
 	if level > maxDepth {
-		return errors.New("a value nested too deep")
+		fail("tojson: a value nested too deep")
 	}
 	limited(b.Len())
 	switch v := v.(type) {
@@ -334,15 +331,14 @@ func (s *jsonStyle) write(b *strings.Builder, v any, level int) error {
 	case markup:
 		s.quote(b, string(v))
 	case *Dict:
-		return s.object(b, v, level)
+		s.object(b, v, level)
 	case List:
-		return s.list(b, v, level)
+		s.list(b, v, level)
 	case tuple:
-		return s.list(b, List(v), level)
+		s.list(b, List(v), level)
 	default:
-		return fmt.Errorf("an object of type %s is not JSON serializable", typeName(v))
+		fail("tojson: an object of type %s is not JSON serializable", typeName(v))
 	}
-	return nil
 }
 
 func jsonFloat(f float64) string {
@@ -353,19 +349,16 @@ func jsonFloat(f float64) string {
 	return text
 }
 
-func (s *jsonStyle) list(b *strings.Builder, l List, level int) error {
+func (s *jsonStyle) list(b *strings.Builder, l List, level int) {
 	b.WriteByte('[')
 	for i, item := range l {
 		s.separate(b, i, level+1)
-		if err := s.write(b, item, level+1); err != nil {
-			return err
-		}
+		s.write(b, item, level+1)
 	}
 	s.close(b, len(l), level, ']')
-	return nil
 }
 
-func (s *jsonStyle) object(b *strings.Builder, d *Dict, level int) error {
+func (s *jsonStyle) object(b *strings.Builder, d *Dict, level int) {
 	items := d.items()
 	if s.sort {
 		items = sorted(items, func(item any) any { return item.(tuple)[0] }, false)
@@ -379,20 +372,15 @@ func (s *jsonStyle) object(b *strings.Builder, d *Dict, level int) error {
 			s.quote(b, str(k))
 		case nil, bool, int, float64, BigNumber:
 			var text strings.Builder
-			if err := s.write(&text, k, level); err != nil {
-				return err
-			}
+			s.write(&text, k, level)
 			s.quote(b, text.String())
 		default:
-			return fmt.Errorf("keys must be str, int, float, bool or None, not %s", typeName(key))
+			fail("tojson: keys must be str, int, float, bool or None, not %s", typeName(key))
 		}
 		b.WriteString(s.key)
-		if err := s.write(b, value, level+1); err != nil {
-			return err
-		}
+		s.write(b, value, level+1)
 	}
 	s.close(b, len(items), level, '}')
-	return nil
 }
 
 func (s *jsonStyle) separate(b *strings.Builder, i, level int) {

@@ -3,75 +3,59 @@ package jinja
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 )
 
 // FromJSON converts a JSON text to a value for templates. Objects keep the order of their keys. An empty text is None.
-func FromJSON(text []byte) (any, error) {
+func FromJSON(text []byte) (v any, err error) {
 	if len(text) == 0 {
 		return nil, nil
 	}
 	if !json.Valid(text) {
 		return nil, fmt.Errorf("%.40s: not JSON", text)
 	}
+	defer recoverAs(&err, errors.New)
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	v, err := nextJSON(d)
-	if err == io.EOF {
-		err = io.ErrUnexpectedEOF
-	}
-	return v, err
+	return nextJSON(d), nil
 }
 
-func nextJSON(d *json.Decoder) (any, error) {
+// nextJSON reads a value of a valid text.
+func nextJSON(d *json.Decoder) (v any) {
 	token, err := d.Token()
-	if err != nil {
-		return nil, err
-	}
 	switch token := token.(type) {
 	case json.Delim:
-		if token == '[' {
-			l := List{}
+		if token == '{' {
+			dict := NewDict()
 			for d.More() {
-				item, err := nextJSON(d)
-				if err != nil {
-					return nil, err
-				}
-				l = append(l, item)
+				key := nextJSON(d)
+				dict.Set(key, nextJSON(d))
 			}
-			_, err = d.Token()
-			return l, err
+			v = dict
+		} else {
+			list := List{}
+			for d.More() {
+				list = append(list, nextJSON(d))
+			}
+			v = list
 		}
-		return nextObject(d)
+		_, err = d.Token()
 	case json.Number:
 		if n, err := strconv.Atoi(token.String()); err == nil {
-			return n, nil
+			return n
 		}
 		if !strings.ContainsAny(token.String(), ".eE") {
-			return BigNumber(token), nil
+			return BigNumber(token)
 		}
-		return token.Float64()
+		v, err = token.Float64()
+	default:
+		v = token
 	}
-	return token, nil
-}
-
-// nextObject reads an object after its opening brace.
-func nextObject(d *json.Decoder) (any, error) {
-	dict := NewDict()
-	for d.More() {
-		key, err := d.Token()
-		if err != nil {
-			return nil, err
-		}
-		value, err := nextJSON(d)
-		if err != nil {
-			return nil, err
-		}
-		dict.Set(key, value)
+	if err != nil {
+		panic(err)
 	}
-	_, err := d.Token()
-	return dict, err
+	return v
 }

@@ -84,10 +84,8 @@ func method(v any, name string) any {
 		default:
 			f = listMethod(v, name)
 		}
-	case tuple:
-		f = listMethod(List(v), name)
-	case numbers:
-		f = listMethod(v.items(), name)
+	case tuple, numbers:
+		f = listMethod(iterate(v), name)
 	}
 	if f.run == nil && f.all == nil {
 		return nil

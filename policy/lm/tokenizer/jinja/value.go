@@ -444,12 +444,9 @@ func equal(a, b any) bool {
 		return isText && isString && s == t
 	}
 	switch a := a.(type) {
-	case List:
-		b, ok := b.(List)
-		return ok && slices.EqualFunc(a, b, equal)
-	case tuple:
-		b, ok := b.(tuple)
-		return ok && slices.EqualFunc(a, b, equal)
+	case List, tuple:
+		x, y, ok := sequences(a, b)
+		return ok && slices.EqualFunc(x, y, equal)
 	case *Dict:
 		b, ok := b.(*Dict)
 		if !ok || len(a.keys) != len(b.keys) {
@@ -497,11 +494,8 @@ func compare(a, b any, sign string) int {
 	if isText && isString {
 		return strings.Compare(s, t)
 	}
-	var x, y []any
-	if typeName(a) == typeName(b) {
-		x, y = sequence(a), sequence(b)
-	}
-	if x == nil || y == nil {
+	x, y, ok := sequences(a, b)
+	if !ok {
 		fail("'%s' not supported between instances of '%s' and '%s'", sign, typeName(a), typeName(b))
 	}
 	for i := range min(len(x), len(y)) {
@@ -512,15 +506,30 @@ func compare(a, b any, sign string) int {
 	return len(x) - len(y)
 }
 
-// sequence returns the items of a list or tuple, and nil for other values.
-func sequence(v any) []any {
+// sequence returns the items of a list or tuple.
+func sequence(v any) (items []any, ok bool) {
 	switch v := v.(type) {
 	case List:
-		return append([]any{}, v...)
+		return v, true
 	case tuple:
-		return append([]any{}, v...)
+		return v, true
 	}
-	return nil
+	return nil, false
+}
+
+// sequences returns the items of two lists or of two tuples.
+func sequences(a, b any) (x, y []any, ok bool) {
+	x, isSequence := sequence(a)
+	y, ok = sequence(b)
+	return x, y, ok && isSequence && typeName(a) == typeName(b)
+}
+
+// like returns items as a tuple if v is a tuple, and else as a list.
+func like(v any, items []any) any {
+	if _, ok := v.(tuple); ok {
+		return tuple(items)
+	}
+	return List(items)
 }
 
 func less(a, b any) bool { return compare(a, b, "<") < 0 }
@@ -602,12 +611,9 @@ func repeated(v any, n int) (any, bool) {
 		return strings.Repeat(v, n), true
 	case markup:
 		return markup(strings.Repeat(string(v), n)), true
-	case List:
-		return slices.Repeat(v, n), true
-	case tuple:
-		return slices.Repeat(v, n), true
 	}
-	return nil, false
+	items, ok := sequence(v)
+	return like(v, slices.Repeat(items, n)), ok
 }
 
 func sum(a, b any) (any, bool) {
@@ -622,19 +628,21 @@ func sum(a, b any) (any, bool) {
 		limited(len(s) + len(t))
 		return s + t, true
 	}
-	switch a := a.(type) {
-	case List:
-		if b, ok := b.(List); ok {
-			limited(len(a) + len(b))
-			return slices.Concat(a, b), true
-		}
-	case tuple:
-		if b, ok := b.(tuple); ok {
-			limited(len(a) + len(b))
-			return slices.Concat(a, b), true
-		}
+	x, y, ok := sequences(a, b)
+	limited(len(x) + len(y))
+	return like(a, slices.Concat(x, y)), ok
+}
+
+// signed returns +v or -v.
+func signed(sign string, v any) any {
+	check(v)
+	if !isNumber(v) {
+		fail("bad operand type for unary %s: '%s'", sign, typeName(v))
 	}
-	return nil, false
+	if f, ok := v.(float64); ok && sign == "-" {
+		return -f
+	}
+	return numeric(sign, 0, v)
 }
 
 func numeric(sign string, a, b any) any {
@@ -769,17 +777,10 @@ func slice(v any, start, stop, step any) any {
 	for i := range result {
 		result[i] = items[at.start+i*by]
 	}
-	switch v.(type) {
-	case string, markup:
-		var b strings.Builder
-		for _, r := range result {
-			b.WriteString(r.(string))
-		}
-		return b.String()
-	case tuple:
-		return tuple(result)
+	if _, ok := text(v); ok {
+		return join(result, "")
 	}
-	return List(result)
+	return like(v, result)
 }
 
 // item returns v[index], or an undefined value.
