@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/test"
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 )
@@ -102,7 +102,7 @@ func TestIsProfile(t *testing.T) {
 		profile *planner.Profile
 	}{{new(planner.Machine), nil}, {nil, new(planner.Profile)}} {
 		test.OK(t, planner.Write(path, f.machine, f.profile))
-		if head, err := args.Head(path); err != nil || !isProfile(head) {
+		if head, err := durable.Head(path); err != nil || !isProfile(head) {
 			t.Errorf("%.100q, %v", head, err)
 		}
 	}
