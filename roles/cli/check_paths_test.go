@@ -39,6 +39,7 @@ func TestCheckPaths(t *testing.T) {
 		{"runner.resume_dir=auto", ""},
 		{"runner.resume_dir=" + missing, "runner.resume_dir: " + missing + ": expected the folder of a checkpoint"},
 		{"runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
+		{"actor.model.model_path=nope", "runner.ckpt_path: nope: expected a file of weights or the folder"},
 		{"actor.model.model_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
 		{"runner.only_eval=true runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of"},
 		{"runner.ckpt_path=" + checkpoint + " actor.model.hidden_sizes=[3]", "runner.ckpt_path: " + checkpoint +
