@@ -31,9 +31,7 @@ func TestPPOBalancesCartPole(t *testing.T) {
 			checkRatios(t, r)
 		}
 		test.OK(t, p.Prepare(&r.rollout))
-		if _, err := p.Update(r.rollout); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Update(r.rollout))(t)
 	}
 	if length := 5 * T * N / max(ends, 1); length < 100 {
 		t.Errorf("episodes of %.0f steps after %d steps of training, want ≥ 100", length, 20*T*N)
@@ -55,8 +53,7 @@ func checkRatios(t *testing.T, r *cartPoleRun) {
 	}))
 	rollout := r.rollout
 	test.OK(t, p.Prepare(&rollout))
-	m, err := p.Update(rollout)
-	test.OK(t, err)
+	m := test.Must(p.Update(rollout))(t)
 	near(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
 	near(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
 }
@@ -75,13 +72,11 @@ type cartPoleRun struct {
 
 func newCartPoleRun(t *testing.T, steps, envs int) *cartPoleRun {
 	t.Helper()
-	vec, err := classic.NewCartPole(env.DefaultConfig(), envs)
-	test.OK(t, err)
+	vec := test.Must(classic.NewCartPole(env.DefaultConfig(), envs))(t)
 	t.Cleanup(func() { vec.Close() })
 	cfg := policy.DefaultConfig()
 	cfg.NormalizeObservations = true
-	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap))(t)
 	r := &cartPoleRun{steps: steps, envs: envs, vec: vec, pol: pol, work: pol.NewWork(envs),
 		rollout: newRollout(steps, envs, 4),
 		seeds:   make([]uint64, envs), index: make([]uint64, envs), taken: make([]uint64, envs),
@@ -125,11 +120,9 @@ func (r *cartPoleRun) play(t *testing.T) (ends float64) {
 func (r *cartPoleRun) valueNext(t *testing.T, k int) (ends float64) {
 	t.Helper()
 	dst := r.rollout.Must("next_value").At(k)
-	next, err := r.pol.Value(r.work, r.out.Obs)
-	test.OK(t, err)
+	next := test.Must(r.pol.Value(r.work, r.out.Obs))(t)
 	dst.CopyFrom(next)
-	final, err := r.pol.Value(r.work, r.out.FinalObs)
-	test.OK(t, err)
+	final := test.Must(r.pol.Value(r.work, r.out.FinalObs))(t)
 	for n, cut := range r.out.Truncated.U8() {
 		if cut == 1 {
 			dst.F32()[n] = final.F32()[n]

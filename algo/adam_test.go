@@ -30,8 +30,7 @@ func TestAdam(t *testing.T) {
 	p := threeGroups()
 	cfg := DefaultOptimConfig()
 	cfg.LR, cfg.ValueLR, cfg.WeightDecay = 0.1, 0.3, 0.05
-	a, err := NewAdam(p, cfg, 0, tensor.Heap)
-	test.OK(t, err)
+	a := test.Must(NewAdam(p, cfg, 0, tensor.Heap))(t)
 	want := func(lr float64) float64 {
 		x, m, v := 1.0, 0.0, 0.0
 		for step, g := range []float64{1, -2} {
@@ -50,12 +49,8 @@ func TestAdam(t *testing.T) {
 	near(t, "actor", float64(p.Data[3]), want(0.1), 1e-5)
 	near(t, "critic", float64(p.Data[20]), want(0.3), 1e-5)
 	near(t, "fixed", float64(p.Data[40]), 1, 0)
-	if a.Steps() != 2 {
-		t.Errorf("%d steps, want 2", a.Steps())
-	}
-	if n := testing.AllocsPerRun(10, func() { a.Step(2, 1) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	test.Equal(t, a.Steps(), 2, "steps")
+	test.NoAllocs(t, 10, func() { a.Step(2, 1) })
 }
 
 // Three optimisers of a range each move the parameters like one optimiser of all parameters, and have the same moments,
@@ -76,8 +71,7 @@ func TestAdamOfRanges(t *testing.T) {
 	cfg.LR, cfg.ValueLR = 0.1, 0.3
 	move := func(lo, hi int) (*Adam, []float32) {
 		p := threeGroups()
-		a, err := newAdam(p, lo, hi, cfg, 0, tensor.Heap)
-		test.OK(t, err)
+		a := test.Must(newAdam(p, lo, hi, cfg, 0, tensor.Heap))(t)
 		for i := range 3 {
 			for j := range p.Grad {
 				p.Grad[j] = float32(math.Sin(float64(i + j)))
@@ -108,8 +102,7 @@ func TestVisionRate(t *testing.T) {
 		p.Groups[0].Name = "vision"
 		cfg := DefaultOptimConfig()
 		cfg.LR, cfg.VisionLR, cfg.WeightDecay = 0.1, vision, 0
-		a, err := NewAdam(p, cfg, 0, tensor.Heap)
-		test.OK(t, err)
+		a := test.Must(NewAdam(p, cfg, 0, tensor.Heap))(t)
 		a.Step(0, 1)
 		near(t, "vision", 1-float64(p.Data[0]), want, 1e-6) // the first step has the length of the rate
 		near(t, "critic", 1-float64(p.Data[20]), 0.1, 1e-6)
@@ -142,8 +135,7 @@ func gradNormOf(p *nn.Params[float32]) (float64, error) {
 // The norm is that of trained parameters, and it is clipped. The error of a number that is not finite names its tensor.
 func TestGradNorm(t *testing.T) {
 	p := threeGroups()
-	norm, err := gradNormOf(p)
-	test.OK(t, err)
+	norm := test.Must(gradNormOf(p))(t)
 	near(t, "norm", norm, math.Sqrt(32*0.25), 1e-12)
 	near(t, "scale below the limit", float64(clipScale(norm, 3)), 1, 0)
 	near(t, "scale above it", float64(clipScale(norm, 1)), 1/norm, 1e-7)
@@ -236,8 +228,7 @@ func TestGradNormOfRanges(t *testing.T) {
 			want += float64(p.Grad[i]) * float64(p.Grad[i])
 		}
 	}
-	whole, err := gradNormOf(p)
-	test.OK(t, err)
+	whole := test.Must(gradNormOf(p))(t)
 	near(t, "norm", whole, math.Sqrt(want), 1e-9)
 	n := newGradNorm(p)
 	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)},

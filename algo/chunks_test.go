@@ -119,8 +119,7 @@ func TestLossAtEachLevel(t *testing.T) {
 			valueLoss := lossOfValues(t, pol, r, ret, count)
 			r.Set("sample_log_prob", sampled)
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss, 1e-5)
 			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss, 1e-4)
 			gauss := 0.5*math.Log(2*math.Pi*math.E) - 0.5 // of each dimension, with the log of its deviation at -0.5
@@ -149,8 +148,7 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	t.Helper()
 	work, n := pol.NewWork(2), 0.0
 	for i := range 2 {
-		v, err := pol.Value(work, (&replayForward{rollout: r}).observe(i))
-		test.OK(t, err)
+		v := test.Must(pol.Value(work, (&replayForward{rollout: r}).observe(i)))(t)
 		for j, x := range v.F32() {
 			if k := i*len(v.F32()) + j; count[k] != 0 {
 				loss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
@@ -170,8 +168,7 @@ func TestGRPOByActions(t *testing.T) {
 		s.Steps, s.Envs, s.Chunk, s.GlobalBatch, s.GroupSize = 2, 2, 2, 4, 2
 		s.Policy = p.policy
 	})
-	g, err := NewGRPO(s)
-	test.OK(t, err)
+	g := test.Must(NewGRPO(s))(t)
 	r := chunkedRollout(g.PPO)
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	r.Set("mask", tensor.FromU8([]uint8{1, 1, 1, 0}, 2, 2)) // environment 1 idles when its episode is over
@@ -193,8 +190,7 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	value, next := r.Must("value"), r.Must("next_value").F32()
 	for i := range 2 {
-		v, err := pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).observe(i))
-		test.OK(t, err)
+		v := test.Must(pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).observe(i)))(t)
 		value.At(i).CopyFrom(v)
 	}
 	next[0] = value.F32()[4] // environment 0 goes on with its next chunk

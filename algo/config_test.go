@@ -133,9 +133,7 @@ func TestRegistryNamesWhatItKnows(t *testing.T) {
 		}
 	})
 	want := "loss_type: expected one of actor_critic, actor, decoupled_actor_critic, a2c (with adv_type gae)"
-	if got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	test.Equal(t, got, want)
 	defer func() {
 		if text, _ := recover().(string); !strings.Contains(text, "gae with actor twice") {
 			t.Errorf("panic %q", text)

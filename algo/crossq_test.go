@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -62,10 +63,7 @@ func TestCrossQTargets(t *testing.T) {
 	joint := func(params []float32) (first, second [2][]float32) {
 		copy(critic.Params().Data, params)
 		n := len(b.Reward)
-		q, err := critic.JointQ(critic.NewWork(2*n), b.Obs, b.Action, b.Next, act.Action)
-		if err != nil {
-			t.Fatal(err)
-		}
+		q := test.Must(critic.JointQ(critic.NewWork(2*n), b.Obs, b.Action, b.Next, act.Action))(t)
 		for h := range 2 {
 			row := q.F32()[2*n*h:]
 			first[h], second[h] = row[:n], row[n:2*n]

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -43,9 +44,7 @@ func TestBetaByHand(t *testing.T) {
 		t.Errorf("with a decay of 0: %v in the first iteration, want 1", got)
 	}
 	want := algo.DaggerConfig{InitBeta: 0.5, BetaSchedule: "exponential", BetaDecay: 0.99, BetaMin: 0.05} // RLinf's
-	if got := algo.DefaultConfig().OffPolicy.Dagger; got != want {
-		t.Errorf("defaults %+v, want %+v", got, want)
-	}
+	test.Equal(t, algo.DefaultConfig().OffPolicy.Dagger, want, "defaults")
 }
 
 // TestDAggerLearns: the policy learns the labels, not the actions taken, once the buffer has its least size.
@@ -74,9 +73,7 @@ func TestDAggerStatistics(t *testing.T) {
 			r.Must("observation.state").F32()[k] = float32(i + k)
 			sum += float64(i + k)
 		}
-		if err := d.Prepare(&r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, d.Prepare(&r))
 		update(t, d, 1)
 	}
 	b := s.Policy.Params().Buffers

@@ -52,22 +52,17 @@ func TestChunkedDemonstrations(t *testing.T) {
 	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
 		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
 	}
-	d, err := ReadDemos(writeDemos(t, file), []tensor.Field{field("action", tensor.F32, 3, 1),
+	d := test.Must(ReadDemos(writeDemos(t, file), []tensor.Field{field("action", tensor.F32, 3, 1),
 		field("reward", tensor.F32), field("terminated", tensor.U8), field("truncated", tensor.U8),
 		field("observation.x", tensor.F32, 1),
-		field("next_observation.x", tensor.F32, 1)})
-	test.OK(t, err)
+		field("next_observation.x", tensor.F32, 1)}))(t)
 	for name, want := range map[string][]float32{
 		"action": {0, 1, 2, 1, 2, 3, 2, 3, 3, 3, 3, 3, 4, 5, 5, 5, 5, 5}, "reward": {7, 14, 12, 8, 48, 32},
 		"observation.x": {0, 1, 2, 3, 4, 5}, "next_observation.x": {3, 9, 9, 9, 6, 6},
 	} {
-		if got := d.Must(name).F32(); !slices.Equal(got, want) {
-			t.Errorf("%s %v, want %v", name, got, want)
-		}
+		test.EqualSlices(t, d.Must(name).F32(), want, "%s", name)
 	}
-	if got := d.Must("terminated").U8(); !slices.Equal(got, []byte{0, 1, 1, 1, 0, 0}) {
-		t.Errorf("terminated %v", got)
-	}
+	test.EqualSlices(t, d.Must("terminated").U8(), []byte{0, 1, 1, 1, 0, 0}, "terminated")
 }
 
 // TestReturnsOfChunkedDemonstrations: in a return of several steps no action's reward counts twice. The step after a
@@ -84,10 +79,8 @@ func TestReturnsOfChunkedDemonstrations(t *testing.T) {
 	file.Set("truncated", tensor.New(tensor.U8, m))
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
-	d, err := ReadDemos(writeDemos(t, file), fields)
-	test.OK(t, err)
-	r, err := newDemos(fields, d.Slice(0, m), tensor.Heap)
-	test.OK(t, err)
+	d := test.Must(ReadDemos(writeDemos(t, file), fields))(t)
+	r := test.Must(newDemos(fields, d.Slice(0, m), tensor.Heap))(t)
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	b := r.NewBatch(m)
 	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{
@@ -121,8 +114,7 @@ func TestSplitChunkedDemonstrations(t *testing.T) {
 	file.Set("truncated", tensor.New(tensor.U8, m))
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.New(tensor.F32, m, 1))
-	d, err := ReadDemos(writeDemos(t, file), fields)
-	test.OK(t, err)
+	d := test.Must(ReadDemos(writeDemos(t, file), fields))(t)
 	for share := 1; share < m; share++ {
 		learnt, aside := SplitDemos(d, float32(share)/m)
 		n := learnt.Must(FieldReward).Len()

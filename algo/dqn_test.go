@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -111,10 +112,7 @@ func actionValues(t *testing.T, params []float32, obs tensor.Dict) []float32 {
 	t.Helper()
 	p := dqnSetup(t).Policy.(*policy.Greedy)
 	copy(p.Params().Data, params)
-	q, err := p.Values(p.NewWork(obs.Must("state").Dim(0)), obs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	q := test.Must(p.Values(p.NewWork(obs.Must("state").Dim(0)), obs))(t)
 	return q.F32()
 }
 

@@ -41,8 +41,7 @@ func resampling(change ...func(*Setup)) Setup {
 // Of three pairs one is informative. The second rollout has one more, and the third has two, which completes the
 // update.
 func TestResample(t *testing.T) {
-	p, err := NewGRPO(resampling())
-	test.OK(t, err)
+	p := test.Must(NewGRPO(resampling()))(t)
 	marks := func(r tensor.Dict) (m []float32) {
 		for i := range 24 {
 			m = append(m, r.Must("observation.state").F32()[3*i])
@@ -68,8 +67,7 @@ func TestResample(t *testing.T) {
 				continue
 			}
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			near(t, "rollouts", metric(t, m, "rollout/gen_batches"), 3, 0)
 			near(t, "advantage", metric(t, m, "rollout/advantages_max"), 0.7071, 1e-3) // all pairs differ
 		}
@@ -82,8 +80,7 @@ func TestResample(t *testing.T) {
 
 // Pairs for which no rollout had an informative pair do not count.
 func TestResampleEnds(t *testing.T) {
-	p, err := NewGRPO(resampling())
-	test.OK(t, err)
+	p := test.Must(NewGRPO(resampling()))(t)
 	var r tensor.Dict
 	for n := range 3 { // the first two are never informative
 		r = informativeRollout(0, false, false, n == 0)
@@ -97,8 +94,7 @@ func TestResampleEnds(t *testing.T) {
 			t.Errorf("weight %v of environment %d, want %v", w, i%6, want)
 		}
 	}
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
 }
 
@@ -127,8 +123,7 @@ func TestResampleTogether(t *testing.T) {
 }
 
 func TestResampleErrors(t *testing.T) {
-	p, err := NewGRPO(resampling())
-	test.OK(t, err)
+	p := test.Must(NewGRPO(resampling()))(t)
 	r := informativeRollout(0, true, true, true)
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1

@@ -115,12 +115,11 @@ func TestAggregates(t *testing.T) {
 // over all replicas.
 func TestAggregateInUpdate(t *testing.T) {
 	step := func(how string) []float32 {
-		p, err := NewGRPO(setup(func(s *Setup) {
+		p := test.Must(NewGRPO(setup(func(s *Setup) {
 			s.Steps, s.Envs, s.GlobalBatch, s.GroupSize = 8, 2, 16, 2
 			s.Config.AdvType, s.Config.LossType, s.Config.LossAggFunc, s.Config.UpdateEpoch = "grpo", "actor", how, 1
 			s.Optim.ClipGrad = 0
-		}))
-		test.OK(t, err)
+		})))(t)
 		tr, mask := twoEpochs()
 		r := randomRollout(1, 8, 0, 2)
 		r.Set("reward", tensor.FromF32(tr.Reward, 8, 2))
@@ -131,9 +130,7 @@ func TestAggregateInUpdate(t *testing.T) {
 			r.Must("sample_log_prob").F32()[i] = -0.6931472
 		}
 		test.OK(t, p.Prepare(&r))
-		if _, err := p.Update(r); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Update(r))(t)
 		// by hand: the policy starts with even odds, where ∇ of the ratio by the logits is [a=k] - ½
 		want := make([]float64, 6)
 		// scores 2, 3 and 8, 2: A = ∓½/(0.5√2 + 1e-6), ±3/(3√2 + 1e-6)

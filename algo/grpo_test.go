@@ -2,7 +2,6 @@ package algo
 
 import (
 	"math"
-	"strings"
 	"sync"
 	"testing"
 
@@ -69,8 +68,7 @@ func TestScoredRollouts(t *testing.T) {
 		return s
 	}
 	prepare := func(s Setup) (tensor.Dict, *PPO) {
-		a, err := Builtin().New(s)
-		test.OK(t, err)
+		a := test.Must(Builtin().New(s))(t)
 		r := episodic(3)
 		test.OK(t, a.Prepare(&r))
 		return r, familyOf(a)
@@ -119,14 +117,12 @@ func TestScoredRollouts(t *testing.T) {
 
 // TestNoGroupKept: an update without samples measures nothing. Its metrics are None, not the NaN of a computation.
 func TestNoGroupKept(t *testing.T) {
-	a, err := Builtin().New(groupSetup("grpo", func(s *Setup) {
+	a := test.Must(Builtin().New(groupSetup("grpo", func(s *Setup) {
 		s.Config.FilterRewards, s.Config.RewardsLowerBound, s.Config.RewardsUpperBound = true, 1e6, 1e7
-	}))
-	test.OK(t, err)
+	})))(t)
 	r := episodic(3)
 	test.OK(t, a.Prepare(&r))
-	m, err := a.Update(r)
-	test.OK(t, err)
+	m := test.Must(a.Update(r))(t)
 	for i, x := range m.Values {
 		if x != x && !IsNone(x) {
 			t.Errorf("%s is %v", m.Names[i], x)
@@ -167,9 +163,7 @@ func TestGroupsOverReplicas(t *testing.T) {
 			}
 			r.Set(name, half)
 		}
-		if err := a.Prepare(&r); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, a.Prepare(&r))
 		if _, err := a.Update(r); err != nil {
 			t.Error(err)
 		}
@@ -232,14 +226,10 @@ func TestGroupErrors(t *testing.T) {
 			func(s *Setup) { s.Config.KLBeta = 1 }},
 	} {
 		err := prepare(c.setup(c.change), episodic(1))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, err, c.want)
 	}
 	err := prepare(groupSetup("reinpp"), randomRollout(1, 16, 0, 4))
-	if err == nil || !strings.Contains(err.Error(), "must begin together, as without auto_reset") {
-		t.Errorf("%v", err)
-	}
+	test.Fails(t, err, "must begin together, as without auto_reset")
 }
 
 // Recomputed advantages are GAE's with the values of the present critic. Where an episode ended, the recorded value
@@ -272,7 +262,5 @@ func TestRecomputedAdvantages(t *testing.T) {
 		near(t, "advantage", float64(r.Must("advantage").F32()[i]), float64(adv[i]), 1e-5)
 		near(t, "return", float64(r.Must("return").F32()[i]), float64(ret[i]), 1e-5)
 	}
-	if _, err := p.Update(r); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(r))(t)
 }

@@ -67,8 +67,7 @@ func TestReferencePolicy(t *testing.T) {
 		if far < 0.01 || near0 > far/10 || near0 < 0 {
 			t.Errorf("%s: divergence %v without and %v with a strong penalty", kind, far, near0)
 		}
-		state, err := held.Save()
-		test.OK(t, err)
+		state := test.Must(held.Save())(t)
 		kept := tensor.FromU8(slices.Clone(state.Must("reference").U8()), state.Must("reference").Len())
 		if !slices.Equal(tensor.Of(kept.Bytes()[:4*len(first)], tensor.F32, len(first)).F32(), first) {
 			t.Errorf("%s: the reference is not the first policy", kind)
@@ -91,13 +90,11 @@ func TestReferencePolicy(t *testing.T) {
 // cartPolePolicy is a small network with a critic.
 func cartPolePolicy(t *testing.T) policy.Policy {
 	t.Helper()
-	vec, err := classic.NewCartPole(env.DefaultConfig(), 1)
-	test.OK(t, err)
+	vec := test.Must(classic.NewCartPole(env.DefaultConfig(), 1))(t)
 	defer vec.Close()
 	cfg := policy.DefaultConfig()
 	cfg.HiddenSizes = []int{8}
-	pol, err := policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap))(t)
 	return pol
 }
 

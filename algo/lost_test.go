@@ -78,8 +78,7 @@ func TestLostEpisodesLeaveTheirGroups(t *testing.T) {
 			if c.chunk > 0 {
 				r = inChunksOf(r, c.chunk)
 			}
-			a, err := Builtin().New(s)
-			test.OK(t, err)
+			a := test.Must(Builtin().New(s))(t)
 			test.OK(t, a.Prepare(&r))
 			adv, weight := familyOf(a).advantages.adv.F32(), familyOf(a).advantages.weight.F32()
 			want := byHand(score, left, c.size, c.adv == "grpo", c.adv == "grpo" || c.baseline)
@@ -95,9 +94,7 @@ func TestLostEpisodesLeaveTheirGroups(t *testing.T) {
 			if c.chunk > 0 {
 				return
 			}
-			if _, err := a.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(a.Update(r))(t)
 			for _, x := range familyOf(a).train.params.Data {
 				if math.IsNaN(float64(x)) {
 					t.Fatal("a parameter is NaN")
@@ -172,8 +169,7 @@ func inChunksOf(r tensor.Dict, size int) (d tensor.Dict) {
 
 // Dynamic sampling replaces a pair that was lost, and a pair of which one episode was lost.
 func TestResampleReplacesLostGroups(t *testing.T) {
-	p, err := NewGRPO(resampling())
-	test.OK(t, err)
+	p := test.Must(NewGRPO(resampling()))(t)
 	for n, c := range []struct {
 		lost []int
 		more bool

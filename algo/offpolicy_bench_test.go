@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel"
@@ -92,9 +93,7 @@ func filled(b *testing.B, s algo.Setup, a algo.Algorithm) algo.Algorithm {
 		r.Must("next_observation.state").F32()[i] = float32(i%11) / 11
 	}
 	for range benchWindow / benchSteps {
-		if err := a.Prepare(&r); err != nil {
-			b.Fatal(err)
-		}
+		test.OK(b, a.Prepare(&r))
 	}
 	return a
 }

@@ -51,12 +51,10 @@ func TestTD3Smooths(t *testing.T) {
 	model := policy.DefaultConfig()
 	model.AddQHead, model.AddValueHead, model.ExplorationNoise = true, false, 0.3
 	spec := env.Spec{Obs: []env.Field{{Name: "state", Space: unit}}, Action: unit}
-	pol, err := policy.NewMLP(model, spec, 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(policy.NewMLP(model, spec, 1, tensor.Heap))(t)
 	var obs tensor.Dict
 	obs.Set("state", tensor.FromF32(slices.Repeat([]float32{0.5}, rows), rows, 1))
-	act, err := pol.Forward(pol.NewWork(rows), obs, policy.Deterministic, policy.Noise{})
-	test.OK(t, err)
+	act := test.Must(pol.Forward(pol.NewWork(rows), obs, policy.Deterministic, policy.Noise{}))(t)
 	from := float64(act.Action.F32()[0])
 	for _, clip := range []float64{0.25, 1.5} {
 		a := &TD3{offPolicy: &offPolicy{batchSizes: batchSizes{local: rows, micro: rows}},
@@ -92,8 +90,7 @@ func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 		name, x := shown.Entry(i)
 		s.Demos.Set(name, x.Reshape(append([]int{demos}, x.Shape()[2:]...)...))
 	}
-	e, err := newOffPolicy(&s, "test", false, 0)
-	test.OK(t, err)
+	e := test.Must(newOffPolicy(&s, "test", false, 0))(t)
 	test.OK(t, e.Prepare(&rollout))
 	e.draw()
 	seen := map[float32]bool{}

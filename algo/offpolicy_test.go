@@ -130,8 +130,7 @@ func setupFor(t testing.TB, spec env.Spec, changes ...change) algo.Setup {
 // made returns the algorithm that the constructor returns for s.
 func made[A algo.Algorithm](t testing.TB, s algo.Setup, make func(algo.Setup) (A, error)) A {
 	t.Helper()
-	a, err := make(s)
-	test.OK(t, err)
+	a := test.Must(make(s))(t)
 	return a
 }
 
@@ -149,8 +148,7 @@ func runTrack(t testing.TB, a algo.Algorithm, s algo.Setup, w *track, first, ite
 				noise.Env[e], noise.Step[e] = uint64(e), step
 			}
 			step++
-			act, err := s.Policy.Forward(work, obs, policy.Sample, noise)
-			test.OK(t, err)
+			act := test.Must(s.Policy.Forward(work, obs, policy.Sample, noise))(t)
 			return act.Action
 		})
 		test.OK(t, a.Prepare(&r))
@@ -191,8 +189,7 @@ func checkGoal(t *testing.T, pol policy.Policy, within float64) {
 		x := from
 		for range 8 {
 			obs.Set("state", tensor.FromF32([]float32{x}, 1, 1))
-			act, err := pol.Forward(work, obs, policy.Deterministic, policy.Noise{})
-			test.OK(t, err)
+			act := test.Must(pol.Forward(work, obs, policy.Deterministic, policy.Noise{}))(t)
 			x = moved(x, act.Action, 0)
 		}
 		if math.Abs(float64(x)-0.5) > within {
@@ -215,8 +212,7 @@ func checkResumes[A algo.Algorithm](t *testing.T, setup func(testing.TB, ...chan
 		return runTrack(t, a, s, w, first, iterations)
 	}
 	run(a, s, w, 0, 12)
-	saved, err := tensor.Decode(tensor.Encode(nil, stateOf(t, a)))
-	test.OK(t, err)
+	saved := test.Must(tensor.Decode(tensor.Encode(nil, stateOf(t, a))))(t)
 	copy(again.Policy.Params().Data, s.Policy.Params().Data)
 	again.Policy.Params().Buffers.CopyFrom(s.Policy.Params().Buffers)
 	b := made(t, again, make)
@@ -247,8 +243,7 @@ func checkRefuses[A algo.Algorithm](t *testing.T, setup func(testing.TB, ...chan
 // stateOf returns views of an algorithm's state.
 func stateOf(t testing.TB, a algo.Algorithm) tensor.Dict {
 	t.Helper()
-	d, err := a.Save()
-	test.OK(t, err)
+	d := test.Must(a.Save())(t)
 	return d
 }
 
@@ -300,8 +295,7 @@ type watched struct {
 
 func watch(t testing.TB, a algo.Algorithm, s algo.Setup) *watched {
 	t.Helper()
-	r, err := algo.NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), tensor.Heap)
-	test.OK(t, err)
+	r := test.Must(algo.NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), tensor.Heap))(t)
 	return &watched{a, s, r}
 }
 
@@ -342,16 +336,14 @@ type network struct {
 // criticLike returns a network like the critics of pol.
 func criticLike(t *testing.T, pol policy.Policy) network {
 	t.Helper()
-	c, err := pol.(*policy.SoftActor).NewCritic(0, tensor.Heap)
-	test.OK(t, err)
+	c := test.Must(pol.(*policy.SoftActor).NewCritic(0, tensor.Heap))(t)
 	return network{t, c}
 }
 
 // valueLike returns a network like IQL's values.
 func valueLike(t *testing.T, pol policy.Policy) network {
 	t.Helper()
-	c, err := pol.(*policy.SoftActor).NewValue(0, tensor.Heap)
-	test.OK(t, err)
+	c := test.Must(pol.(*policy.SoftActor).NewValue(0, tensor.Heap))(t)
 	return network{t, c}
 }
 
@@ -433,8 +425,7 @@ var offPolicy = map[string]struct {
 // iteration, and each occurs once. A metric that was not measured is None.
 func TestOffPolicyPages(t *testing.T) {
 	for page, c := range offPolicy {
-		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
-		test.OK(t, err)
+		text := test.Must(os.ReadFile("../docs/algorithms/" + page + ".md"))(t)
 		s := c.setup(t)
 		s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 3 // there are no rollouts
 		a := made(t, s, c.make)

@@ -3,14 +3,14 @@ package algo
 import (
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestOverlongByHand(t *testing.T) {
 	o := Overlong{Weight: 2, Safe: 10, Max: 14}
 	for n, want := range map[int]float64{1: 0, 10: 0, 11: -0.5, 13: -1.5, 14: -2, 20: -2} {
-		if got := o.Penalty(n); got != want {
-			t.Errorf("%d steps: %v, want %v", n, got, want)
-		}
+		test.Equal(t, o.Penalty(n), want, "%d steps", n)
 	}
 	if got := (Overlong{}).Penalty(5); got != 0 {
 		t.Errorf("without a weight: %v", got)
@@ -25,9 +25,7 @@ func TestOverlongEpisodesScoreLess(t *testing.T) {
 	e.find(tr, mask)
 	x := &experience{Trajectory: tr, Weight: make([]float32, 16), Episodes: e}
 	g := groups{size: 2, envs: 2, overlong: Overlong{Weight: 4, Safe: 2, Max: 4}}
-	if err := g.settle(x); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, g.settle(x))
 	if want := []float64{2, 1, 4, 2}; !slices.Equal(e.score, want) {
 		t.Errorf("scores %v, want %v", e.score, want)
 	}

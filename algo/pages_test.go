@@ -45,8 +45,7 @@ func TestPages(t *testing.T) {
 		}
 		seen = append(seen, x.pair)
 	}
-	index, err := os.ReadFile("../docs/algorithms/README.md")
-	test.OK(t, err)
+	index := test.Must(os.ReadFile("../docs/algorithms/README.md"))(t)
 	for _, e := range Builtin().entries {
 		if !slices.Contains(seen, e.advType+" "+e.lossType) {
 			t.Errorf("no page for adv_type %s, loss_type %s", e.advType, e.lossType)
@@ -65,7 +64,6 @@ func ppoMetrics(t *testing.T, lossType string) []string {
 	}))
 	r := cartPoleLike(16, 8)
 	test.OK(t, p.Prepare(&r))
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	return m.Names
 }

@@ -31,8 +31,7 @@ func setup(change ...func(*Setup)) Setup {
 
 func mustPPO(t testing.TB, s Setup) *PPO {
 	t.Helper()
-	p, err := NewPPO(s)
-	test.OK(t, err)
+	p := test.Must(NewPPO(s))(t)
 	return p
 }
 
@@ -286,8 +285,7 @@ func TestSaveLoad(t *testing.T) {
 	}
 	a := mustPPO(t, setup(change))
 	iterate(t, a, 0, 2)
-	state, err := a.Save()
-	test.OK(t, err)
+	state := test.Must(a.Save())(t)
 	var saved tensor.Dict
 	for i := range state.Len() {
 		name, x := state.Entry(i)
@@ -301,9 +299,7 @@ func TestSaveLoad(t *testing.T) {
 		t.Error("parameters differ")
 	}
 	for i, x := range want.Values {
-		if got.Values[i] != x {
-			t.Errorf("%s: %v, want %v", want.Names[i], got.Values[i], x)
-		}
+		test.Equal(t, got.Values[i], x, "%s", want.Names[i])
 	}
 	end, _ := b.Save()
 	for i := range end.Len() {
@@ -313,13 +309,9 @@ func TestSaveLoad(t *testing.T) {
 		}
 	}
 
-	if err := b.Load(tensor.Dict{}); err == nil || !strings.Contains(err.Error(), "no counters") {
-		t.Errorf("load of nothing: %v", err)
-	}
+	test.Fails(t, b.Load(tensor.Dict{}), "no counters", "load of nothing")
 	saved.Set("optim.m", tensor.New(tensor.F32, 3))
-	if err := b.Load(saved); err == nil || !strings.Contains(err.Error(), "optim.m is F32[3], expected F32[32]") {
-		t.Errorf("load of another model: %v", err)
-	}
+	test.Fails(t, b.Load(saved), "optim.m is F32[3], expected F32[32]", "load of another model")
 }
 
 // Micro-batches add up to the minibatch, and only the last one marks gradients as final.
@@ -364,8 +356,7 @@ func TestMask(t *testing.T) {
 			}
 			r.Set("mask", mask)
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			return p, m
 		}
 		a, ma := run(0)
@@ -389,8 +380,7 @@ func TestMetrics(t *testing.T) {
 	}))
 	r := randomRollout(3, 16, 0, 8)
 	test.OK(t, p.Prepare(&r))
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	var n, reward, adv, ret, ratio, kl, outside, policyLoss, valueLoss, sumE, sumE2, sumR2 float64
 	most, least := math.Inf(-1), math.Inf(1)
 	for i, a := range r.Must("advantage").F32() {
@@ -454,9 +444,7 @@ func TestAdvantagesAreNormalised(t *testing.T) {
 			standardised("batch", r.Must("advantage").F32())
 			continue
 		}
-		if _, err := p.Update(r); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Update(r))(t)
 		standardised("minibatch", p.batch.adv) // of the last one
 	}
 }
@@ -471,8 +459,7 @@ func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 			r.Must("reward").F32()[i] *= scale
 		}
 		test.OK(t, p.Prepare(&r))
-		m, err := p.Update(r)
-		test.OK(t, err)
+		m := test.Must(p.Update(r))(t)
 		return p, m
 	}
 	a, ma := run(1)
@@ -496,8 +483,7 @@ func TestEntropyBonus(t *testing.T) {
 			r := randomRollout(6, 16, 0, 8)
 			r.Must("reward").CopyFrom(r.Must("value")) // so that every advantage is 0
 			test.OK(t, p.Prepare(&r))
-			m, err := p.Update(r)
-			test.OK(t, err)
+			m := test.Must(p.Update(r))(t)
 			if last = metric(t, m, "actor/entropy_loss"); i == 0 {
 				first = last
 			}
@@ -584,8 +570,7 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	spec := env.Spec{Name: "fake",
 		Obs:    []env.Field{{Name: "state", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}}},
 		Action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
-	pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
-	test.OK(t, err)
+	pol := test.Must(policy.NewMLP(cfg, spec, 1, tensor.Heap))(t)
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.CriticWarmupSteps, s.Optim.WeightDecay = pol, 8, 0.1 }))
 	params := pol.Params()
 	before := slices.Clone(params.Data)
@@ -618,9 +603,7 @@ func TestNotFinite(t *testing.T) {
 		r := randomRollout(1, 16, 0, 8)
 		clear(r.Must("terminated").U8())
 		r.Must(c.name).F32()[2*8+3] = float32(math.NaN())
-		if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, p.Prepare(&r), c.want)
 	}
 	for _, c := range []struct{ name, want string }{
 		{"observation.state", "epoch 0: minibatch 0: gradient of actor.weight[3 2]: NaN at element 0"},
@@ -632,9 +615,7 @@ func TestNotFinite(t *testing.T) {
 		r := randomRollout(1, 16, 0, 8)
 		test.OK(t, p.Prepare(&r))
 		r.Must(c.name).F32()[1] = float32(math.NaN())
-		if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", c.name, err, c.want)
-		}
+		test.Fails(t, test.Err(p.Update(r)), c.want, "%s", c.name)
 		if !slices.Equal(before, p.train.params.Data) || p.train.adam.Steps() != 0 {
 			t.Errorf("%s: the parameters moved", c.name)
 		}
@@ -658,9 +639,7 @@ func TestNewPPOErrors(t *testing.T) {
 			"gae with decoupled_actor_critic, gae with a2c, grpo with actor",
 			func(s *Setup) { s.Config.AdvType = "gea" }},
 	} {
-		if _, err := Builtin().New(setup(c.change)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, test.Err(Builtin().New(setup(c.change))), c.want)
 	}
 	if _, err := Builtin().New(setup()); err != nil {
 		t.Error(err)
@@ -670,18 +649,12 @@ func TestNewPPOErrors(t *testing.T) {
 func TestRolloutErrors(t *testing.T) {
 	p := mustPPO(t, setup())
 	var r tensor.Dict
-	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "no reward") {
-		t.Errorf("an empty rollout: %v", err)
-	}
+	test.Fails(t, p.Prepare(&r), "no reward", "an empty rollout")
 	r = randomRollout(0, 16, 0, 8)
 	r.Set("truncated", tensor.New(tensor.U8, 16, 7))
-	if err := p.Prepare(&r); err == nil || !strings.Contains(err.Error(), "truncated is U8[16 7], expected U8[16 8]") {
-		t.Errorf("another shape: %v", err)
-	}
+	test.Fails(t, p.Prepare(&r), "truncated is U8[16 7], expected U8[16 8]", "another shape")
 	r = randomRollout(0, 16, 0, 8)
-	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "no advantage") {
-		t.Errorf("not prepared: %v", err)
-	}
+	test.Fails(t, test.Err(p.Update(r)), "no advantage", "not prepared")
 }
 
 // Without a critic the advantage is the discounted return, and values are not needed.
@@ -705,8 +678,7 @@ func TestActorAlone(t *testing.T) {
 		want = float64(r.Must("reward").F32()[i]) + float64(p.cfg.Gamma)*want
 	}
 	near(t, "advantage", float64(r.Must("advantage").F32()[0]), want, 1e-5)
-	m, err := p.Update(r)
-	test.OK(t, err)
+	m := test.Must(p.Update(r))(t)
 	if p.train.params.Data[0] == 0 || p.train.params.Data[16] != 0 {
 		t.Errorf("parameters %v: want the actor alone to move", p.train.params.Data)
 	}
@@ -724,9 +696,7 @@ func TestUpdateAllocations(t *testing.T) {
 		r := randomRollout(0, 16, 0, 8)
 		return testing.AllocsPerRun(5, func() {
 			test.OK(t, p.Prepare(&r))
-			if _, err := p.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(p.Update(r))(t)
 		})
 	}
 	few, many := allocs(2), allocs(16)
@@ -741,9 +711,7 @@ func BenchmarkUpdate(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		test.OK(b, p.Prepare(&r))
-		if _, err := p.Update(r); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(p.Update(r))(b)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*512), "ns/env-step")
 }

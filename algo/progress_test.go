@@ -1,6 +1,10 @@
 package algo
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
+)
 
 // TestProgress: an update reports all of its micro-batches.
 func TestProgress(t *testing.T) {
@@ -17,12 +21,8 @@ func TestProgress(t *testing.T) {
 		}
 	}))
 	r := randomRollout(1, 16, 0, 8)
-	if err := p.Prepare(&r); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Update(r); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Prepare(&r))
+	test.Must(p.Update(r))(t)
 	if done != 32 || moves != 32 {
 		t.Errorf("%d micro-batches in %d moves, expected 32 in 32", done, moves)
 	}

@@ -93,8 +93,7 @@ func TestProximalPolicy(t *testing.T) {
 	rollout.Set("version", tensor.FromI64([]int64{7, 6, 4, 7, 9, 7}, T, N)) // that of 9 cannot be
 
 	x := newProximal(&Setup{Steps: T, Envs: N})
-	versions, err := x.prepare(pol, &rollout, 7)
-	test.OK(t, err)
+	versions := test.Must(x.prepare(pol, &rollout, 7))(t)
 	near(t, "versions", versions, 7+6+4+7+7+7, 0)
 	share := rollout.Must("prox_share").F32()
 	for i, want := range []float64{0, 0.5, 0.75, 0, 0, 0} {
@@ -107,13 +106,10 @@ func TestProximalPolicy(t *testing.T) {
 	}
 
 	x = newProximal(&Setup{Policy: pol, Steps: T, Envs: N, Config: Config{RecomputeLogprobs: true}})
-	if _, err := x.prepare(pol, &rollout, 7); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(x.prepare(pol, &rollout, 7))(t)
 	flat := tensor.Dict{}
 	flat.Set("state", tensor.FromF32(obs.F32(), T*N, 4))
-	eval, err := pol.Evaluate(pol.NewWork(T*N), flat, tensor.FromI32(action.I32(), T*N, 1, 1))
-	test.OK(t, err)
+	eval := test.Must(pol.Evaluate(pol.NewWork(T*N), flat, tensor.FromI32(action.I32(), T*N, 1, 1)))(t)
 	if got := rollout.Must("prox_log_prob").F32(); !slices.Equal(got, eval.LogProb.F32()) {
 		t.Errorf("proximal log-probs %v, the policy says %v", got, eval.LogProb.F32())
 	}
@@ -149,17 +145,14 @@ func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 			}
 			r.Set("version", version)
 			test.OK(t, p.Prepare(&r))
-			if _, err := p.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(p.Update(r))(t)
 			obs := tensor.Dict{}
 			obs.Set("state", tensor.FromF32(r.Must("observation.state").F32(), p.advantages.steps*p.advantages.envs, 3))
 			ones := tensor.New(tensor.I32, p.advantages.steps*p.advantages.envs, 1, 1)
 			for j := range ones.I32() {
 				ones.I32()[j] = 1
 			}
-			eval, err := s.Policy.Evaluate(s.Policy.NewWork(p.advantages.steps*p.advantages.envs), obs, ones)
-			test.OK(t, err)
+			eval := test.Must(s.Policy.Evaluate(s.Policy.NewWork(p.advantages.steps*p.advantages.envs), obs, ones))(t)
 			sum := 0.0
 			for _, l := range eval.LogProb.F32() {
 				sum += math.Exp(float64(l)) / float64(p.advantages.steps*p.advantages.envs)

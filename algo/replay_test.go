@@ -42,8 +42,7 @@ func transitions(width, steps, n int) []tensor.Field {
 
 func mustReplay(t *testing.T, envs, capacity int) *Replay {
 	t.Helper()
-	r, err := NewReplay(transitions(1, 1, 1), envs, capacity, tensor.Heap)
-	test.OK(t, err)
+	r := test.Must(NewReplay(transitions(1, 1, 1), envs, capacity, tensor.Heap))(t)
 	return r
 }
 
@@ -77,14 +76,12 @@ func TestReplayHoldsTheNewest(t *testing.T) {
 // environment 1 is cut off there.
 func TestReplayNStep(t *testing.T) {
 	r := mustReplay(t, 2, 6)
-	if err := r.Add(counted(1, 6, 2, func(e, t int) (terminated, truncated byte) {
+	test.OK(t, r.Add(counted(1, 6, 2, func(e, t int) (terminated, truncated byte) {
 		if t == 3 {
 			return byte(1 - e), byte(e)
 		}
 		return 0, 0
-	})); err != nil {
-		t.Fatal(err)
-	}
+	})))
 	for _, c := range []struct {
 		name             string
 		row              int32
@@ -137,8 +134,7 @@ func withStatus(steps int) []tensor.Field {
 // three episodes: steps 0 and 1, steps 2 to 5, which were lost, and the steps that follow.
 func withLostEpisode(t *testing.T) *Replay {
 	t.Helper()
-	r, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
-	test.OK(t, err)
+	r := test.Must(NewReplay(withStatus(1), 2, 8, tensor.Heap))(t)
 	ends := func(e, t int) (terminated, truncated byte) {
 		switch {
 		case e == 0 && t == 1:
@@ -175,8 +171,7 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	if got := saved.Must("env.replay.truncated").U8()[:8]; !bytes.Equal(got, []byte{0, 0, 2, 2, 2, 2, 0, 0}) {
 		t.Errorf("saved truncated %v", got)
 	}
-	loaded, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
-	test.OK(t, err)
+	loaded := test.Must(NewReplay(withStatus(1), 2, 8, tensor.Heap))(t)
 	test.OK(t, loaded.load(saved))
 	for name, r := range map[string]*Replay{"filled": filled, "loaded": loaded} {
 		rows := make([]int32, 4000)
@@ -215,9 +210,7 @@ func TestReplaySave(t *testing.T) {
 			}
 			second.Set(name, x.Clone())
 		}
-		if err := half.load(second); err != nil {
-			t.Fatalf("after %d steps: %v", steps, err)
-		}
+		test.OK(t, half.load(second), "after %d steps", steps)
 		for k := range half.Size() {
 			got, want := half.NewBatch(1), r.NewBatch(1)
 			half.Gather(got, []int32{int32(k)}, 2, 0.5, false)
@@ -236,13 +229,11 @@ func TestReplayAllocatesNothing(t *testing.T) {
 	r := mustReplay(t, 2, 8)
 	rollout, b, rows := counted(0, 4, 2, nil), r.NewBatch(4), make([]int32, 4)
 	s := philox.New(1, philox.Replay, 0, 0)
-	if n := testing.AllocsPerRun(10, func() {
+	test.NoAllocs(t, 10, func() {
 		test.OK(t, r.Add(rollout))
 		r.Draw(rows, &s)
 		r.Gather(b, rows, 3, 0.9, false)
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // After an interruption the newest step ends an episode, so that no transition goes on in the next episode.

@@ -35,9 +35,7 @@ func TestRewardScale(t *testing.T) {
 		for m, s := range two {
 			half := halfOf(&tr, m)
 			wg.Go(func() {
-				if err := s.learn(half, nil, &replica{team: members, member: m}); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, s.learn(half, nil, &replica{team: members, member: m}))
 			})
 		}
 		wg.Wait()

@@ -2,7 +2,6 @@ package algo
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -23,8 +22,7 @@ func (r withHidden) HiddenLen() int { return r.hidden }
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
-		s, err := newSequences(withHidden{hidden: 2}, length, steps, envs, micro)
-		test.OK(t, err)
+		s := test.Must(newSequences(withHidden{hidden: 2}, length, steps, envs, micro))(t)
 		order := make([]int32, steps*envs)
 		var epochs [][]int32
 		for epoch := range 2 {
@@ -142,14 +140,10 @@ func TestSequenceErrors(t *testing.T) {
 		_, err := NewPPO(setup(func(s *Setup) {
 			s.Policy, s.Config.SequenceLength, s.MicroBatch = withHidden{newLinear(3, 2), c.hidden}, c.length, c.micro
 		}))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("hidden %d, length %d, micro %d: %v, want … %s …", c.hidden, c.length, c.micro, err, c.want)
-		}
+		test.Fails(t, err, c.want, "hidden %d, length %d, micro %d", c.hidden, c.length, c.micro)
 	}
 	p := mustPPO(t, setup(func(s *Setup) { s.Policy, s.Config.SequenceLength = withHidden{newLinear(3, 2), 2}, 4 }))
 	r := randomRollout(1, p.advantages.steps, 0, p.advantages.envs)
 	test.OK(t, p.Prepare(&r))
-	if _, err := p.Update(r); err == nil || !strings.Contains(err.Error(), "memory is Tensor{}, expected F32[T N M]") {
-		t.Errorf("a rollout without hidden states: %v", err)
-	}
+	test.Fails(t, test.Err(p.Update(r)), "memory is Tensor{}, expected F32[T N M]", "a rollout without hidden states")
 }

@@ -54,8 +54,7 @@ func newSFT(t *testing.T, m *lm.Model, limit algo.MicroBatch, r algo.Replicas) *
 	t.Helper()
 	o := algo.DefaultOptimConfig()
 	o.LR = 1e-2
-	s, err := algo.NewSFT(algo.SFTSetup{Model: m, Optim: o, Iterations: 10, MicroBatch: limit, Replicas: r})
-	test.OK(t, err)
+	s := test.Must(algo.NewSFT(algo.SFTSetup{Model: m, Optim: o, Iterations: 10, MicroBatch: limit, Replicas: r}))(t)
 	return s
 }
 
@@ -94,12 +93,10 @@ func TestSFTPacking(t *testing.T) {
 		m := tinyModel(t, lm.Options{})
 		s := newSFT(t, m, limit, nil)
 		for range 3 {
-			got, err := s.Update(texts, targets, tokens)
-			test.OK(t, err)
+			got := test.Must(s.Update(texts, targets, tokens))(t)
 			metrics += fmt.Sprint(got.Values)
 		}
-		e, err := s.Evaluate(texts)
-		test.OK(t, err)
+		e := test.Must(s.Evaluate(texts))(t)
 		return m.Params.Data, metrics + fmt.Sprint(e)
 	}
 	want, metrics := run(algo.MicroBatch{Tokens: tokens})
@@ -117,9 +114,7 @@ func TestSFTEvaluate(t *testing.T) {
 	texts, targets, tokens := someTexts(4)
 	s := newSFT(t, m, algo.MicroBatch{Tokens: 40}, nil)
 	for range 150 {
-		if _, err := s.Update(texts, targets, tokens); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Update(texts, targets, tokens))(t)
 	}
 	last := len(texts[3].IDs) - 1
 	texts[3].IDs[last] ^= 1 // not the last token that was learnt
@@ -147,9 +142,7 @@ func TestSFTAdapters(t *testing.T) {
 	first, err := s.Update(texts, targets, tokens)
 	test.OK(t, err)
 	for range 20 {
-		if _, err := s.Update(texts, targets, tokens); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Update(texts, targets, tokens))(t)
 	}
 	last, err := s.Evaluate(texts)
 	if err != nil || !(last.Values[0] < first.Values[0]-0.1) {
@@ -190,9 +183,7 @@ func TestSharedOptimiser(t *testing.T) {
 				}
 				for range 3 {
 					m, err := s.Update(texts[3*i:3*i+3], targets, tokens)
-					if err != nil {
-						t.Error(err)
-					}
+					test.Check(t, err)
 					said[i] += fmt.Sprint(m.Values)
 				}
 				all[i] = s.Save()

@@ -35,8 +35,7 @@ var sharedFunctions = map[string][2]string{
 // TestSharedFunctions: texts and environments use the same surrogate, KL, aggregation, advantages and losses.
 // Files of texts compute no exponential, root or logarithm of their own.
 func TestSharedFunctions(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	test.OK(t, err)
+	files := test.Must(filepath.Glob("*.go"))(t)
 	c := &callReader{calls: map[[2]string]bool{}, declared: map[string]int{}}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -64,8 +63,7 @@ type callReader struct {
 
 func (c *callReader) read(t *testing.T, name string) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
-	test.OK(t, err)
+	file := test.Must(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 	for _, d := range file.Decls {
 		f, ok := d.(*ast.FuncDecl)
 		if !ok {

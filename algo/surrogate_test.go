@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // With a proximal policy the clip is around it, and samples have no importance weight: the loss is that of samples
@@ -31,19 +33,15 @@ func TestLossesAllocateNothing(t *testing.T) {
 	d, of, weight, counted := make([]float32, 8), []int32{0, 0, 1, -1}, []float32{1, 1, 1, 1}, make([]int, 2)
 	for _, kind := range []SurrogateKind{Clipped, Decoupled, PolicyGradient} {
 		o := Surrogate{Kind: kind}
-		if n := testing.AllocsPerRun(10, func() { o.Loss(d, x, 1) }); n != 0 {
-			t.Errorf("surrogate %d: %v allocations", kind, n)
-		}
+		test.NoAllocs(t, 10, func() { o.Loss(d, x, 1) }, "surrogate %d", kind)
 	}
-	if n := testing.AllocsPerRun(10, func() {
+	test.NoAllocs(t, 10, func() {
 		KLLoss(d, x.LogProb, x.Old, 4, weight, KLK3, 1)
 		ValueLoss(d, x.LogProb, x.Old, x.Prox, nil, 0.2, 1, 1)
 		EntropyLoss(d, x.LogProb, 4, weight, 1)
 		samples, sequences := CountSamples(counted, of, weight)
 		Aggregate(weight, of, counted, SeqMeanTokenMean, samples, sequences)
-	}); n != 0 {
-		t.Errorf("the other losses: %v allocations", n)
-	}
+	}, "the other losses")
 }
 
 // Three samples of two sequences count. In the mean over sequences of their means, the sequence of one sample has the

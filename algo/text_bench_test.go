@@ -33,16 +33,13 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 		s.Critic.Model.Init(9)
 		s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
 	}
-	p, err := algo.NewTextPPO(s)
-	test.OK(b, err)
+	p := test.Must(algo.NewTextPPO(s))(b)
 	batch := benchBatch(32, 24)
 	b.ReportAllocs()
 	tokens := 0
 	for b.Loop() {
 		test.OK(b, p.Prepare(batch))
-		if _, err := p.Update(batch); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(p.Update(batch))(b)
 		tokens += len(batch.LogProb)
 	}
 	b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")

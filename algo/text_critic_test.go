@@ -51,8 +51,7 @@ func TestTextCritic(t *testing.T) {
 	}
 	critic := c.Model.Params
 	want, before := loss(), slices.Clone(critic.Data)
-	got, err := p.Update(b)
-	test.OK(t, err)
+	got := test.Must(p.Update(b))(t)
 	if l := metric(t, got, "critic/value_loss"); math.Abs(l-want) > 1e-5 {
 		t.Errorf("loss of the critic %v, want %v", l, want)
 	}
@@ -62,8 +61,7 @@ func TestTextCritic(t *testing.T) {
 // criticOf is a critic like m whose values are not 0.
 func criticOf(t *testing.T, m *lm.Model) *algo.TextCritic {
 	t.Helper()
-	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
-	test.OK(t, err)
+	c := test.Must(algo.NewTextCritic(m.Config, m.Part(), tensor.Heap))(t)
 	c.Model.Init(9)
 	p := c.Model.Params
 	for i := range p.Fields {
@@ -227,7 +225,5 @@ func TestTextCriticMistakes(t *testing.T) {
 	}
 	s.Text.EarlyStopImpRatio, s.Critic, s.Values = 0, nil, true
 	b := drawn(t, &s, 0, 1)
-	if err := newTextPPO(t, s).Prepare(&b); err == nil || !strings.Contains(err.Error(), "the batch has no values") {
-		t.Errorf("a batch without values: %v", err)
-	}
+	test.Fails(t, newTextPPO(t, s).Prepare(&b), "the batch has no values", "a batch without values")
 }

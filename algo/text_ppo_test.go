@@ -27,8 +27,7 @@ func setup(m *lm.Model) algo.TextSetup {
 
 func newTextPPO(t *testing.T, s algo.TextSetup) *algo.TextPPO {
 	t.Helper()
-	p, err := algo.NewTextPPO(s)
-	test.OK(t, err)
+	p := test.Must(algo.NewTextPPO(s))(t)
 	return p
 }
 
@@ -271,8 +270,7 @@ func TestTextLosses(t *testing.T) {
 			test.OK(t, p.Prepare(b))
 			loss := func() float64 { return x.loss(logProbsOf(t, m, b.Texts, 0.7), b) }
 			want, before := loss(), slices.Clone(m.Params.Data)
-			got, err := p.Update(b)
-			test.OK(t, err)
+			got := test.Must(p.Update(b))(t)
 			l, _ := got.Get("actor/policy_loss")
 			if kl, ok := got.Get("actor/kl_loss"); ok {
 				l += float64(s.Config.KLBeta) * kl
@@ -369,9 +367,7 @@ func TestTextExperts(t *testing.T) {
 		return policyLoss(logProbsOf(t, m, b.Texts, 0.7), b) + 50*w.AuxLoss()
 	}
 	before := slices.Clone(m.Params.Data)
-	if _, err := p.Update(b); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(b))(t)
 	// a single parameter may change the choice of experts
 	alongGradient(t, m.Params.Data, m.Params.Grad, before, loss)
 }

@@ -38,16 +38,11 @@ func (y *tally) expect(t *testing.T, what string, total, moves int) {
 func TestTextProgress(t *testing.T) {
 	texts, targets, tokens := someTexts(12)
 	y := newTally()
-	sft, err := algo.NewSFT(algo.SFTSetup{Model: tinyModel(t, lm.Options{}), Optim: algo.DefaultOptimConfig(),
-		Iterations: 10, MicroBatch: algo.MicroBatch{Tokens: 100, Sequences: 3}, Progress: y.report})
-	test.OK(t, err)
-	if _, err := sft.Update(texts, targets, tokens); err != nil {
-		t.Fatal(err)
-	}
+	sft := test.Must(algo.NewSFT(algo.SFTSetup{Model: tinyModel(t, lm.Options{}), Optim: algo.DefaultOptimConfig(),
+		Iterations: 10, MicroBatch: algo.MicroBatch{Tokens: 100, Sequences: 3}, Progress: y.report}))(t)
+	test.Must(sft.Update(texts, targets, tokens))(t)
 	y.expect(t, "update", 12, 4)
-	if _, err := sft.Evaluate(texts); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(sft.Evaluate(texts))(t)
 	y.expect(t, "evaluation", 12, 4)
 
 	y = newTally()
@@ -57,8 +52,6 @@ func TestTextProgress(t *testing.T) {
 	p := newTextPPO(t, s)
 	b := batchOf(t, m, 1, 0, 2, 1)
 	test.OK(t, p.Prepare(b))
-	if _, err := p.Update(b); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(p.Update(b))(t)
 	y.expect(t, "update", 12, 12)
 }

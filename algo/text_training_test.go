@@ -30,8 +30,7 @@ func textSetup(m *lm.Model) algo.TextSetup {
 // addCritic makes s a setup of PPO.
 func addCritic(t *testing.T, s *algo.TextSetup) {
 	t.Helper()
-	c, err := algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap)
-	test.OK(t, err)
+	c := test.Must(algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap))(t)
 	c.Model.Init(4)
 	s.Critic, s.CriticOptim = c, s.Optim
 	s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"
@@ -40,8 +39,7 @@ func addCritic(t *testing.T, s *algo.TextSetup) {
 // drawn are answers of the model to prompts from first on. An answer gets a point for every token 5.
 func drawn(t *testing.T, s *algo.TextSetup, first, prompts int) algo.TextBatch {
 	t.Helper()
-	e, err := engine.New(s.Model, engine.Options{MaxRunning: 5})
-	test.OK(t, err)
+	e := test.Must(engine.New(s.Model, engine.Options{MaxRunning: 5}))(t)
 	var all []engine.Request
 	for i := range prompts * s.GroupSize {
 		k := first + i/s.GroupSize
@@ -51,8 +49,7 @@ func drawn(t *testing.T, s *algo.TextSetup, first, prompts int) algo.TextBatch {
 		}
 		all = append(all, r)
 	}
-	results, err := e.Generate(t.Context(), all, engine.Watch{})
-	test.OK(t, err)
+	results := test.Must(e.Generate(t.Context(), all, engine.Watch{}))(t)
 	var b algo.TextBatch
 	for i, r := range results {
 		learn := make([]bool, len(all[i].Prompt)+len(r.Tokens))
@@ -92,8 +89,7 @@ func trainText(t *testing.T, p *algo.TextPPO, b *algo.TextBatch) algo.Metrics {
 	t.Helper()
 	err := p.Prepare(b)
 	test.OK(t, err)
-	m, err := p.Update(b)
-	test.OK(t, err)
+	m := test.Must(p.Update(b))(t)
 	return m
 }
 
@@ -325,9 +321,8 @@ func TestTextEarlyStop(t *testing.T) {
 		for i := range second {
 			second[i] -= 5
 		}
-		if got := metric(t, trainText(t, newTextPPO(t, s), &b), "actor/optimizer_steps"); got != want {
-			t.Errorf("early_stop_imp_ratio %v: %v steps, want %v", most, got, want)
-		}
+		test.Equal(t, metric(t, trainText(t, newTextPPO(t, s), &b), "actor/optimizer_steps"), want,
+			"early_stop_imp_ratio %v: steps", most)
 	}
 }
 
@@ -347,9 +342,7 @@ func TestTextRecompute(t *testing.T) {
 	c.LogProb = at
 	test.OK(t, p.Prepare(&b))
 	test.OK(t, newTextPPO(t, plain).Prepare(&c))
-	if !slices.Equal(b.Old, at) {
-		t.Errorf("recomputed %v\nwant %v", b.Old, at)
-	}
+	test.EqualSlices(t, b.Old, at, "recomputed")
 	for i := range b.Adv {
 		want := float64(c.Adv[i]) * min(math.Exp(float64(at[i])-float64(b.LogProb[i])), float64(float32(1.1)))
 		if math.Abs(float64(b.Adv[i])-want) > 1e-5 {
@@ -412,9 +405,7 @@ func TestTextSettings(t *testing.T) {
 	} {
 		s := textSetup(textModel(t, lm.Options{}))
 		change(&s)
-		if _, err := algo.NewTextPPO(s); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q", err, want)
-		}
+		test.Fails(t, test.Err(algo.NewTextPPO(s)), want)
 	}
 }
 
@@ -435,16 +426,13 @@ func TestTextBatchMistakes(t *testing.T) {
 		s.Config.KLBeta = 0.1
 		b := drawn(t, &s, 0, 2)
 		change(&b)
-		if err := newTextPPO(t, s).Prepare(&b); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %q", err, want)
-		}
+		test.Fails(t, newTextPPO(t, s).Prepare(&b), want)
 	}
 }
 
 // TestTextPage: the page of algorithms for answers explains every metric.
 func TestTextPage(t *testing.T) {
-	page, err := os.ReadFile("../docs/algorithms/texts.md")
-	test.OK(t, err)
+	page := test.Must(os.ReadFile("../docs/algorithms/texts.md"))(t)
 	for _, change := range []func(*algo.TextSetup){
 		func(s *algo.TextSetup) { s.Config.KLBeta, s.Config.MaxNumGenBatches = 0.1, 2 },
 		func(s *algo.TextSetup) { addCritic(t, s) },
@@ -454,9 +442,7 @@ func TestTextPage(t *testing.T) {
 		b := drawn(t, &s, 0, 2)
 		b.Ref, b.Right, b.Unparsable = b.LogProb, make([]bool, len(b.Texts)), make([]bool, len(b.Texts))
 		p := newTextPPO(t, s)
-		if _, err := p.Resample(0, &b); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(p.Resample(0, &b))(t)
 		for _, name := range trainText(t, p, &b).Names {
 			if !strings.Contains(string(page), "`"+name+"`") {
 				t.Errorf("docs/algorithms/texts.md does not explain %s", name)

@@ -70,8 +70,7 @@ func idle(tb testing.TB, hub *external.Hub, command env.Command) func() {
 	cfg.EnvType = env.ExternalID
 	cfg.External.Command = command
 	cfg.External.MaxRestarts = 0
-	vec, err := hub.New(cfg, idleEnvs)
-	test.OK(tb, err)
+	vec := test.Must(hub.New(cfg, idleEnvs))(tb)
 	out, seeds := vec.Spec().NewStep(idleEnvs, 1), make([]uint64, idleEnvs)
 	test.OK(tb, vec.Reset(nil, seeds, out))
 	var action tensor.Dict

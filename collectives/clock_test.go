@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -98,9 +99,7 @@ func took(t *testing.T, net *network, members int, algorithm string,
 			mu.Unlock()
 			return g.Close()
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return longest, most
 }
 

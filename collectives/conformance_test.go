@@ -128,9 +128,7 @@ func TestBytesBetweenNodes(t *testing.T) {
 				return err
 			})
 		test.OK(t, err)
-		if crossed.Load() != most {
-			t.Errorf("%s: %d bytes crossed between nodes, want %d", algorithm, crossed.Load(), most)
-		}
+		test.Equal(t, crossed.Load(), most, "%s: bytes crossed between nodes", algorithm)
 		if algorithm == "hierarchical" && sent.Load() > crossed.Load()+100 {
 			t.Errorf("%d bytes were sent, want little more than the %d between nodes: the rest is in memory",
 				sent.Load(), crossed.Load())

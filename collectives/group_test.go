@@ -216,9 +216,7 @@ func TestMemoryIsTakenOnce(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatalf("by %s: %v", how, err)
-		}
+		test.OK(t, err, "by %s", how)
 	}
 }
 
@@ -347,9 +345,7 @@ func TestOtherLengthsAreAnError(t *testing.T) {
 				<-ctx.Done()
 				return context.Cause(ctx)
 			})
-			if err == nil || !strings.Contains(err.Error(), "allreduce of ") {
-				t.Errorf("sum of %v elements by %s: %v", longer, how, err)
-			}
+			test.Fails(t, err, "allreduce of ", "sum of %v elements by %s", longer, how)
 		}
 	}
 }
@@ -419,9 +415,7 @@ func TestOperationsDoNotAllocate(t *testing.T) {
 				b, x, y := make([]byte, 10_000), make([]float64, 7), make([]float32, 40_000)
 				return func() error { return c.op(ctx, m, b, x, y) }, nil
 			})
-			if allocs != 0 {
-				t.Errorf("%v allocations per operation of 4 members, want 0", allocs)
-			}
+			test.Equal(t, allocs, 0, "allocations per operation of 4 members")
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -135,9 +136,7 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 				}
 				return checkSum(n, m, func(x []float32) error { return m.Sum32(ctx, x) })
 			})
-			if err != nil {
-				t.Fatalf("in the order %v: %v", order, err)
-			}
+			test.OK(t, err, "in the order %v", order)
 		}
 	}
 }
@@ -192,7 +191,5 @@ func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }

@@ -151,9 +151,7 @@ func TestManySmallBucketsStayApart(t *testing.T) {
 				}
 			})
 		})
-		if err != nil {
-			t.Fatalf("by %s: %v", how, err)
-		}
+		test.OK(t, err, "by %s", how)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -20,12 +19,9 @@ func TestReadTable(t *testing.T) {
 		test.OK(t, os.WriteFile(file, []byte(text), 0o600))
 		return collectives.ReadTable(file)
 	}
-	want, err := read("8", "4096")
-	test.OK(t, err)
+	want := test.Must(read("8", "4096"))(t)
 	if got, err := read("8.0", "4.096e3"); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
-	if _, err := read("8.5", "4096"); err == nil || !strings.Contains(err.Error(), "8.5") {
-		t.Errorf("half a member: %v", err)
-	}
+	test.Fails(t, test.Err(read("8.5", "4096")), "8.5", "half a member")
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -208,9 +207,7 @@ func TestDamagedPatchIsAnError(t *testing.T) {
 		apply := func(patch []byte) error { return p.receiver.patch.apply(p.receiver.fields, p.kinds, patch, p.dst) }
 		test.OK(t, apply(good))
 		for n := range good {
-			if err := apply(good[:n]); err == nil || !strings.Contains(err.Error(), `"w"`) {
-				t.Errorf("cut to %d bytes: %v", n, err)
-			}
+			test.Fails(t, apply(good[:n]), `"w"`, "cut to %d bytes", n)
 		}
 		if err := apply(append(bytes.Clone(good), 0)); err == nil {
 			t.Error("a byte too many is no error")
@@ -236,7 +233,5 @@ func TestPatchDoesNotAllocate(t *testing.T) {
 	p := newPipe(t, l, tensor.BF16, PatchSpec{Delta: true}, nil, state)
 	p.send(t)
 	r := rand.New(rand.NewPCG(5, 6))
-	if n := testing.AllocsPerRun(20, func() { change(r, l, state, 0.05); p.send(t) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	test.NoAllocs(t, 20, func() { change(r, l, state, 0.05); p.send(t) })
 }

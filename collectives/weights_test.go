@@ -252,9 +252,7 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
-			}
+			test.OK(t, err, "%s", s.name)
 		}
 	}
 }
@@ -389,9 +387,7 @@ func TestWeightsRefuseWhatCannotWork(t *testing.T) {
 				_, err := collectives.NewWeights(ctx, w, spec)
 				return err
 			})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
-		}
+		test.Fails(t, err, c.want, "%s", c.name)
 	}
 }
 
@@ -411,9 +407,7 @@ func TestAdoptEndsWithTheJob(t *testing.T) {
 			}, func(ctx context.Context, i int, r *collectives.WeightsReader) error {
 				once.Do(func() { close(waiting) })
 				_, _, err := r.Adopt(ctx, 1)
-				if err == nil || !strings.Contains(err.Error(), "version 1") {
-					t.Errorf("Adopt returned %v", err)
-				}
+				test.Fails(t, err, "version 1", "Adopt")
 				return err
 			})
 			if !errors.Is(err, boom) {

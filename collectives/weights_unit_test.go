@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -86,8 +87,6 @@ func TestReaderKeepsWhatItUses(t *testing.T) {
 			}
 			u.writing.Store(2) // the writer has begun, and waits for the slot if there is only one
 		}
-		if got := u.using[0].Value.Load(); got != 1 {
-			t.Errorf("%d slots: the reader says that it uses publication %d, want 1", slots, got)
-		}
+		test.Equal(t, u.using[0].Value.Load(), 1, "%d slots: the reader says that it uses publication", slots)
 	}
 }

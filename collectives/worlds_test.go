@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/collectivestest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 )
@@ -26,8 +27,6 @@ func TestOperationsInSeveralWorlds(t *testing.T) {
 				}
 				return err
 			})
-		if err != nil {
-			t.Fatalf("%s: %v", how, err)
-		}
+		test.OK(t, err, "%s", how)
 	}
 }

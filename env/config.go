@@ -104,6 +104,8 @@ type Config struct {
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
 	// VideoCfg configures the videos of evaluations. Training makes no videos.
 	VideoCfg Video `yaml:"video_cfg"`
+	// DataCollection records episodes as demonstrations. Evaluations do not inherit it.
+	DataCollection DataCollection `yaml:"data_collection"`
 }
 
 // InitParams are the arguments of an environment.
@@ -119,7 +121,8 @@ type InitParams struct {
 // name have no default.
 func DefaultConfig() Config {
 	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1,
-		VideoCfg: DefaultVideo(), External: DefaultExternal()}
+		VideoCfg: DefaultVideo(), External: DefaultExternal(),
+		DataCollection: DataCollection{ExportFormat: ExportPickle}}
 }
 
 // ID returns the environment's name in the registry.
@@ -211,6 +214,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 		"external, with external.command or external.listen; or neither")
 	c.InitParams.Own.Check(below("init_params", want))
 	c.VideoCfg.check(below("video_cfg", want))
+	c.DataCollection.check(below("data_collection", want))
 }
 
 // below returns a function that puts the section and a dot before each key, and then calls the given function.

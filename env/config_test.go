@@ -111,23 +111,17 @@ func TestRegistry(t *testing.T) {
 		if v.Spec().Name != name || v.Len() != 3 || v.Spec().MaxSteps == 0 {
 			t.Errorf("%s: %s of %d, limit %d", name, v.Spec().Name, v.Len(), v.Spec().MaxSteps)
 		}
-		if err := v.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, v.Close())
 	}
 	cfg := env.Config{EnvType: "CartPole-v1", ModelPath: "robot.xml", Task: &env.Task{}}
-	if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), "robot.xml") {
-		t.Errorf("CartPole with a model: %v", err)
-	}
+	test.Fails(t, test.Err(r.New(cfg, 1)), "robot.xml", "CartPole with a model")
 	for key, cfg := range map[string]env.Config{
 		"frame_stack 1000000000 of observation state, 4 numbers: expected at most 4194304": {EnvType: "CartPole-v1",
 			FrameStack: 1e9},
 		"observations": {EnvType: "CartPole-v1", Observations: []string{"image"}},
 		"reward_mode":  {EnvType: "Pendulum-v1", RewardMode: env.RewardOnlySuccess},
 	} {
-		if _, err := r.New(cfg, 1); err == nil || !strings.Contains(err.Error(), key) {
-			t.Errorf("with %s: %v", key, err)
-		}
+		test.Fails(t, test.Err(r.New(cfg, 1)), key, "with %s", key)
 	}
 	if made < 5 {
 		t.Errorf("made %d environments, want those that need only Go at least", made)

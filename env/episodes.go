@@ -33,6 +33,10 @@ type Episodes struct {
 	number     []int         // [n]: Episode.Task of the running episode
 	failed     []bool        // [n]: the last episode was aborted, and no step has had status Normal since
 
+	// OnEnd is called for each episode that finished or was aborted, within Observe. Its Info is valid only during the
+	// call. nil calls nothing.
+	OnEnd func(Episode)
+
 	mu       sync.Mutex
 	finished batch
 	taken    batch // result of the last Take
@@ -135,8 +139,10 @@ func (e *Episodes) Observe(step *Step) {
 			}
 		}
 		success := false
-		for info := step.InfoOf(n); len(info) > 0; info = info[step.Info.Dim(2):] {
-			success = e.add(n, info)
+		if !step.Info.IsZero() {
+			for info := step.infoOf(n, steps); len(info) > 0; info = info[step.Info.Dim(2):] {
+				success = e.add(n, info)
+			}
 		}
 		if ended {
 			e.finish(n, success, false)
@@ -179,13 +185,17 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 	for _, sum := range e.sumsOf(n) {
 		f.info = append(f.info, sum/float64(max(e.summed.I64()[n], 1)))
 	}
-	f.episodes = append(f.episodes, Episode{
+	ended := Episode{
 		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.hadSuccess.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.hadWrong.U8()[n] != 0,
 		ToldObject: e.hadTold.U8()[n] != 0, Task: e.number[n],
 		Info: slices.Clip(f.info[first:]),
-	})
+	}
+	f.episodes = append(f.episodes, ended)
 	e.mu.Unlock()
+	if e.OnEnd != nil {
+		e.OnEnd(ended)
+	}
 	e.begin(n)
 	if !e.autoReset {
 		e.over.U8()[n] = 1

@@ -77,8 +77,7 @@ func TestEpisodesInfo(t *testing.T) {
 		copy(out.Info.F32(), info)
 		copy(out.Terminated.U8(), []byte{byte(k % 2), byte(k / 2)}) // episodes of 2 and of 3 steps
 		if k == 2 {
-			state, err := e.Save()
-			test.OK(t, err)
+			state := test.Must(e.Save())(t)
 			again := env.NewEpisodes(spec, 0, 2, true)
 			test.OK(t, again.Load(state))
 			again.Observe(out)
@@ -94,12 +93,8 @@ func TestEpisodesInfo(t *testing.T) {
 		!slices.Equal(episodes[1].Info, []float64{7, 70}) {
 		t.Fatalf("%+v, %v", episodes, err)
 	}
-	if got := env.Summarize(episodes).Info; !slices.Equal(got, []float64{4.5, 42.5}) {
-		t.Errorf("means %v", got)
-	}
-	if got := spec.Figures(); !slices.Equal(got, []string{"drag", "lift"}) {
-		t.Errorf("figures %v", got)
-	}
+	test.EqualSlices(t, env.Summarize(episodes).Info, []float64{4.5, 42.5}, "means")
+	test.EqualSlices(t, spec.Figures(), []string{"drag", "lift"}, "figures")
 }
 
 // TestEpisodesTasks: successes are counted for each task of a suite, and told objects over all tasks. A resumed episode
@@ -110,15 +105,13 @@ func TestEpisodesTasks(t *testing.T) {
 	out, e := spec.NewStep(3, 1), env.NewEpisodes(spec, 0, 3, true)
 	copy(out.Info.F32(), []float32{1, 0, 0, 0, 2, 1, 0, 2, 0})
 	e.Observe(out)
-	state, err := e.Save()
-	test.OK(t, err)
+	state := test.Must(e.Save())(t)
 	again := env.NewEpisodes(spec, 0, 3, true)
 	test.OK(t, again.Load(state))
 	copy(out.Info.F32(), []float32{0, 0, 0, 0, 2, 0, 1, 2, 0})
 	copy(out.Terminated.U8(), []byte{1, 1, 1})
 	again.Observe(out)
-	episodes, err := env.FromRows(env.AppendRows(nil, again.Take()), 0)
-	test.OK(t, err)
+	episodes := test.Must(env.FromRows(env.AppendRows(nil, again.Take()), 0))(t)
 	sum := env.Summarize(episodes)
 	if want := []env.OfTask{{1, 1}, {}, {2, 0.5}}; !slices.Equal(sum.ByTask, want) || sum.ToldObject != 1.0/3 {
 		t.Errorf("%+v, told %v, want %+v and 1/3", sum.ByTask, sum.ToldObject, want)
@@ -177,9 +170,7 @@ func TestEpisodesLost(t *testing.T) {
 		if auto {
 			want = append(want, 11, 11)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("auto reset %v: episodes of environments %v, want %v", auto, got, want)
-		}
+		test.EqualSlices(t, got, want, "auto reset %v: episodes of environments", auto)
 		e.Started(nil)
 		e.Observe(out)
 		if again := e.Take(); len(again) != 2 || !again[0].Aborted || !again[1].Aborted {
@@ -235,8 +226,7 @@ func TestEpisodesSave(t *testing.T) {
 	e := env.NewEpisodes(v.Spec(), 0, 2, true)
 	step(t, v, out, actions(1, 60, 0.1), 1, 2)
 	e.Observe(out)
-	state, err := e.Save()
-	test.OK(t, err)
+	state := test.Must(e.Save())(t)
 	again := env.NewEpisodes(v.Spec(), 0, 2, true)
 	test.OK(t, again.Load(state))
 	for range 4 {
@@ -281,12 +271,10 @@ func TestEpisodesAllocations(t *testing.T) {
 	out := begin(t, v, 1, 1, 2, 3, 4)
 	e, s := env.NewEpisodes(v.Spec(), 0, 4, true), env.NewSeeder(env.DefaultConfig(), env.Train, 0, 4)
 	act := actions(1, 100, 1, 100, 1)
-	if n := testing.AllocsPerRun(50, func() {
+	test.NoAllocs(t, 50, func() {
 		test.OK(t, v.Step(act, s.Next(), out))
 		e.Observe(out)
 		s.Observe(out)
 		e.Take()
-	}); n != 0 {
-		t.Errorf("%v allocations per step", n)
-	}
+	})
 }

@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestEpisodicBothFlags(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.MaxEpisodeSteps = 2
 	v := newCounter(cfg, 3)
-	if got := v.Spec().MaxSteps; got != 2 {
-		t.Errorf("MaxSteps %d, want 2", got)
-	}
+	test.Equal(t, v.Spec().MaxSteps, 2, "MaxSteps")
 	out := begin(t, v, 1, 10, 20, 30)
 	step(t, v, out, actions(1, 1, 1, 100), 1, 2, 3)
 	wantU8(t, "terminated", out.Terminated, 0, 0, 1)

@@ -7,6 +7,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/env/envtest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -35,9 +36,7 @@ func TestLabels(t *testing.T) {
 	step(t, v, out, actions(1, 1, 100), 0, 30)
 	wantF32(t, "obs", out.Obs.Must("state"), 10.01, 30)
 	wantF32(t, "label", out.Obs.Must(env.ExpertAction), 20.02, 60)
-	if err := v.Reset([]bool{false, true}, []uint64{7, 7}, out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, v.Reset([]bool{false, true}, []uint64{7, 7}, out))
 	wantF32(t, "label", out.Obs.Must(env.ExpertAction), 20.02, 14)
 }
 

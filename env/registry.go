@@ -81,6 +81,9 @@ func (c Config) fits(s Spec) error {
 	if c.RewardMode == RewardOnlySuccess && s.InfoIndex(Success) < 0 {
 		return fmt.Errorf("%s: reward_mode %s, but it reports no success", c.ID(), c.RewardMode)
 	}
+	if c.DataCollection.OnlySuccess && s.InfoIndex(Success) < 0 {
+		return fmt.Errorf("%s reports no success: expected a recording without only_success", c.ID())
+	}
 	if err := s.CheckMask(); err != nil {
 		return err
 	}

@@ -48,7 +48,8 @@ func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error
 		return err
 	}
 	for n := range w.Len() {
-		out.Steps.I32()[n] = int32(w.inner.taken(n))
+		steps, _ := w.inner.Took(n)
+		out.Steps.I32()[n] = int32(w.inner.taken(n, steps))
 	}
 	reward, terminated, truncated := w.inner.Reward.F32(), w.inner.Terminated.U8(), w.inner.Truncated.U8()
 	for i := range out.Reward.F32() {

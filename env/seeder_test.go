@@ -90,16 +90,13 @@ func TestSeederGroups(t *testing.T) {
 		t.Error("members of a group at the same episode have other seeds")
 	}
 
-	state, err := s.Save()
-	test.OK(t, err)
+	state := test.Must(s.Save())(t)
 	again := env.NewSeeder(cfg, env.Train, 3, 6)
 	if err := again.Load(state); err != nil || !slices.Equal(again.Next(), s.Next()) {
 		t.Errorf("loaded: %v %v, want %v", again.Next(), err, s.Next())
 	}
 	s.Rewind()
-	if !slices.Equal(s.Next(), first) {
-		t.Errorf("rewound: %v, want %v", s.Next(), first)
-	}
+	test.EqualSlices(t, s.Next(), first, "rewound")
 }
 
 func TestSeederFixed(t *testing.T) {

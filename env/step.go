@@ -46,16 +46,21 @@ func (s *Step) InfoOf(n int) []float32 {
 	if s.Info.IsZero() {
 		return nil
 	}
-	row := s.Info.Dim(2)
-	return s.Info.F32()[n*s.Info.Dim(1)*row:][:s.taken(n)*row]
+	steps, _ := s.Took(n)
+	return s.infoOf(n, steps)
 }
 
-// taken returns the number of steps that environment n took, counting repeated actions.
-func (s *Step) taken(n int) int {
+// infoOf is InfoOf after Took has returned steps. Info must not be the zero Tensor.
+func (s *Step) infoOf(n, steps int) []float32 {
+	row := s.Info.Dim(2)
+	return s.Info.F32()[n*s.Info.Dim(1)*row:][:s.taken(n, steps)*row]
+}
+
+// taken returns the number of steps that environment n took, counting repeated actions. Took has returned steps.
+func (s *Step) taken(n, steps int) int {
 	if !s.Steps.IsZero() {
 		return int(s.Steps.I32()[n])
 	}
-	steps, _ := s.Took(n)
 	return steps
 }
 
@@ -101,7 +106,7 @@ func (s Spec) newObs(n int) tensor.Dict {
 }
 
 // checkObs returns an error unless d has a tensor with n rows for every observation. In errors, label is the name of d.
-func (s Spec) checkObs(label string, d tensor.Dict, n int) error {
+func (s *Spec) checkObs(label string, d tensor.Dict, n int) error {
 	for i := range s.Obs {
 		f := &s.Obs[i]
 		t, ok := d.Get(f.Name)
@@ -115,7 +120,7 @@ func (s Spec) checkObs(label string, d tensor.Dict, n int) error {
 
 // checkOut returns an error if a buffer of a step of n environments with k actions each is invalid.
 // It checks FinalObs only if final is true.
-func (s Spec) checkOut(out *Step, n, k int, final bool) error {
+func (s *Spec) checkOut(out *Step, n, k int, final bool) error {
 	if err := s.checkObs("Obs", out.Obs, n); err != nil {
 		return err
 	}
@@ -124,25 +129,25 @@ func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 			return err
 		}
 	}
-	if !shaped(out.Reward, tensor.F32, n, k) || !shaped(out.Terminated, tensor.U8, n, k) ||
-		!shaped(out.Truncated, tensor.U8, n, k) {
+	if !shaped(&out.Reward, tensor.F32, n, k) || !shaped(&out.Terminated, tensor.U8, n, k) ||
+		!shaped(&out.Truncated, tensor.U8, n, k) {
 		return fmt.Errorf("%s: buffers of Reward, Terminated, Truncated: %v, %v, %v, expected F32, U8, U8 [%d %d]",
 			s.Name, out.Reward, out.Terminated, out.Truncated, n, k)
 	}
-	if t := out.Status; !t.IsZero() && !shaped(t, tensor.U8, n) {
+	if t := &out.Status; !t.IsZero() && !shaped(t, tensor.U8, n) {
 		return fmt.Errorf("%s: buffer of Status: %v, expected U8[%d]", s.Name, t, n)
 	}
 	rows := k * s.Repeats()
-	if t := out.Info; !t.IsZero() && !shaped(t, tensor.F32, n, rows, len(s.Info)) {
+	if t := &out.Info; !t.IsZero() && !shaped(t, tensor.F32, n, rows, len(s.Info)) {
 		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d %d]", s.Name, t, n, rows, len(s.Info))
 	}
-	if t := out.Steps; (!t.IsZero() || s.Repeats() > 1) && !shaped(t, tensor.I32, n) {
+	if t := &out.Steps; (!t.IsZero() || s.Repeats() > 1) && !shaped(t, tensor.I32, n) {
 		return fmt.Errorf("%s: buffer of Steps: %v, expected I32[%d]", s.Name, t, n)
 	}
 	return nil
 }
 
-func shaped(t tensor.Tensor, dtype tensor.DType, dims ...int) bool {
+func shaped(t *tensor.Tensor, dtype tensor.DType, dims ...int) bool {
 	if t.DType() != dtype || t.Rank() != len(dims) {
 		return false
 	}
@@ -156,7 +161,7 @@ func shaped(t tensor.Tensor, dtype tensor.DType, dims ...int) bool {
 
 // action returns the tensor "action" of the given Dict, [n,K,Dim]. It returns an error if the shape
 // or a value does not fit the action space.
-func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
+func (s *Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
 		a.Dim(2) != s.Action.Dim() {

@@ -9,6 +9,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 const goodTask = `
@@ -89,9 +90,7 @@ func checkTasks(t *testing.T, cases []taskCase) {
 		cfg := env.DefaultConfig()
 		cfg.EnvType, cfg.TotalNumEnvs, cfg.MaxStepsPerRolloutEpoch = "mujoco", 1, 1
 		cfg.ModelPath, cfg.Task = "model.xml", &env.Task{}
-		if err := yaml.Unmarshal([]byte(goodTask), cfg.Task); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, yaml.Unmarshal([]byte(goodTask), cfg.Task))
 		c.spoil(cfg.Task)
 		got := complaints(cfg)
 		if c.want == "" && len(got) > 0 || c.want != "" && !slices.Contains(got, "task."+c.want) {

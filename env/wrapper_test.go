@@ -103,8 +103,7 @@ func TestRelativeReward(t *testing.T) {
 	step(t, v, out, actions(2, 1, 4, 100, 3), 30, 40) // environment 1 ends in its first step, and begins again
 	wantF32(t, "first", out.Reward, 2, 6, 200, 0)
 	wantF32(t, "the task's", out.Info, 0, 1, 0, 4, 1, 100, 0, 0)
-	state, err := env.Save(v)
-	test.OK(t, err)
+	state := test.Must(env.Save(v))(t)
 	step(t, v, out, actions(2, 3, 100, 5, 6))
 	wantF32(t, "second", out.Reward, -2, 194, 10, 2)
 	step(t, v, out, actions(2, 7, 7, 8, 8))
@@ -149,11 +148,9 @@ func TestFrameStack(t *testing.T) {
 func TestPartial(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.MaxEpisodeSteps = "CartPole-v1", 20
-	whole, err := all.Registry().New(cfg, 3)
-	test.OK(t, err)
+	whole := test.Must(all.Registry().New(cfg, 3))(t)
 	cfg.StateElements = []int{2, 0}
-	part, err := all.Registry().New(cfg, 3)
-	test.OK(t, err)
+	part := test.Must(all.Registry().New(cfg, 3))(t)
 	if f, g := part.Spec().Obs[0], whole.Spec().Obs[0]; f.Dim() != 2 || f.High[0] != g.High[2] || f.Low[1] != g.Low[0] {
 		t.Errorf("Spec: %+v", f)
 	}
@@ -219,8 +216,7 @@ func TestSaveUnsupported(t *testing.T) {
 func TestLoadErrors(t *testing.T) {
 	v := env.NewFrameStack(newCounter(env.DefaultConfig(), 2), 2)
 	begin(t, v, 1, 1, 2)
-	good, err := env.Save(v)
-	test.OK(t, err)
+	good := test.Must(env.Save(v))(t)
 	for _, without := range []string{"episode.elapsed", "episode.over", "episode.info", "frames.state", "frames_over"} {
 		var d tensor.Dict
 		for i := range good.Len() {

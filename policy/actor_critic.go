@@ -164,13 +164,11 @@ func (p *ActorCritic) NewWork(maxRows int) Work {
 // Forward implements Policy.
 func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
 	w, x, n, err := p.begin(wk, obs)
+	if err == nil && mode == Sample {
+		err = noise.Check(n)
+	}
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
-	}
-	if mode == Sample {
-		if err := noise.Check(n); err != nil {
-			return Act{}, fmt.Errorf("policy: forward: %w", err)
-		}
 	}
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: w.values(n), Hidden: w.nextHidden()}
 	p.net.forward(w.net, &x, actionsOf(act.Action), mode, noise)

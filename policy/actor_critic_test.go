@@ -231,12 +231,10 @@ func TestNoAllocation(t *testing.T) {
 				return p.Backward(w, grad, ready)
 			},
 		} {
-			if n := testing.AllocsPerRun(20, func() {
+			test.NoAllocs(t, 20, func() {
 				noise.Step[0]++
 				test.OK(t, f())
-			}); n != 0 {
-				t.Errorf("%s: %s allocates %v times", name, call, n)
-			}
+			}, "%s: %s", name, call)
 		}
 	}
 }
@@ -352,9 +350,7 @@ func TestErrors(t *testing.T) {
 		}, "derivative by log-prob F32[2 1] of 3 rows of F32[3 1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if err := c.call(); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want … %s …", err, c.want)
-			}
+			test.Fails(t, c.call(), c.want)
 		})
 	}
 }
@@ -386,9 +382,7 @@ func TestNoCritic(t *testing.T) {
 	if act := must[Act](t)(p.Forward(w, obs, Sample, noise)); !act.Value.IsZero() {
 		t.Errorf("a value %v without a critic", act.Value)
 	}
-	if _, err := p.Value(w, obs); err == nil || !strings.Contains(err.Error(), "add_value_head") {
-		t.Errorf("Value: %v", err)
-	}
+	test.Fails(t, test.Err(p.Value(w, obs)), "add_value_head", "Value")
 	eval := must[Eval](t)(p.Evaluate(w, obs, tensor.New(tensor.F32, 2, 1, 2)))
 	if err := p.Backward(w, Grad{LogProb: eval.LogProb, Value: tensor.New(tensor.F32, 2, 1)}, nil); err == nil {
 		t.Error("Backward took the derivative by a value that is not there")

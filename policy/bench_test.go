@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // benchmarked are the distributions, each on two 64-64 networks and 4 observations.
@@ -34,9 +35,7 @@ func BenchmarkForward(b *testing.B) {
 					for i := range noise.Step {
 						noise.Step[i]++
 					}
-					if _, err := p.Forward(w, obs, Sample, noise); err != nil {
-						b.Fatal(err)
-					}
+					test.Must(p.Forward(w, obs, Sample, noise))(b)
 				}
 			})
 		}
@@ -61,12 +60,8 @@ func BenchmarkLearn(b *testing.B) {
 		}
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := p.Evaluate(w, obs, act.Action); err != nil {
-				b.Fatal(err)
-			}
-			if err := p.Backward(w, grad, nil); err != nil {
-				b.Fatal(err)
-			}
+			test.Must(p.Evaluate(w, obs, act.Action))(b)
+			test.OK(b, p.Backward(w, grad, nil))
 		}
 		b.ReportMetric(float64(b.N)*2*128*float64(products)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
 	})

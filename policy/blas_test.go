@@ -32,11 +32,9 @@ func TestBLAS(t *testing.T) {
 	run := func(blas bool) (values, grad []float32) {
 		cfg := policy.DefaultConfig()
 		cfg.BLAS = blas
-		pol, err := policy.NewMLP(cfg, spec, 1, tensor.Heap)
-		test.OK(t, err)
+		pol := test.Must(policy.NewMLP(cfg, spec, 1, tensor.Heap))(t)
 		w := pol.NewWork(rows)
-		eval, err := pol.Evaluate(w, obs, action)
-		test.OK(t, err)
+		eval := test.Must(pol.Evaluate(w, obs, action))(t)
 		values = append(append(values, eval.LogProb.F32()...), eval.Value.F32()...)
 		test.OK(t, pol.Backward(w, policy.Grad{LogProb: one, Value: one}, nil))
 		return values, pol.Params().Grad

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -117,9 +118,7 @@ func encoderGradients(t *testing.T, cfg Config) {
 			}
 		}
 	}
-	if checked != each*len(n.params.Fields) {
-		t.Errorf("%d derivatives checked, want %d", checked, each*len(n.params.Fields))
-	}
+	test.Equal(t, checked, each*len(n.params.Fields), "derivatives checked")
 }
 
 // seenAndRead is an observation of two images, numbers and words.

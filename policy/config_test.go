@@ -72,9 +72,7 @@ func TestDeviationByStateCheck(t *testing.T) {
 				got += key
 			}
 		})
-		if got != key {
-			t.Errorf("found %q, want %q", got, key)
-		}
+		test.Equal(t, got, key, "found")
 	}
 }
 
@@ -150,8 +148,7 @@ func TestFeed(t *testing.T) {
 		cfg.ActionBound, cfg.InitLogStd = bound, 1
 		p := newPolicy(t, cfg, spec)
 		obs, noise := observe(p, 20)
-		act, err := p.Forward(p.NewWork(20), obs, Sample, noise)
-		test.OK(t, err)
+		act := test.Must(p.Forward(p.NewWork(20), obs, Sample, noise))(t)
 		dst := tensor.New(tensor.F32, 20, 1, 2)
 		act.Feed(space, dst)
 		if fed[bound] = dst.F32(); chosen != nil && !slices.Equal(chosen, act.Action.F32()) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -60,10 +61,7 @@ func TestGraphComputesThePolicy(t *testing.T) {
 			cfg.HiddenSizes = []int{7, 5}
 			c.set(&cfg)
 			spec := env.Spec{Name: "Test-v0", Obs: c.obs, Action: c.action}
-			p, err := build(cfg, spec, c.own, 3, tensor.Heap)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := test.Must(build(cfg, spec, c.own, 3, tensor.Heap))(t)
 			params := p.Params()
 			for i := range params.Fields { // weights that matter everywhere
 				for k, z := range random(len(params.Of(i)), uint64(i)) {

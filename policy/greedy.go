@@ -141,13 +141,11 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	n, options := w.n, p.net.Out
-	if err := finite(q, "value of an action", n); err != nil {
-		return Act{}, fmt.Errorf("policy: forward: %w", err)
+	if err = finite(q, "value of an action", n); err == nil && mode == Sample {
+		err = noise.Check(n)
 	}
-	if mode == Sample {
-		if err := noise.Check(n); err != nil {
-			return Act{}, fmt.Errorf("policy: forward: %w", err)
-		}
+	if err != nil {
+		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
 	forbid(q.F32(), w.obs.mask, n)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}

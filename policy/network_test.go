@@ -179,8 +179,7 @@ func TestNilDerivatives(t *testing.T) {
 func testNetwork(t *testing.T, cfg Config, act actionShape, obs obsShape) *network[float64] {
 	t.Helper()
 	p := new(nn.Params[float64])
-	n, err := newNetwork(cfg, act, p, obs)
-	test.OK(t, err)
+	n := test.Must(newNetwork(cfg, act, p, obs))(t)
 	test.OK(t, p.Alloc(tensor.Heap))
 	n.init(5)
 	for i, f := range p.Fields {

@@ -147,9 +147,7 @@ func TestObsStatistics(t *testing.T) {
 		p.MergeStats(total)
 	}
 	mean, variance, count := p.obs.stats()
-	if count[0] != rounds*2*rows {
-		t.Errorf("count %v, want %d", count[0], rounds*2*rows)
-	}
+	test.Equal(t, count[0], rounds*2*rows, "count")
 	for k, x := range all {
 		var m, v float64
 		for _, a := range x {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -100,9 +101,7 @@ func TestGreedyOwnEncoder(t *testing.T) {
 	q := must[tensor.Tensor](t)(p.Values(w, obs))
 	d := tensor.New(tensor.F32, q.Shape()...)
 	d.F32()[0] = 1
-	if err := p.BackwardValues(w, d, nil); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.BackwardValues(w, d, nil))
 	for i, f := range p.Params().Fields {
 		zero := true
 		for _, g := range p.Params().GradOf(i) {

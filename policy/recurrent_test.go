@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -142,20 +143,14 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 		obs.Set(HiddenState, tensor.New(tensor.F32, rows/2, p.HiddenLen()))
 		obs.Set(Begins, tensor.New(tensor.U8, rows))
 		g := Grad{LogProb: tensor.New(tensor.F32, rows, 1), Value: tensor.New(tensor.F32, rows, 1)}
-		if got := testing.AllocsPerRun(10, func() {
+		test.NoAllocs(t, 10, func() {
 			act, err := p.Forward(w, obs, Sample, noise)
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			if _, err = p.Evaluate(w, obs, act.Action); err != nil {
 				t.Fatal(err)
 			}
-			if err = p.Backward(w, g, nil); err != nil {
-				t.Fatal(err)
-			}
-		}); got != 0 {
-			t.Errorf("%s: %v allocations, want 0", name, got)
-		}
+			test.OK(t, p.Backward(w, g, nil))
+		}, "%s", name)
 	}
 }
 
@@ -174,9 +169,7 @@ func TestRecurrentErrors(t *testing.T) {
 	} {
 		obs, noise := observe(p, 6)
 		set(&obs)
-		if _, err := p.Forward(p.NewWork(6), obs, Sample, noise); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want … %s …", err, want)
-		}
+		test.Fails(t, test.Err(p.Forward(p.NewWork(6), obs, Sample, noise)), want)
 	}
 	for want, cfg := range map[string]Config{
 		"share_trunk: false: expected true":   recurrentConfig(func(c *Config) { c.ShareTrunk = false }),
@@ -185,9 +178,7 @@ func TestRecurrentErrors(t *testing.T) {
 			c.AddQHead, c.AddValueHead = true, false
 		}),
 	} {
-		if _, err := NewRNN(cfg, spec, 1, tensor.Heap); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want … %s …", err, want)
-		}
+		test.Fails(t, test.Err(NewRNN(cfg, spec, 1, tensor.Heap)), want)
 	}
 	spec.Obs[0].Name = HiddenState
 	if _, err := NewRNN(recurrentConfig(nil), spec, 1, tensor.Heap); err == nil ||

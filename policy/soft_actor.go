@@ -126,13 +126,11 @@ func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, er
 
 func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, batch bool) (Act, error) {
 	w, x, n, err := p.begin(wk, obs)
+	if err == nil && mode == Sample {
+		err = noise.Check(n)
+	}
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
-	}
-	if mode == Sample {
-		if err := noise.Check(n); err != nil {
-			return Act{}, fmt.Errorf("policy: forward: %w", err)
-		}
 	}
 	p.net.forward(w.net, x, n, mode, noise, batch)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}

@@ -63,8 +63,7 @@ func TestRules(t *testing.T) {
 		{"terminal", func(c *Config) { c.RewardMode = Terminal }, []float32{0, 2, 3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rule, err := Builtin().New(setup(c.change))
-			test.OK(t, err)
+			rule := test.Must(Builtin().New(setup(c.change)))(t)
 			got := make([]float32, 3)
 			if err := rule(got, three()); err != nil || !slices.Equal(got, c.want) {
 				t.Errorf("%v (%v), want %v", got, err, c.want)
@@ -79,8 +78,7 @@ func TestPotentialWithBootstrapAlways(t *testing.T) {
 		c.RewardType, c.Potential.Indices, c.Potential.Target = "potential", []int{0, 1}, []float32{0, 0}
 	})
 	s.BootstrapAlways = true
-	rule, err := Builtin().New(s)
-	test.OK(t, err)
+	rule := test.Must(Builtin().New(s))(t)
 	got, want := make([]float32, 3), []float32{5 - 0.5*2, 2 - 0.5*1, float32(math.Sqrt2 - 0.5*math.Sqrt(10))}
 	if err := rule(got, three()); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v (%v), want %v", got, err, want)
@@ -90,11 +88,9 @@ func TestPotentialWithBootstrapAlways(t *testing.T) {
 // A network scores the observation after a step, the same in every batch.
 func TestModel(t *testing.T) {
 	s := setup(func(c *Config) { c.UseRewardModel, c.RewardWeight = true, 2 })
-	net, err := policy.NewMLP(s.Config.Model.Config, spec, 1, tensor.Heap)
-	test.OK(t, err)
+	net := test.Must(policy.NewMLP(s.Config.Model.Config, spec, 1, tensor.Heap))(t)
 	s.Network = net
-	rule, err := Builtin().New(s)
-	test.OK(t, err)
+	rule := test.Must(Builtin().New(s))(t)
 	b := three()
 	b.Next = b.Obs // none of which is 0
 	got := make([]float32, 3)

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 const module = "github.com/rlinf/rlinf/"
@@ -135,11 +137,8 @@ func load(t *testing.T, path string) *types.Package {
 			files[name] = file
 		}
 	}
-	p, err := importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
+	p := test.Must(importer.ForCompiler(token.NewFileSet(), "gc", func(name string) (io.ReadCloser, error) {
 		return os.Open(files[name])
-	}).Import(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}).Import(path))(t)
 	return p
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -576,9 +577,7 @@ func TestSchemaTravelsWhenItIsNews(t *testing.T) {
 					}
 					return nil
 				}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, err)
 			// 64 header, 64 tensors; schema: 2 + 3 + 1 + 4
 			if want := []int{138, 128, 128, 138, 128}; !slices.Equal(seen[0], want) {
 				t.Errorf("messages of %v bytes, want %v", seen[0], want)

@@ -1,9 +1,9 @@
 package spmd
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -46,9 +46,7 @@ func TestCheckRefuses(t *testing.T) {
 		{Collective{Kind: AllToAll, DType: tensor.F32, Data: data, Send: data, Counts: []int{1, 1},
 			SendCounts: []int{1, 0}}, "send counts add up to 1, the buffer has 2"},
 	} {
-		if err := c.call.Check(2, 1); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: error %v, want one with %q", &c.call, err, c.want)
-		}
+		test.Fails(t, c.call.Check(2, 1), c.want, "%v", &c.call)
 	}
 }
 
@@ -66,8 +64,6 @@ func TestCheckAccepts(t *testing.T) {
 		{Kind: AllToAll, DType: tensor.F64, Data: data, Counts: []int{3, 0}, Send: data[:16], SendCounts: []int{1, 1}},
 		{Kind: SendReceive, DType: tensor.I32, Data: data, Send: data[:4], To: 1, From: 1},
 	} {
-		if err := c.Check(2, 1); err != nil {
-			t.Errorf("%v: %v", &c, err)
-		}
+		test.Check(t, c.Check(2, 1), "%v", &c)
 	}
 }

@@ -20,8 +20,7 @@ var rewrite = flag.Bool("rewrite", false, "rewrite the expected parts of testdat
 // output.
 func TestPlacementScript(t *testing.T) {
 	const file = "testdata/placement.txt"
-	text, err := os.ReadFile(file)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(file))(t)
 	var out []string
 	blocks := 0
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
@@ -109,8 +108,7 @@ func runs(ranks []int) string {
 func numbers(t *testing.T, s string) (ns []int) {
 	t.Helper()
 	for f := range strings.FieldsSeq(s) {
-		n, err := strconv.Atoi(f)
-		test.OK(t, err)
+		n := test.Must(strconv.Atoi(f))(t)
 		ns = append(ns, n)
 	}
 	return ns
@@ -139,9 +137,8 @@ func TestPlacementErrorsAreTyped(t *testing.T) {
 }
 
 func TestPlacementTable(t *testing.T) {
-	p, err := spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
-		{Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2))
-	test.OK(t, err)
+	p := test.Must(spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
+		{Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2)))(t)
 	if got, want := p.String(), "0 node 0: actor[0]\n1 node 1: actor[1] env[0] env[1]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

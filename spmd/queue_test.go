@@ -16,8 +16,7 @@ import (
 // of each producer after each event. The flag -rewrite writes the expected parts.
 func TestCreditScript(t *testing.T) {
 	const file = "testdata/credits.txt"
-	text, err := os.ReadFile(file)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(file))(t)
 	rewrite := flag.Lookup("rewrite").Value.String() == "true"
 	var out []string
 	blocks := 0
@@ -46,8 +45,7 @@ func creditScript(t *testing.T, in string) string {
 	var q *queue
 	var out strings.Builder
 	arg := func(words []string, i int) int {
-		n, err := strconv.Atoi(words[i])
-		test.OK(t, err)
+		n := test.Must(strconv.Atoi(words[i]))(t)
 		return n
 	}
 	for line := range strings.Lines(in) {

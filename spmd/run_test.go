@@ -57,9 +57,7 @@ func TestDebugListsGroups(t *testing.T) {
 		if debug {
 			want = []string{`group "actor": ranks [2 0]`, `group "env": ranks [1]`}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("debug %v: got %q, want %q", debug, got, want)
-		}
+		test.EqualSlices(t, got, want, "debug %v", debug)
 	}
 }
 

@@ -18,10 +18,8 @@ func TestSchemaRoundTrip(t *testing.T) {
 			{Name: "a.b", DType: tensor.U8, Shape: []int{7}}},
 	} {
 		want := tensor.NewLayout(fields...)
-		b, err := appendSchema(nil, want)
-		test.OK(t, err)
-		got, err := parseSchema(b)
-		test.OK(t, err)
+		b := test.Must(appendSchema(nil, want))(t)
+		got := test.Must(parseSchema(b))(t)
 		if got.Size() != want.Size() || !slices.EqualFunc(got.Fields(), want.Fields(), func(a, b tensor.Field) bool {
 			return a.Name == b.Name && a.DType == b.DType && slices.Equal(a.Shape, b.Shape)
 		}) {
@@ -73,8 +71,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(slices.Clone(msg[:headerBytes]))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, msg []byte) {
-		sl, err := newSlab(tensor.Heap, 64)
-		test.OK(t, err)
+		sl := test.Must(newSlab(tensor.Heap, 64))(t)
 		n := copy(sl.mem, msg)
 		var known []knownLayout
 		d := decoder{known: &known}

@@ -36,10 +36,15 @@ func (d Dict) Get(name string) (Tensor, bool) {
 func (d Dict) Must(name string) Tensor {
 	i := d.index(name)
 	if i < 0 {
-		panic(fmt.Sprintf("tensor: no %q among %v", name, d.names))
+		d.refuse(name)
 	}
 	return d.tensors[i]
 }
+
+// refuse panics. It is a separate function so that Must can be inlined.
+//
+//go:noinline
+func (d Dict) refuse(name string) { panic(fmt.Sprintf("tensor: no %q among %v", name, d.names)) }
 
 // Len returns the number of tensors.
 func (d Dict) Len() int { return len(d.names) }

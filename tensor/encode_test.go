@@ -3,8 +3,9 @@ package tensor
 import (
 	"bytes"
 	"encoding/binary"
-	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // sample has every type, an empty tensor, a scalar, and names of all sorts.
@@ -40,10 +41,7 @@ func same(t *testing.T, got, want Dict) {
 func TestEncodeDecode(t *testing.T) {
 	for _, d := range []Dict{{}, sample()} {
 		b := Encode([]byte("before"), d)[len("before"):]
-		got, err := Decode(b)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := test.Must(Decode(b))(t)
 		clear(b) // the memory is not shared
 		same(t, got, d)
 	}
@@ -83,9 +81,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"larger than the data", with(entry(U8, "x", 30), entry(U8, "y", 30))}, // 34 bytes: either, but not both
 		{"cut off in the header", []byte("RLD1\xff\xff\xff\xff")},
 	} {
-		if _, err := Decode(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, want %s", c.b, err, c.want)
-		}
+		test.Fails(t, test.Err(Decode(c.b)), c.want, "%q", c.b)
 	}
 }
 

@@ -17,8 +17,7 @@ func TestSafetensorsReader(t *testing.T) {
 	test.OK(t, err)
 	want, meta, err := ReadSafetensors(b)
 	test.OK(t, err)
-	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
-	test.OK(t, err)
+	r := test.Must(NewSafetensorsReader(bytes.NewReader(b), int64(len(b))))(t)
 	if !maps.Equal(r.Metadata, meta) || len(r.Fields) != want.Len() {
 		t.Errorf("%d tensors, metadata %v; want %d, %v", len(r.Fields), r.Metadata, want.Len(), meta)
 	}

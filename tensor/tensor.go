@@ -59,6 +59,7 @@ const Align = 64
 type Tensor struct {
 	ptr   unsafe.Pointer
 	shape [MaxRank]int
+	len   int // number of elements
 	rank  int8
 	dtype DType
 }
@@ -77,10 +78,11 @@ func Of(b []byte, dtype DType, shape ...int) Tensor {
 	if len(shape) > MaxRank {
 		panic(fmt.Sprintf("tensor: %d dimensions, at most %d", len(shape), MaxRank))
 	}
-	if want := count(shape) * dtype.Size(); want != len(b) {
+	n := count(shape)
+	if want := n * dtype.Size(); want != len(b) {
 		panic(fmt.Sprintf("tensor: %d bytes for %v%v, expected %d", len(b), dtype, shape, want))
 	}
-	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), rank: int8(len(shape)), dtype: dtype}
+	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), len: n, rank: int8(len(shape)), dtype: dtype}
 	if uintptr(t.ptr)%uintptr(dtype.Size()) != 0 && len(b) > 0 {
 		panic(fmt.Sprintf("tensor: %v memory is not aligned", dtype))
 	}
@@ -126,12 +128,7 @@ func (t Tensor) SameShape(u Tensor) bool {
 }
 
 // Len returns the number of elements.
-func (t Tensor) Len() int {
-	if t.dtype == 0 {
-		return 0
-	}
-	return count(t.shape[:t.rank])
-}
+func (t Tensor) Len() int { return t.len }
 
 // IsZero reports whether t is the zero Tensor.
 func (t Tensor) IsZero() bool { return t.dtype == 0 }
@@ -146,10 +143,7 @@ func (t Tensor) String() string {
 
 // Bytes returns the memory of t.
 func (t Tensor) Bytes() []byte {
-	if t.IsZero() {
-		return nil
-	}
-	return unsafe.Slice((*byte)(t.ptr), t.Len()*t.dtype.Size())
+	return unsafe.Slice((*byte)(t.ptr), t.len*dtypes[t.dtype].size)
 }
 
 // F32 returns the elements of a float32 tensor, as a view.
@@ -175,10 +169,12 @@ func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
 // At returns the view t[i]. The view has one dimension less than t.
 func (t Tensor) At(i int) Tensor {
-	v := t.Slice(i, i+1)
-	v.rank--
-	copy(v.shape[:], v.shape[1:])
-	v.shape[MaxRank-1] = 0
+	if t.rank == 0 || uint(i) >= uint(t.shape[0]) {
+		panic(fmt.Sprintf("tensor: [%d] of %v", i, t))
+	}
+	v := Tensor{ptr: t.ptr, len: t.len / t.shape[0], rank: t.rank - 1, dtype: t.dtype}
+	copy(v.shape[:], t.shape[1:])
+	v.ptr = unsafe.Add(t.ptr, i*v.len*dtypes[t.dtype].size)
 	return v
 }
 
@@ -187,11 +183,11 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	if t.rank == 0 || lo < 0 || hi < lo || hi > t.shape[0] {
 		panic(fmt.Sprintf("tensor: [%d:%d] of %v", lo, hi, t))
 	}
-	row := count(t.shape[1:t.rank]) * t.dtype.Size()
+	row := count(t.shape[1:t.rank])
 	v := t
-	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // the pointer of an empty view could leave the memory of t
-		v.ptr = unsafe.Add(t.ptr, lo*row)
+	v.shape[0], v.len = hi-lo, row*(hi-lo)
+	if v.len > 0 { // the pointer of an empty view could leave the memory of t
+		v.ptr = unsafe.Add(t.ptr, lo*row*t.dtype.Size())
 	}
 	return v
 }
@@ -201,7 +197,7 @@ func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
 		panic(fmt.Sprintf("tensor: reshape %v to %v", t, slices.Clone(shape)))
 	}
-	v := Tensor{ptr: t.ptr, dtype: t.dtype, rank: int8(len(shape))}
+	v := Tensor{ptr: t.ptr, len: t.len, dtype: t.dtype, rank: int8(len(shape))}
 	copy(v.shape[:], shape)
 	return v
 }
@@ -229,12 +225,18 @@ func (t Tensor) Clone() Tensor {
 
 func data[T any](t Tensor, want DType) []T {
 	if t.dtype != want {
-		if t.IsZero() {
-			return nil
-		}
+		t.refuse(want)
+	}
+	return unsafe.Slice((*T)(t.ptr), t.len)
+}
+
+// refuse panics unless t is the zero Tensor. It is a separate function so that data can be inlined.
+//
+//go:noinline
+func (t Tensor) refuse(want DType) {
+	if !t.IsZero() {
 		panic(fmt.Sprintf("tensor: %v read as %v", t, want))
 	}
-	return unsafe.Slice((*T)(t.ptr), t.Len())
 }
 
 func bytesOf[T any](x []T) []byte {

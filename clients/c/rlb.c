@@ -27,7 +27,7 @@
 #error "RLB1 is little endian, and rlb.c writes numbers as they are in memory"
 #endif
 
-enum { HELLO = 1, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER };
+enum { HELLO = 1, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER, EXPERT = 14 };
 enum { SHARED = 1, AUTORESET = 2, FINAL = 4 };   /* flags of READY, STEP and RESULT */
 enum { IGNORE_TERMINATIONS = 1 };                /* flag of CONFIG */
 enum { HEADER = 32, CONFIG_FIXED = 32, BELLS = 128, MAX_PATH = 4096, MAX_ENVS = 1 << 20, MAX_SIDE = 1 << 14 };
@@ -333,6 +333,8 @@ static int check(rlb *r)
 	return 0;
 }
 
+static int has_expert(const rlb *r) { return r->cb != NULL ? r->cb->expert != NULL : r->spec.expert != NULL; }
+
 /* greet sends HELLO. */
 static int greet(rlb *r)
 {
@@ -357,6 +359,8 @@ static int greet(rlb *r)
 	put(&t, ",\"state_size\":%llu", (unsigned long long)r->state_size);
 	put(&t, ",\"owns_loop\":%s,\"render\":%s", r->cb == NULL ? "true" : "false",
 		r->cb != NULL && r->cb->render != NULL ? "true" : "false");
+	if (has_expert(r))
+		put(&t, ",\"expert\":true");
 	put_token(&t);
 	put(&t, "}");
 	int rc = t.failed ? rlb_fail("no memory for the greeting") : send_frame(r, t.at, HELLO, 0, 0, t.len - HEADER);
@@ -401,6 +405,8 @@ static int64_t wanted(const rlb *r, int type)
 		return r->state_size > 0 ? 0 : -1;
 	case LOAD:
 		return r->state_size > 0 ? (int64_t)(r->num_envs * r->state_size) : -1;
+	case EXPERT:
+		return has_expert(r) ? 0 : -1;
 	case RENDER:
 		return r->cb != NULL && r->cb->render != NULL ? 8 + (int64_t)r->num_envs : -1;
 	}
@@ -610,6 +616,47 @@ static int configure(rlb *r)
 	return arrange(r, path, shared);
 }
 
+/* row returns the arrays for the results of environment e. */
+static rlb_out row(const rlb *r, uint32_t e)
+{
+	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL};
+	for (int i = 0; i < r->num_obs; i++)
+		out.obs[i] = (r->mine[i] != NULL ? r->mine[i] : r->obs[i]) + e * r->obs_len[i] * native(&r->spec.obs[i]);
+	out.reward = r->reward + e;
+	out.terminated = r->terminated + e;
+	out.truncated = r->truncated + e;
+	out.info = r->info + e * (size_t)r->num_info;
+	return out;
+}
+
+/* advise answers EXPERT. Rows without a running episode are 0. */
+static int advise(rlb *r, void *user)
+{
+	const rlb_space *s = &r->spec.action;
+	const size_t size = rlb_space_size(s), length = r->num_envs * (size_t)r->action_len * wire(s);
+	char *frame = (char *)calloc(1, HEADER + length), *action = (char *)calloc(1, size);
+	if (frame == NULL || action == NULL) {
+		free(frame);
+		free(action);
+		return rlb_fail("no memory for the expert's actions, %llu bytes", (unsigned long long)length);
+	}
+	for (uint32_t e = 0; e < r->num_envs; e++) {
+		if (r->progress[e] < BEGUN)
+			continue;
+		rlb_out now = row(r, e);
+		if (r->cb != NULL)
+			r->cb->expert(user, (int)e, &now, action);
+		else
+			r->spec.expert(r->spec.expert_data, now.obs, action);
+		pack(s, frame + HEADER + e * r->action_len * wire(s), action, r->action_len);
+	}
+	int rc = send_frame(r, frame, RESULT, 0, 0, length);
+	free(frame);
+	free(action);
+	consume(r);
+	return rc;
+}
+
 /* give_up ends the conversation, and sends the text of rlb_error to the parent. */
 static int give_up(rlb *r)
 {
@@ -685,6 +732,11 @@ static int next(rlb *r)
 {
 	while (!r->closed) {
 		int type = receive(r);
+		if (type == EXPERT) {
+			if (advise(r, NULL) != 0)
+				give_up(r);
+			continue;
+		}
 		if (type > 0 && r->mask[0])
 			return type;
 		if (type < 0 || (type > 0 && answer(r, 0) != 0))
@@ -715,6 +767,8 @@ uint64_t rlb_seed(rlb *r)
 /* show writes the observations to the only row of each array. */
 static void show(rlb *r, char *const *to, const void *obs)
 {
+	if (obs != NULL && r->spec.expert != NULL)
+		memcpy(r->mine[0], obs, rlb_space_size(&r->spec.obs[0])); /* the expert sees it */
 	for (int i = 0; i < r->num_obs; i++)
 		pack(&r->spec.obs[i], to[i], i == 0 && obs != NULL ? obs : r->mine[i], r->obs_len[i]);
 }
@@ -811,19 +865,6 @@ void rlb_info(rlb *r, int i, double value)
 }
 
 /* ---- The simulator is served ---- */
-
-/* row returns the arrays for the results of environment e. */
-static rlb_out row(const rlb *r, uint32_t e)
-{
-	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL};
-	for (int i = 0; i < r->num_obs; i++)
-		out.obs[i] = (r->mine[i] != NULL ? r->mine[i] : r->obs[i]) + e * r->obs_len[i] * native(&r->spec.obs[i]);
-	out.reward = r->reward + e;
-	out.terminated = r->terminated + e;
-	out.truncated = r->truncated + e;
-	out.info = r->info + e * (size_t)r->num_info;
-	return out;
-}
 
 /* see copies the program's observations of environment e to the reply block: to obs, or to final. */
 static void see(const rlb *r, char *const *to, uint32_t e)
@@ -1004,6 +1045,7 @@ int rlb_serve_on(const rlb_link *link, const rlb_spec *spec, const rlb_callbacks
 		case SAVE: rc = serve_payload(r, user, r->num_envs * r->state_size, write_states); break;
 		case LOAD: rc = serve_load(r, user); break;
 		case RENDER: rc = serve_render(r, user); break;
+		case EXPERT: rc = advise(r, user); break;
 		}
 	}
 	if (rc < 0 || type < 0)

@@ -69,6 +69,10 @@ typedef struct {
 	int max_steps;                  /* steps after which episodes are truncated, unless the job sets it; 0: never */
 	const char *info[RLB_MAX_INFO]; /* names of figures that each step reports, up to the first NULL */
 	size_t state_size;              /* served with save and load: bytes of an environment's state */
+	/* The solver owns its loop: NULL, or writes the action that an expert takes after the observations now. now[i] is
+	 * observation i, in the kind and shape of its space. user is expert_data. */
+	void (*expert)(void *user, void *const *now, void *action);
+	void *expert_data;
 } rlb_spec;
 
 /* rlb_error returns the reason of the last failure. It returns NULL if no call failed, and if rlinf ended the
@@ -145,6 +149,9 @@ typedef struct {
 	void (*load)(void *user, int env, const void *state, const rlb_out *out);
 	/* Draw a picture of an environment, the top row first, three bytes per pixel. */
 	void (*render)(void *user, int env, int width, int height, uint8_t *rgb);
+	/* Write the action that an expert takes in the present state, and change nothing. now has the present observations;
+	 * do not write to it. The action has the kind and shape of the spec. */
+	void (*expert)(void *user, int env, const rlb_out *now, void *action);
 } rlb_callbacks;
 
 /* rlb_serve plays environments until rlinf ends the conversation, and returns 0. It returns -1 if the conversation

@@ -75,6 +75,8 @@ module rlb
         integer(c_int) :: num_envs = 0, max_steps = 0
         type(c_ptr) :: info(max_info) = c_null_ptr
         integer(c_size_t) :: state_size = 0
+        type(c_funptr) :: expert = c_null_funptr ! the solver owns its loop: subroutine (user, now, action), now(i) the c_ptr to observation i
+        type(c_ptr) :: expert_data = c_null_ptr  ! user of expert
     end type
 
     ! An rlb_out has the arrays for the results of one of your procedures: of one environment, or a row for each. All arrays but obs are 0 before the call.
@@ -94,6 +96,7 @@ module rlb
         type(c_funptr) :: save = c_null_funptr     ! subroutine (user, env, state), state of state_size bytes
         type(c_funptr) :: load = c_null_funptr     ! subroutine (user, env, state, out)
         type(c_funptr) :: render = c_null_funptr   ! subroutine (user, env, width, height, rgb), rgb integer(c_int8_t) (3, width, height)
+        type(c_funptr) :: expert = c_null_funptr   ! subroutine (user, env, now, action), now the rlb_out of the present observations
     end type
 
     ! rlb_observe adds an observation with the kind and shape of an array: numbers, with or without bounds; integers, each from 0 to its entry in

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestPython(t *testing.T) {
@@ -21,9 +22,7 @@ func TestPython(t *testing.T) {
 			t.Fatalf("no %s: %v", glob, err)
 		}
 		for _, file := range files {
-			if _, err := os.Stat(file); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(os.Stat(file))(t)
 		}
 	}
 	unittest(t, python, "test*.py")
@@ -57,16 +56,25 @@ func TestChecked(t *testing.T) {
 			"disabled": "can't",
 		}
 	}
-	for kind, lacks := range kinds {
-		t.Run(kind, func(t *testing.T) {
+	run := func(kind, only, lacks string) {
+		t.Run(kind+" "+only, func(t *testing.T) {
 			check := external.Check{Command: []string{python, "tests/children.py", kind}, Envs: 3, Steps: 40,
 				Timeout: time.Minute, Only: only}
 			check.Run(func(v external.Verdict) {
+				if only == "EXPERT" && v.Skipped != "" {
+					t.Errorf("%s: skipped: %s", v.Rule, v.Skipped)
+				}
 				if v.Err != nil && (lacks == "" || !strings.Contains(v.Err.Error(), lacks)) {
 					t.Errorf("%s: %v", v.Rule, v.Err)
 				}
 			})
 		})
+	}
+	for kind, lacks := range kinds {
+		run(kind, only, lacks)
+	}
+	for _, kind := range []string{"single", "rich", "batch", "solver"} {
+		run(kind, "EXPERT", "")
 	}
 }
 

@@ -4,13 +4,22 @@
 
 #include <stdio.h>
 
+/* expert goes on, and chooses the last digit of the count. */
+static void expert(void *user, void *const *now, void *action)
+{
+	(void)user;
+	((int32_t *)action)[0] = 0;
+	((int32_t *)action)[1] = (int32_t)((const double *)now[0])[0] % 10;
+}
+
 int main(void)
 {
 	static const int choices[2] = {4, 10}, parities[1] = {2};
 	rlb_spec spec = {.name = "loop",
 	                 .obs = {{.name = "state", .kind = RLB_F64, .shape = {2}},
 	                         {.name = "parity", .kind = RLB_MULTI_DISCRETE, .shape = {1}, .nvec = parities}},
-	                 .action = {.kind = RLB_MULTI_DISCRETE, .shape = {2}, .nvec = choices}, .info = {"tenth"}};
+	                 .action = {.kind = RLB_MULTI_DISCRETE, .shape = {2}, .nvec = choices}, .info = {"tenth"},
+	                 .expert = expert};
 	double state[2];
 	int32_t action[2];
 	rlb *r = rlb_open(&spec);

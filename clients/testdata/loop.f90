@@ -1,6 +1,23 @@
 ! loop is loop.c in Fortran.
+module experts
+    use iso_c_binding
+    implicit none
+contains
+    ! expert goes on, and chooses the last digit of the count.
+    subroutine expert(user, now, action) bind(C)
+        type(c_ptr), value :: user
+        type(c_ptr), intent(in) :: now(*)
+        integer(c_int), intent(out) :: action(2)
+        real(c_double), pointer :: state(:)
+        if (c_associated(user)) error stop "a user that nobody gave"
+        call c_f_pointer(now(1), state, [2])
+        action = [0, mod(int(state(1)), 10)]
+    end subroutine
+end module
+
 program loop
     use rlb
+    use experts
     implicit none
     real(8) :: state(2)
     integer :: parity(1), action(2), going
@@ -12,6 +29,7 @@ program loop
     call rlb_observe(spec, "parity", parity, [2])
     call rlb_act(spec, action, [4, 10])
     call rlb_figure(spec, "tenth")
+    spec%expert = c_funloc(expert)
     r = rlb_open(spec)
     going = merge(0, -1, c_associated(r))
     do while (going >= 0)

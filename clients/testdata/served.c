@@ -97,6 +97,20 @@ static void render(void *user, int env, int width, int height, uint8_t *rgb)
 	memset(rgb, (int)((counters *)user)->of[env].count & 255, (size_t)width * (size_t)height * 3);
 }
 
+/* expert answers with numbers of what is seen, the second beyond the bounds for counts above 170. */
+static void expert(void *user, int env, const rlb_out *now, void *action)
+{
+	const counters *c = (const counters *)user;
+	double count = c->f64 ? ((const double *)now->obs[0])[0] : (double)((const float *)now->obs[0])[0];
+	double does[2] = {c->of[env].count % 2 == 0 ? 1 : -1, count / 100};
+	for (int i = 0; i < 2; i++) {
+		if (c->f64)
+			((double *)action)[i] = does[i];
+		else
+			((float *)action)[i] = (float)does[i];
+	}
+}
+
 int main(int argc, char **argv)
 {
 	counters c = {0, argc > 1 && strcmp(argv[1], "f64") == 0, argc > 2 ? 1 << 17 : 0, NULL};
@@ -107,7 +121,7 @@ int main(int argc, char **argv)
 	                 .action = {.kind = kind, .shape = {2}, .low = -1, .high = 1.7}, .info = {"half"}, .max_steps = 5,
 	                 .state_size = c.padding + sizeof(counter)};
 	rlb_callbacks functions = {.start = start, .reset = reset, .step = step, .save = save, .load = load,
-		.render = render};
+		.render = render, .expert = expert};
 	if (argc > 2)
 		functions.step_all = step_all;
 	int rc = rlb_serve(&spec, &functions, &c);

@@ -111,6 +111,18 @@ contains
         call show(all(env), out, 1)
     end subroutine
 
+    ! expert answers with numbers of what is seen, the second beyond the bounds for counts above 170.
+    subroutine expert(user, env, now, action) bind(C)
+        type(c_ptr), value :: user
+        integer(c_int), value :: env
+        type(rlb_out), intent(in) :: now
+        real(c_double), intent(out) :: action(2)
+        real(c_double), pointer :: state(:)
+        call expect(user)
+        call c_f_pointer(now%obs(1), state, [3])
+        action = [merge(1d0, -1d0, mod(all(env)%count, 2_c_int64_t) == 0), state(1)/100]
+    end subroutine
+
     subroutine render(user, env, width, height, rgb) bind(C)
         type(c_ptr), value :: user
         integer(c_int), value :: env, width, height
@@ -135,7 +147,8 @@ program served
     call rlb_act(spec, action, low=-1d0, high=1.7d0)
     call rlb_figure(spec, "half")
     procedures = rlb_callbacks(start=c_funloc(start), reset=c_funloc(reset), step=c_funloc(step), &
-                               save=c_funloc(save), load=c_funloc(load), render=c_funloc(render))
+                               save=c_funloc(save), load=c_funloc(load), render=c_funloc(render), &
+                               expert=c_funloc(expert))
     if (command_argument_count() > 0) then
         procedures%step_all = c_funloc(step_all)
         given = c_loc(anything)

@@ -303,8 +303,7 @@ func TestInterrupt(t *testing.T) {
 	var asked atomic.Int64
 	stop := func() bool { return asked.Add(1) > 20 }
 	var out bytes.Buffer
-	table, err := report.NewWriter("table", &out)
-	test.OK(t, err)
+	table := test.Must(report.NewWriter("table", &out))(t)
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
 	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
@@ -388,9 +387,7 @@ func TestMax(t *testing.T) {
 				}
 				return nil
 			})
-		if err != nil {
-			t.Errorf("%d ranks: %v", n, err)
-		}
+		test.Check(t, err, "%d ranks", n)
 	}
 }
 
@@ -399,9 +396,7 @@ func TestCPUList(t *testing.T) {
 		t.Errorf("0-3,8: %v", got)
 	}
 	for s, want := range map[string]int64{"32768K": 32 << 20, "2M": 2 << 20, "": 0, "x": 0} {
-		if got := parseSize(s); got != want {
-			t.Errorf("%q: %d, want %d", s, got, want)
-		}
+		test.Equal(t, parseSize(s), want, "%q", s)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -62,9 +63,7 @@ func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, n
 			}
 			return err
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return sum.Load(), notes
 }
 
@@ -191,17 +190,13 @@ func TestBudget(t *testing.T) {
 		{two, 5, 1, total / 3}, // 3 ranks on one host, and 2 on the other
 	} {
 		r.hosts = c.hosts
-		if got := r.limit(c.n, c.kinds); got != c.want {
-			t.Errorf("hosts %v, groups of %d, %d kinds: %d bytes, want %d", c.hosts, c.n, c.kinds, got, c.want)
-		}
+		test.Equal(t, r.limit(c.n, c.kinds), c.want, "hosts %v, groups of %d, %d kinds: bytes", c.hosts, c.n, c.kinds)
 	}
 	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil ||
 		!strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {
 		t.Errorf("88 MiB of 80: %v", err)
 	}
-	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 10*mib))
 	if got := (&budget{hosts: make([]int, 96)}).window(); got != mostBuffers/raceFactor/96 {
 		t.Errorf("96 ranks: windows of %d bytes", got)
 	}

@@ -13,8 +13,7 @@ func BenchmarkStep(b *testing.B) {
 	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous,
 		NewAcrobot} {
 		const n = 64
-		vec, err := make(env.DefaultConfig(), n)
-		test.OK(b, err)
+		vec := test.Must(make(env.DefaultConfig(), n))(b)
 		b.Run(vec.Spec().Name, func(b *testing.B) {
 			out := vec.Spec().NewStep(n, 1)
 			seeds := env.NewSeeder(env.DefaultConfig(), env.Train, 0, n)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -26,10 +27,7 @@ func TestPendulumExpert(t *testing.T) {
 	}
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.TotalNumEnvs = "Acrobot-v1", 1
-	vec, err := NewAcrobot(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	vec := test.Must(NewAcrobot(cfg, 1))(t)
 	if err := env.Act(vec, tensor.New(tensor.I32, 1, 1, 1)); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("an expert of Acrobot: %v", err)
 	}

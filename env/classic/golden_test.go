@@ -43,8 +43,7 @@ func testGolden[S state, A int32 | float32](t *testing.T, make env.Constructor, 
 
 func specOf(t *testing.T, make env.Constructor) env.Spec {
 	t.Helper()
-	v, err := make(env.DefaultConfig(), 1)
-	test.OK(t, err)
+	v := test.Must(make(env.DefaultConfig(), 1))(t)
 	return v.Spec()
 }
 
@@ -80,13 +79,11 @@ const stabilised, comparable = 400, 150
 
 // testEpisode replays the actions through the Vec: float32 observations are equal in every step.
 func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
-	vec, err := make(env.DefaultConfig(), 1)
-	test.OK(t, err)
+	vec := test.Must(make(env.DefaultConfig(), 1))(t)
 	spec := vec.Spec()
 	out := spec.NewStep(1, 1)
 	test.OK(t, vec.Reset(nil, []uint64{0}, out))
-	state, err := env.Save(vec)
-	test.OK(t, err)
+	state := test.Must(env.Save(vec))(t)
 	copy(state.Must("state").F64(), ep.Initial)
 	test.OK(t, env.Load(vec, state))
 	steps := len(ep.Actions)
@@ -121,9 +118,7 @@ func testEpisode(t *testing.T, i int, ep trajectory, make env.Constructor) {
 			if spec.Name == "CartPole-v1" {
 				success = truncated && !terminated // the pole stands to the end
 			}
-			if got := out.Info.F32()[column] != 0; got != success {
-				t.Errorf("episode %d step %d: success %v, want %v", i, k, got, success)
-			}
+			test.Equal(t, out.Info.F32()[column] != 0, success, "episode %d step %d: success", i, k)
 		}
 	}
 }

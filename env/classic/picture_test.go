@@ -45,8 +45,7 @@ func TestPictures(t *testing.T) {
 }
 
 func TestRender(t *testing.T) {
-	v, err := NewCartPole(env.DefaultConfig(), 2)
-	test.OK(t, err)
+	v := test.Must(NewCartPole(env.DefaultConfig(), 2))(t)
 	test.OK(t, v.Reset(nil, []uint64{1, 2}, v.Spec().NewStep(2, 1)))
 	view := env.View{Width: 30, Height: 20}
 	rgb := view.NewPictures(2)

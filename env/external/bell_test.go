@@ -114,9 +114,7 @@ func TestBells(t *testing.T) {
 	for seq := uint64(1); seq <= frames; seq++ {
 		k, payload := kindOf(seq)
 		test.OK(t, sendBy(by, parent, k, seq, payload))
-		if err := parent.next(by, result, seq); err != nil {
-			t.Fatalf("answer %d: %v", seq, err)
-		}
+		test.OK(t, parent.next(by, result, seq), "answer %d", seq)
 		dawdle(r)
 	}
 	test.OK(t, <-failed)

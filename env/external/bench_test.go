@@ -23,8 +23,7 @@ func BenchmarkStep(b *testing.B) {
 			cfg.External.SharedMemory = !inline
 			hub := newHub(b.Output())
 			defer hub.Close()
-			vec, err := hub.New(cfg, 16)
-			test.OK(b, err)
+			vec := test.Must(hub.New(cfg, 16))(b)
 			defer vec.Close()
 			out, seeds := vec.Spec().NewStep(16, 1), make([]uint64, 16)
 			test.OK(b, vec.Reset(nil, seeds, out))

@@ -62,6 +62,7 @@ func rules() []rule {
 		{"STEP: where terminations are ignored there are none", (*checker).ignoresTerminations},
 		{"SAVE, LOAD: environments go on as those that were saved", (*checker).goesOn},
 		{"RENDER: pictures of the size wanted, which change nothing", (*checker).draws},
+		{"EXPERT: actions of the space, the same for the same state, which change nothing", (*checker).advises},
 		{"CLOSE: ends the child", (*checker).closes},
 		{"CLOSE: ends it in place of CONFIG, too", func(k *checker) error {
 			return k.greeted((*trial).sayClose)
@@ -310,6 +311,54 @@ func (k *checker) draws() error {
 		}
 		return t.compare(got, want)
 	})
+}
+
+func (k *checker) advises() error {
+	if !k.greeting.Expert {
+		return notSpoken("the greeting has no expert")
+	}
+	s := setup{shareMemory: true, maxSteps: short}
+	want, err := k.played(s, k.Steps, true)
+	if err != nil {
+		return err
+	}
+	return k.with(s, func(t *trial) error {
+		if err := t.resetAll(); err != nil {
+			return err
+		}
+		got := make([][]outcome, t.n)
+		for range k.Steps {
+			first, err := t.advice()
+			if err != nil {
+				return err
+			}
+			if second, err := t.advice(); err != nil || string(first) != string(second) {
+				return errors.Join(err, fmt.Errorf("EXPERT: two answers for one state differ: %v and %v", first,
+					second))
+			}
+			if err := t.turn(t.all(), true, got); err != nil {
+				return err
+			}
+		}
+		return t.compare(got, want)
+	})
+}
+
+// advice asks for the expert's actions, and checks them.
+func (t *trial) advice() ([]byte, error) {
+	payload, err := t.call(expert, nil, len(t.action), t.check.by())
+	if err != nil {
+		return nil, fmt.Errorf("EXPERT: %w", err)
+	}
+	space := t.greeting.spec.Action
+	actions := tensor.New(space.DType, t.n, space.Dim())
+	copy(actions.Bytes(), payload)
+	for n := range t.n {
+		if err := t.checkAction(actions.Slice(n, n+1), n); err != nil {
+			return nil, fmt.Errorf("EXPERT: %w", err)
+		}
+	}
+	return actions.Bytes(), nil
 }
 
 func (k *checker) closes() error {

@@ -301,6 +301,8 @@ func (c *conversation) expect(head []byte) (uint64, error) {
 			most = uint64(c.n * c.greeting.State)
 		case c.asked == render:
 			most = uint64(c.pixels)
+		case c.asked == expert:
+			most = uint64(len(c.action))
 		case c.asked == grade:
 			most = maxPayload
 		case !c.shared:

@@ -58,9 +58,8 @@ func TestMaskChecked(t *testing.T) {
 
 // TestNotFinite: an error names all numbers that are not finite, and says how to repeat the step.
 func TestNotFinite(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["far"],"obs":[{"name":"state","kind":"box",` +
-		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
-	test.OK(t, err)
+	g := test.Must(readGreeting([]byte(`{"v":1,"name":"a","info":["far"],"obs":[{"name":"state","kind":"box",` +
+		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`)))(t)
 	c := &conversation{greeting: g, n: 2, blocks: newBlocks(g.spec, 2), autoReset: true}
 	c.memory = privateMemory(c.blocks.size())
 	c.bind()
@@ -95,9 +94,8 @@ func TestNotFinite(t *testing.T) {
 
 // TestLayout: the arrays are where the example of docs/bridge.md has them.
 func TestLayout(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box",` +
-		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`))
-	test.OK(t, err)
+	g := test.Must(readGreeting([]byte(`{"v":1,"name":"a","info":["x","y"],"obs":[{"name":"state","kind":"box",` +
+		`"dtype":"f32","shape":[4]}],"action":{"kind":"box","dtype":"f32","shape":[2]}}`)))(t)
 	b := newBlocks(g.spec, 3)
 	var got []int
 	for i := range b.request.Fields() {
@@ -115,9 +113,8 @@ func TestLayout(t *testing.T) {
 
 // TestUnexpected: a header that does not answer the request is an error with the field and its valid value.
 func TestUnexpected(t *testing.T) {
-	g, err := readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],` +
-		`"action":{"kind":"discrete","n":2}}`))
-	test.OK(t, err)
+	g := test.Must(readGreeting([]byte(`{"v":1,"name":"a","obs":[{"name":"x","kind":"discrete","n":2}],` +
+		`"action":{"kind":"discrete","n":2}}`)))(t)
 	for _, tt := range []struct {
 		asked        kind
 		auto, shared bool

@@ -22,11 +22,12 @@ const (
 	load
 	render
 	grade
+	expert
 )
 
 func (k kind) String() string {
 	names := [...]string{"HELLO", "CONFIG", "READY", "RESET", "STEP", "RESULT", "CLOSE", "ERROR", "LOG", "SAVE", "LOAD",
-		"RENDER", "GRADE"}
+		"RENDER", "GRADE", "EXPERT"}
 	if k >= hello && int(k) <= len(names) {
 		return names[k-1]
 	}
@@ -80,8 +81,8 @@ func parse(b []byte) (header, error) {
 	switch {
 	case string(b[:4]) != magic:
 		return h, fmt.Errorf("%q where a frame should begin, expected %q", b[:4], magic)
-	case h.kind < hello || h.kind > grade:
-		return h, fmt.Errorf("a frame of type %d, expected 1 to %d", uint16(h.kind), uint16(grade))
+	case h.kind < hello || h.kind > expert:
+		return h, fmt.Errorf("a frame of type %d, expected 1 to %d", uint16(h.kind), uint16(expert))
 	case binary.LittleEndian.Uint32(b[12:]) != 0:
 		return h, fmt.Errorf("%v whose reserved bytes are %d, expected 0", h.kind, binary.LittleEndian.Uint32(b[12:]))
 	case h.length > maxPayload:

@@ -26,19 +26,15 @@ const most = 1 << 15
 func said(t testing.TB, text []byte, out *os.File) *stream {
 	r, w, err := os.Pipe()
 	test.OK(t, err)
-	if _, err := w.Write(text[:min(len(text), most)]); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(w.Write(text[:min(len(text), most)]))(t)
 	w.Close()
-	s, err := newPipes(r, out)
-	test.OK(t, err)
+	s := test.Must(newPipes(r, out))(t)
 	return s
 }
 
 // nowhere returns a file for output that no test reads.
 func nowhere(t testing.TB) *os.File {
-	f, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
-	test.OK(t, err)
+	f := test.Must(os.OpenFile(os.DevNull, os.O_WRONLY, 0))(t)
 	return f
 }
 

@@ -32,6 +32,7 @@ type greeting struct {
 	State    int         `json:"state_size"`
 	Render   bool        `json:"render"`
 	OwnsLoop bool        `json:"owns_loop"`
+	Expert   bool        `json:"expert"`
 	Token    string      `json:"token"`
 	Lang     string      `json:"lang"`
 
@@ -310,8 +311,8 @@ func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 }
 
 // greetingOf returns the members of the greeting for environments with the given Spec. stateSize is
-// the size of a saved state in bytes. Set renders if the environments can render.
-func greetingOf(spec env.Spec, stateSize int, renders bool, token string) map[string]any {
+// the size of a saved state in bytes. Set renders if the environments can render, and expert if they have an expert.
+func greetingOf(spec env.Spec, stateSize int, renders, expert bool, token string) map[string]any {
 	space := func(s env.Space) map[string]any {
 		switch s.Kind {
 		case env.Discrete:
@@ -333,11 +334,15 @@ func greetingOf(spec env.Spec, stateSize int, renders bool, token string) map[st
 	if info == nil {
 		info = []string{}
 	}
-	return map[string]any{
+	members := map[string]any{
 		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action),
 		"max_steps": spec.MaxSteps, "info": info,
 		"state_size": stateSize, "render": renders, "token": token,
 	}
+	if expert {
+		members["expert"] = true
+	}
+	return members
 }
 
 // numbers returns bounds for JSON, with nil (null) for infinite bounds.

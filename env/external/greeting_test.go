@@ -3,6 +3,8 @@ package external
 import (
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestGreetingErrors: the error of a greeting names the fault, and has no control characters.
@@ -53,10 +55,7 @@ func TestGreetingErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
-	g, err := readGreeting([]byte(`{"v":1,"name":"a",` + obs + "," + action + "}"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := test.Must(readGreeting([]byte(`{"v":1,"name":"a",` + obs + "," + action + "}")))(t)
 	for n, want := range map[int]string{1 << 20: "",
 		1<<20 + 1: "1048577 environments for one child, expected at most 1048576"} {
 		if err := g.fits(n); (err == nil) != (want == "") || err != nil && err.Error() != want {
@@ -86,8 +85,6 @@ func TestChanged(t *testing.T) {
 		{greeting(state("17"), two), greeting(state("2,3"), three), "the simulator shows an array of [2 3], the run " +
 			"saw 17; the simulator takes Discrete(3), the run chose from Discrete(2)"},
 	} {
-		if got := Changed(c.then, c.now); got != c.want {
-			t.Errorf("from %s\nto %s:\n%q, want %q", c.then, c.now, got, c.want)
-		}
+		test.Equal(t, Changed(c.then, c.now), c.want, "from %s\nto %s:\n", c.then, c.now)
 	}
 }

@@ -90,6 +90,12 @@ func Saves(cfg env.External) bool {
 	return err == nil && g.State > 0
 }
 
+// HasExpert reports whether the simulators of cfg have an expert. It needs cfg.Greeting.
+func HasExpert(cfg env.External) bool {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	return err == nil && g.Expert
+}
+
 // Children returns the number of children for n environments of cfg. It needs cfg.Greeting. It
 // returns an error if each child plays a fixed number of environments and n is not a multiple of
 // this number.

@@ -37,20 +37,17 @@ func listenTCP(t *testing.T, log io.Writer, token string) (l *listener, address 
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	test.OK(t, os.WriteFile(file, []byte(token+"\n"), 0o600))
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	test.OK(t, err)
+	free := test.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	address = free.Addr().String()
 	free.Close()
-	l, err = NewHub(log, 0).listen("tcp:"+address, file)
-	test.OK(t, err)
+	l = test.Must(NewHub(log, 0).listen("tcp:"+address, file))(t)
 	return l, address
 }
 
 // connect connects to the address and sends these bytes.
 func connect(t *testing.T, address string, sends []byte) net.Conn {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	test.OK(t, err)
+	conn := test.Must(net.Dial("tcp", address))(t)
 	if sends != nil {
 		conn.Write(sends)
 	}
@@ -101,9 +98,7 @@ func TestStrangers(t *testing.T) {
 	if more := takenThreads() - before; more > 50 {
 		t.Errorf("strangers take %d threads", more)
 	}
-	if err := l.close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, l.close())
 	loggedStrangers(t, log.String())
 }
 
@@ -142,8 +137,7 @@ func TestOtherUser(t *testing.T) {
 	old := syscall.Umask(0)
 	defer syscall.Umask(old)
 	log := make(lines, 1)
-	l, err := NewHub(log, 0).listen("unix:s", "")
-	test.OK(t, err)
+	l := test.Must(NewHub(log, 0).listen("unix:s", ""))(t)
 	connect := func() (err error) {
 		done := make(chan struct{})
 		go func() {
@@ -174,9 +168,7 @@ func TestOtherUser(t *testing.T) {
 	}
 	test.OK(t, os.Chmod("s", 0o666))
 	test.OK(t, connect())
-	if err := l.close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, l.close())
 	want := fmt.Sprintf("simulator at s: refused: process %d is of user %d, expected one of user 0 or of root\n",
 		os.Getpid(), other)
 	if got := <-log; got != want {
@@ -186,13 +178,10 @@ func TestOtherUser(t *testing.T) {
 
 // anotherUser returns the number of a user other than root in this user namespace, preferably nobody; 0: there is none.
 func anotherUser(t *testing.T) uintptr {
-	users, err := os.ReadFile("/proc/self/uid_map")
-	test.OK(t, err)
+	users := test.Must(os.ReadFile("/proc/self/uid_map"))(t)
 	for line := range strings.Lines(string(users)) {
 		var first, outside, count uintptr
-		if _, err := fmt.Sscan(line, &first, &outside, &count); err != nil {
-			t.Fatalf("/proc/self/uid_map: %q: %v", line, err)
-		}
+		test.OK(t, test.Err(fmt.Sscan(line, &first, &outside, &count)), "/proc/self/uid_map: %q", line)
 		const nobody = 65534
 		if user := max(first, min(first+count-1, nobody)); user != 0 {
 			return user
@@ -350,8 +339,6 @@ func TestLooseSecret(t *testing.T) {
 		}
 	}
 	for _, name := range []string{fifo, "/dev/zero", dir} {
-		if _, err := secret(name); err == nil || !strings.Contains(err.Error(), "it is no file") {
-			t.Errorf("%s: %v", name, err)
-		}
+		test.Fails(t, test.Err(secret(name)), "it is no file", "%s", name)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Errors that differ only in numbers count as the same. Another error, and many well-ended episodes, restart the count.
@@ -26,8 +28,6 @@ func TestRepeats(t *testing.T) {
 		for range c.ended {
 			r.end()
 		}
-		if got := r.add(c.err); got != c.want {
-			t.Errorf("error %d, %v: %d times, want %d", i, c.err, got, c.want)
-		}
+		test.Equal(t, r.add(c.err), c.want, "error %d, %v: times", i, c.err)
 	}
 }

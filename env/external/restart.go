@@ -60,7 +60,7 @@ func (v *Vec) spawn(c *child) error {
 		talk.close(true)
 		return err
 	}
-	c.conversation = talk
+	c.conversation, c.lost = talk, nil
 	return nil
 }
 

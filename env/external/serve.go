@@ -43,10 +43,12 @@ type server struct {
 	spec    env.Spec
 	state   int // size of an environment's saved state in bytes; 0 if it cannot be saved
 	drawing bool
+	expert  bool // the environments have an expert
 	n       int
 	vecs    []env.Vec
 	steps   []*env.Step
 	action  []tensor.Dict
+	advice  []byte // the expert's actions
 	seed    [1]uint64
 
 	blocks         blocks
@@ -105,10 +107,11 @@ func (s *server) greet(token string) error {
 	}
 	s.drawing = env.Render(vec, env.View{Width: 16, Height: 16}, []bool{false},
 		tensor.New(tensor.U8, 1, 16, 16, 3)) == nil
+	s.expert = env.Act(vec, tensor.New(s.spec.Action.DType, 1, 1, s.spec.Action.Dim())) == nil
 	if err := vec.Close(); err != nil {
 		return err
 	}
-	hi, err := json.Marshal(greetingOf(s.spec, s.state, s.drawing, token))
+	hi, err := json.Marshal(greetingOf(s.spec, s.state, s.drawing, s.expert, token))
 	if err != nil {
 		return err
 	}
@@ -207,6 +210,7 @@ func (s *server) expect(head []byte) (uint64, error) {
 	case h.kind == save && configured && s.state > 0:
 	case h.kind == load && configured && s.state > 0:
 		least = s.n * s.state
+	case h.kind == expert && configured && s.expert:
 	case h.kind == render && configured && s.drawing:
 		least = 8 + s.n
 	default:
@@ -237,6 +241,15 @@ func (s *server) answer(payload []byte) error {
 		return s.link.Send(forever(), s.header(result, 0, len(states)), states)
 	case load:
 		return s.load(payload)
+	case expert:
+		s.advice = s.advice[:0]
+		for n, vec := range s.vecs {
+			if err := env.Act(vec, s.action[n].Must("action")); err != nil {
+				return err
+			}
+			s.advice = append(s.advice, s.action[n].Must("action").Bytes()...)
+		}
+		return s.link.Send(forever(), s.header(result, 0, len(s.advice)), s.advice)
 	case render:
 		return s.draw(payload)
 	}

@@ -119,8 +119,7 @@ func (c *crew) close() {
 // alone plays environment n of a crew in this process. It returns the observation after the reset, [0], and after step
 // k, [k].
 func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
-	v, err := newCartPole(0, false)
-	test.OK(t, err)
+	v := test.Must(newCartPole(0, false))(t)
 	out := v.Spec().NewStep(1, 1)
 	test.OK(t, v.Reset(nil, []uint64{seed}, out))
 	shown := [][]byte{bytes.Clone(out.Obs.Must("state").Bytes())}
@@ -248,9 +247,7 @@ func TestAlike(t *testing.T) {
 		": about to leave\n": {1, 11}, ": out of fuel\n": {1, 11}, "another simulator takes over": {1, 11},
 		"its last output:\n    about to leave\n    out of fuel\n": {1, 11},
 	} {
-		if got := [2]int{strings.Count(shown, text), strings.Count(apart, text)}; got != want {
-			t.Errorf("%q: %v times, expected %v", text, got, want)
-		}
+		test.Equal(t, [2]int{strings.Count(shown, text), strings.Count(apart, text)}, want, "%q: times", text)
 	}
 	if t.Failed() {
 		t.Logf("shown:\n%sapart:\n%s", shown, apart)
@@ -283,9 +280,7 @@ func TestTooManyRestarts(t *testing.T) {
 					if e := crew.step(k); err == nil {
 						err = e
 					}
-					if lost := crew.lost(); lost != 4 {
-						t.Errorf("step %d: %d environments are lost, want 4", k, lost)
-					}
+					test.Equal(t, crew.lost(), 4, "step %d: environments are lost", k)
 					episodes.Observe(crew.out)
 				}
 				if lost := env.Summarize(episodes.Take()).NumLost; lost != c.lost {
@@ -375,9 +370,7 @@ func TestLostAfterSave(t *testing.T) {
 		t.Fatal("who was killed has saved")
 	}
 	observe(1)
-	if lost := env.Summarize(episodes.Take()).NumLost; lost != 8 {
-		t.Errorf("%d episodes were lost, want 8", lost)
-	}
+	test.Equal(t, env.Summarize(episodes.Take()).NumLost, 8, "episodes were lost")
 }
 
 // TestBlockingMask: a child whose mask allows no option is replaced.
@@ -386,9 +379,7 @@ func TestBlockingMask(t *testing.T) {
 	err := c.vec.Reset(nil, c.seeds, c.out)
 	const want = "simulator 1: environment 0: observation action_mask allows no option of choice 0, expected at " +
 		"least one\nthat was 2 times in a row"
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want %q", err, want)
-	}
+	test.Fails(t, err, want)
 }
 
 // TestMaskOfNobody: environments without a simulator allow all actions, after a reset and after each step. Otherwise
@@ -517,9 +508,7 @@ func TestRequestStopWithoutAnswer(t *testing.T) {
 			}
 			for k := 1; k < 5; k++ {
 				test.OK(t, crew.step(k))
-				if lost := crew.lost(); lost != 2 {
-					t.Errorf("step %d: %d environments are lost, want 2", k, lost)
-				}
+				test.Equal(t, crew.lost(), 2, "step %d: environments are lost", k)
 			}
 			log := crew.log.String()
 			if took() > time.Minute || strings.Contains(log, "restart") || !strings.Contains(log, c.says) {
@@ -545,9 +534,7 @@ func askForNone(t *testing.T, cases map[string]noChild) {
 			c.change(&cfg.External)
 			hub := newHub(&record{})
 			defer hub.Close()
-			if _, err := hub.New(cfg, 2); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%v, want %q", err, c.says)
-			}
+			test.Fails(t, test.Err(hub.New(cfg, 2)), c.says)
 		})
 	}
 }
@@ -605,8 +592,7 @@ func TestNoChildStays(t *testing.T) {
 // TestNoChildConnects: the error says why the Hub cannot listen, or why no simulator connected.
 func TestNoChildConnects(t *testing.T) {
 	dir := t.TempDir()
-	taken, err := net.Listen("unix", filepath.Join(dir, "taken"))
-	test.OK(t, err)
+	taken := test.Must(net.Listen("unix", filepath.Join(dir, "taken")))(t)
 	defer taken.Close()
 	withToken := func(name, text string, mode os.FileMode) func(*env.External) {
 		return func(e *env.External) {
@@ -722,18 +708,14 @@ func TestWrongToken(t *testing.T) {
 		t.Errorf("the log of one with a wrong token: %s", log)
 	}
 	come("open sesame")
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	test.Check(t, <-done)
 }
 
 // held counts the descriptors, child processes and shared memories of this process.
 func held(t *testing.T) map[string]int {
 	count := map[string]int{}
-	descriptors, err := os.ReadDir("/proc/self/fd")
-	test.OK(t, err)
-	maps, err := os.ReadFile("/proc/self/maps")
-	test.OK(t, err)
+	descriptors := test.Must(os.ReadDir("/proc/self/fd"))(t)
+	maps := test.Must(os.ReadFile("/proc/self/maps"))(t)
 	count["descriptors"] = len(descriptors)
 	count["mappings"] = strings.Count(string(maps), "rlinf-")
 	count["processes"] = len(offspring())
@@ -782,8 +764,7 @@ func TestNothingIsLeft(t *testing.T) {
 
 // names returns the names of shared memory that children started elsewhere can open.
 func names(t *testing.T) []string {
-	found, err := filepath.Glob("/dev/shm/rlinf-*")
-	test.OK(t, err)
+	found := test.Must(filepath.Glob("/dev/shm/rlinf-*"))(t)
 	return found
 }
 
@@ -806,8 +787,7 @@ func awaitEnd(t *testing.T, pid string) {
 func TestParentIsKilled(t *testing.T) {
 	parent := exec.Command(os.Args[0], "parent")
 	parent.Env = append(os.Environ(), "RLB_ADDR=none")
-	out, err := parent.StdoutPipe()
-	test.OK(t, err)
+	out := test.Must(parent.StdoutPipe())(t)
 	test.OK(t, parent.Start())
 	line := make([]byte, 256)
 	n, _ := out.Read(line)

@@ -2,6 +2,7 @@ package external
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,6 +35,7 @@ var (
 	_ env.Vec      = (*Vec)(nil)
 	_ env.Saver    = (*Vec)(nil)
 	_ env.Renderer = (*Vec)(nil)
+	_ env.Expert   = (*Vec)(nil)
 )
 
 // Flags of an environment in Vec.over.
@@ -54,6 +56,7 @@ type child struct {
 	idle          bool // none of its environments took part in the last exchange
 	by            time.Time
 	err           error // error of the last exchange
+	lost          error // why it has no conversation since a question to its expert; nil if for another reason
 }
 
 // New makes n environments of cfg.External. It is an env.Constructor.
@@ -228,7 +231,7 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for _, c := range v.children {
 		c.by = v.by()
-		if c.err = errNoChild; c.conversation != nil {
+		if c.err = cmp.Or(c.lost, errNoChild); c.conversation != nil {
 			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
 		}
 	}

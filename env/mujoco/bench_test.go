@@ -65,8 +65,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 	cfg.IgnoreTerminations, cfg.MaxEpisodeSteps = true, turn*turns+1
 	s := open(b, d, n)
 	vec := env.NewEpisodic(s, cfg)
-	loop, err := plain.Open("models/"+d.file, n, d.skip, s.task.contacts)
-	test.OK(b, err)
+	loop := test.Must(plain.Open("models/"+d.file, n, d.skip, s.task.contacts))(b)
 	defer loop.Close()
 
 	width := len(s.task.actuator)
@@ -98,9 +97,7 @@ func benchmarkPhysics(b *testing.B, d definition) {
 			inVec, inC, ratios = inVec+v, inC+c, append(ratios, c.Seconds()/v.Seconds())
 			for i, p := range s.batch.physics {
 				size := len(p.qpos) + len(p.qvel)
-				if err := sameState(p, state[i*size:][:size]); err != nil {
-					b.Fatalf("environment %d after turn %d: %v", i, t, err)
-				}
+				test.OK(b, sameState(p, state[i*size:][:size]), "environment %d after turn %d", i, t)
 			}
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -67,9 +66,7 @@ func TestFault(t *testing.T) {
 			test.OK(t, errors.Join(s.Reset(1, 9), fine.Reset(1, 9)))
 			test.OK(t, errors.Join(s.Step(a, live, reward, terminated, nil),
 				fine.Step(a, live, want, terminated, nil)))
-			if !slices.Equal(reward, want) {
-				t.Errorf("after a reset: rewards %v, want %v", reward, want)
-			}
+			test.EqualSlices(t, reward, want, "after a reset: rewards")
 		})
 	}
 }

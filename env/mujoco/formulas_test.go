@@ -123,8 +123,7 @@ func TestPusherReward(t *testing.T) {
 func wantStep(t *testing.T, d definition, m *model, p *physics, action []float32, note []float64, want float64,
 	end bool) {
 	t.Helper()
-	plan, err := d.plan(m)
-	test.OK(t, err)
+	plan := test.Must(d.plan(m))(t)
 	got, ended := plan.step(p, action, slices.Clone(note), nil)
 	if math.Abs(got-want) > 1e-12 || ended != end {
 		t.Errorf("%s: reward %v, terminated %v, want %v, %v", d.source().name, got, ended, want, end)
@@ -166,12 +165,9 @@ func TestObservations(t *testing.T) {
 		for i := range p.cfrcExt {
 			p.cfrcExt[i] = float64(i) / 4
 		}
-		plan, err := c.d.plan(m)
-		test.OK(t, err)
+		plan := test.Must(c.d.plan(m))(t)
 		got := make([]float64, plan.views[0].width)
 		plan.views[0].observe(p, got)
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.d.source().name, got, c.want)
-		}
+		test.EqualSlices(t, got, c.want, "%s", c.d.source().name)
 	}
 }

@@ -55,8 +55,7 @@ func TestGolden(t *testing.T) {
 // open makes n environments of d, which the test closes.
 func open(t testing.TB, d definition, n int) *simulator {
 	t.Helper()
-	s, err := newSimulator(d.source(), d.plan, n)
-	test.OK(t, err)
+	s := test.Must(newSimulator(d.source(), d.plan, n))(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -72,8 +72,7 @@ func TestSaveExactly(t *testing.T) {
 					action[i] = 0.3 * math.Sin(float64(k+3*i))
 				}
 				if k%8 == 7 {
-					state, err := s.Save()
-					test.OK(t, err)
+					state := test.Must(s.Save())(t)
 					test.OK(t, again.Load(state))
 					s.task.views[0].observe(&s.batch.physics[0], s.obs)
 					again.compare(t, 0, k, s.obs)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestMesaSees: the renderers osmesa and caster show the same shapes at the same places.
@@ -60,9 +61,7 @@ func TestMesaContexts(t *testing.T) {
 		all.Go(func() {
 			rgb := view.NewPictures(1)
 			for range 10 {
-				if err := env.Render(other, view, nil, rgb); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, env.Render(other, view, nil, rgb))
 				if !bytes.Equal(rgb.U8(), want) {
 					t.Error("another picture")
 				}

@@ -69,10 +69,8 @@ func TestOwnEqual(t *testing.T) {
 	}{{invertedPendulum(V5), invertedPendulumYAML, 1}, {halfCheetah(V5), halfCheetahYAML, 1},
 		{hopper(V5), hopperYAML, 1}} {
 		t.Run(c.d.source().name, func(t *testing.T) {
-			written, err := own(t, "models/"+c.d.file, c.yaml, 3)
-			test.OK(t, err)
-			compiled, err := c.d.constructor()(env.DefaultConfig(), 3)
-			test.OK(t, err)
+			written := test.Must(own(t, "models/"+c.d.file, c.yaml, 3))(t)
+			compiled := test.Must(c.d.constructor()(env.DefaultConfig(), 3))(t)
 			defer written.Close()
 			defer compiled.Close()
 			if a, b := written.Spec(), compiled.Spec(); a.MaxSteps != b.MaxSteps || a.Action.Dim() != b.Action.Dim() ||
@@ -140,18 +138,15 @@ func wave(n, width, k int) (d tensor.Dict) {
 // configured makes n environments of a model and a task in configs.
 func configured(t *testing.T, config, model string, n int) env.Vec {
 	t.Helper()
-	text, err := os.ReadFile("../../configs/" + config)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile("../../configs/" + config))(t)
 	var file struct {
 		Env struct {
 			Train struct{ Task yaml.Node }
 		}
 	}
 	test.OK(t, yaml.Unmarshal(text, &file))
-	task, err := yaml.Marshal(&file.Env.Train.Task)
-	test.OK(t, err)
-	v, err := own(t, "../../configs/models/"+model, string(task), n)
-	test.OK(t, err)
+	task := test.Must(yaml.Marshal(&file.Env.Train.Task))(t)
+	v := test.Must(own(t, "../../configs/models/"+model, string(task), n))(t)
 	return v
 }
 
@@ -174,9 +169,7 @@ func TestReachOwn(t *testing.T) {
 				start(t, written, []uint64{seed}, out)
 				takeState(t, written, tb)
 				steps, solved := compareReach(t, written, out, tb, expert)
-				if solved != expert {
-					t.Errorf("seed %d: ended after %d steps by success: %v, want %v", seed, steps, solved, expert)
-				}
+				test.Equal(t, solved, expert, "seed %d: ended after %d steps by success", seed, steps)
 			}
 		})
 	}
@@ -185,8 +178,7 @@ func TestReachOwn(t *testing.T) {
 // takeState copies the state of the table into the written reach, which has begun an episode.
 func takeState(t *testing.T, written env.Vec, tb table) {
 	t.Helper()
-	mine, err := env.Save(written)
-	test.OK(t, err)
+	mine := test.Must(env.Save(written))(t)
 	q := mine.Must("qpos").F64()
 	if math.Abs(q[5]) > 0.17 || math.Abs(q[6]) > 0.15 || q[7] != 0.0201 || q[8] != 1 ||
 		math.Abs(q[0]) > 0.05 || q[2] != 0.05 {
@@ -235,10 +227,8 @@ func compareReach(t *testing.T, written env.Vec, out *env.Step, tb table, expert
 // takeAngles copies the angles and velocities of the compiled pendulums into the written ones.
 func takeAngles(t *testing.T, written, compiled env.Vec) {
 	t.Helper()
-	state, err := env.Save(compiled)
-	test.OK(t, err)
-	mine, err := env.Save(written)
-	test.OK(t, err)
+	state := test.Must(env.Save(compiled))(t)
+	mine := test.Must(env.Save(written))(t)
 	q, v := mine.Must("qpos").F64(), mine.Must("qvel").F64()
 	for i := range q {
 		q[i], v[i] = state.Must("state").F64()[2*i], state.Must("state").F64()[2*i+1]
@@ -252,8 +242,7 @@ func TestPendulumOwn(t *testing.T) {
 	const n = 8
 	written := configured(t, "pendulum_own.yaml", "pendulum.xml", n)
 	defer written.Close()
-	compiled, err := classic.NewPendulum(env.DefaultConfig(), n)
-	test.OK(t, err)
+	compiled := test.Must(classic.NewPendulum(env.DefaultConfig(), n))(t)
 	a, b, seeds := written.Spec().NewStep(n, 1), compiled.Spec().NewStep(n, 1), []uint64{1, 2, 3, 4, 5, 6, 7, 8}
 	start(t, written, seeds, a)
 	start(t, compiled, seeds, b)
@@ -357,8 +346,7 @@ reset_noise: [{joint: shoulder, low: 0.3, high: 1.2}, {joint: elbow, std: 0.1}]`
 
 // TestOwnFresh: observations belong to the state after the step, not to the last state that the simulation evaluated.
 func TestOwnFresh(t *testing.T) {
-	v, err := own(t, write(t, arm), armYAML, 1)
-	test.OK(t, err)
+	v := test.Must(own(t, write(t, arm), armYAML, 1))(t)
 	defer v.Close()
 	if spec := v.Spec(); spec.Info[0] != "success" || spec.Action.High[0] != 1 || spec.Action.High[1] != 2 ||
 		spec.Obs[0].Dim() != 12 {
@@ -374,8 +362,7 @@ func TestOwnFresh(t *testing.T) {
 			act.Set("action", tensor.FromF32([]float32{1, 0.5}, 1, 1, 2))
 		}
 		test.OK(t, v.Step(act, nil, out))
-		state, err := env.Save(v)
-		test.OK(t, err)
+		state := test.Must(env.Save(v))(t)
 		q, o := state.Must("qpos").F64(), out.Obs.Must("state").F32()
 		x, y := 0.1*math.Cos(q[0])+0.1*math.Cos(q[0]+q[1]), 0.1*math.Sin(q[0])+0.1*math.Sin(q[0]+q[1])
 		for i, want := range []float64{q[0], q[1], 0, 0, x - 0.0948, y - 0.1477, 0.1 * math.Cos(q[0]),
@@ -456,16 +443,10 @@ func TestOwnErrors(t *testing.T) {
 func TestOwnModelErrors(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "mujoco"
-	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "model_path") {
-		t.Errorf("without a model: %v", err)
-	}
+	test.Fails(t, test.Err(NewModel(cfg, 1)), "model_path", "without a model")
 	cfg.ModelPath, cfg.Task, cfg.Observations = "arm.xml", &env.Task{}, []string{"image"}
-	if _, err := NewModel(cfg, 1); err == nil || !strings.Contains(err.Error(), "task.observations") {
-		t.Errorf("with observations of others: %v", err)
-	}
-	if _, err := own(t, "nowhere.xml", armYAML, 1); err == nil || !strings.Contains(err.Error(), "nowhere.xml") {
-		t.Errorf("without a file: %v", err)
-	}
+	test.Fails(t, test.Err(NewModel(cfg, 1)), "task.observations", "with observations of others")
+	test.Fails(t, test.Err(own(t, "nowhere.xml", armYAML, 1)), "nowhere.xml", "without a file")
 	pipe := filepath.Join(t.TempDir(), "pipe.xml")
 	test.OK(t, syscall.Mkfifo(pipe, 0o600))
 	for path, what := range map[string]string{pipe: "not a regular file", filepath.Dir(pipe): "a folder",

@@ -47,8 +47,7 @@ func stage(t testing.TB, text string, n int) (env.Vec, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scene.xml")
 	test.OK(t, os.WriteFile(file, []byte(text), 0o644))
-	v, err := own(t, file, still, n)
-	test.OK(t, err)
+	v := test.Must(own(t, file, still, n))(t)
 	t.Cleanup(func() { v.Close() })
 	return v, file
 }
@@ -66,8 +65,7 @@ func TestCasterSees(t *testing.T) {
 	v, file := stage(t, shapes, 1)
 	view := env.View{Width: 203, Height: 150, Camera: "one"}
 	rgb := pictures(t, v, view, nil).U8()
-	want, err := plain.See(file, view.Width, view.Height)
-	test.OK(t, err)
+	want := test.Must(plain.See(file, view.Width, view.Height))(t)
 	seen, wrong := map[int32]int{}, 0
 	for i, geom := range want {
 		seen[geom]++
@@ -214,8 +212,7 @@ func TestRenderChangesNothing(t *testing.T) {
 				plain.task.views[0].observe(&plain.batch.physics[0], plain.obs)
 				drawn.compare(t, 0, k, plain.obs)
 			}
-			state, err := plain.Save()
-			test.OK(t, err)
+			state := test.Must(plain.Save())(t)
 			restored, again := open(t, d, 1), view.NewPictures(1)
 			test.OK(t, errors.Join(restored.Load(state), restored.Render(view, nil, again)))
 			if !bytes.Equal(rgb.U8(), again.U8()) {
@@ -228,8 +225,7 @@ func TestRenderChangesNothing(t *testing.T) {
 // TestColours: an environment's own colours replace those of the model. A geom with an opacity of 0 is not drawn.
 func TestColours(t *testing.T) {
 	s := open(t, pusher(V5), 2)
-	p, err := newPainter(s.batch, env.View{Width: 40, Height: 40})
-	test.OK(t, err)
+	p := test.Must(newPainter(s.batch, env.View{Width: 40, Height: 40}))(t)
 	defer p.close()
 	geoms := int(s.batch.model.ngeom)
 	colour := make([]float32, 2*geoms*4)
@@ -300,8 +296,7 @@ func BenchmarkRender(b *testing.B) {
 
 // BenchmarkRenderSuite measures the same for the suite's observed pictures.
 func BenchmarkRenderSuite(b *testing.B) {
-	v, err := TabletopSuite(env.DefaultConfig(), 1)
-	test.OK(b, err)
+	v := test.Must(TabletopSuite(env.DefaultConfig(), 1))(b)
 	defer v.Close()
 	test.OK(b, v.Reset(nil, []uint64{1}, v.Spec().NewStep(1, 1)))
 	for _, camera := range []string{"front", "wrist"} {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // mixed returns a table with the instructions reach_cube, reach_ball and reach_zone and this InstructionMix.
@@ -15,10 +16,7 @@ func mixed(t *testing.T, mix string) table {
 	cfg := suiteConfig("", "", "text")
 	cfg.Instructions = env.Mix{"reach_cube": 1, "reach_ball": 1, "reach_zone": 1}
 	cfg.InstructionMix = mix
-	v, err := TabletopSuite(cfg, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := test.Must(TabletopSuite(cfg, 1))(t)
 	t.Cleanup(func() { v.Close() })
 	return table{t, v, v.Spec().NewStep(1, 1)}
 }

@@ -57,8 +57,7 @@ func TestSuiteDraw(t *testing.T) {
 	known := map[string]bool{"to": true} // words of training
 	for _, split := range []string{"seen", "new_combination", "new_role", "new_phrasing", "execution_ring",
 		"execution_third_cube"} {
-		v, err := TabletopSuite(suiteConfig(split, "", "text"), 1)
-		test.OK(t, err)
+		v := test.Must(TabletopSuite(suiteConfig(split, "", "text"), 1))(t)
 		defer v.Close()
 		tb := table{t, v, v.Spec().NewStep(1, 1)}
 		drawn := map[int]bool{}
@@ -116,8 +115,7 @@ func TestSuiteDraw(t *testing.T) {
 func TestSuiteInstructions(t *testing.T) {
 	cfg := suiteConfig("", "", "state")
 	cfg.Instructions = env.Mix{"pick_color": 3, "stack": 1, "push_left": 0}
-	v, err := TabletopSuite(cfg, 1)
-	test.OK(t, err)
+	v := test.Must(TabletopSuite(cfg, 1))(t)
 	defer v.Close()
 	tb, counts := table{t, v, v.Spec().NewStep(1, 1)}, map[string]int{}
 	const seeds = 300
@@ -285,8 +283,7 @@ func TestSuiteCheats(t *testing.T) {
 // TestSuiteWaiting: a hand that does not move never ends an episode.
 func TestSuiteWaiting(t *testing.T) {
 	const n = 24
-	v, err := TabletopSuite(suiteConfig("", ""), n)
-	test.OK(t, err)
+	v := test.Must(TabletopSuite(suiteConfig("", ""), n))(t)
 	defer v.Close()
 	seeds, out := make([]uint64, n), v.Spec().NewStep(n, 1)
 	for i := range seeds {
@@ -316,9 +313,7 @@ func TestSuiteErrors(t *testing.T) {
 		{env.Config{Perturb: "noise"}, `perturb: "noise", expected one of other_sentence`},
 		{env.Config{Split: "new_role", Instructions: env.Mix{"reach_zone": 1}}, "no instruction is left"},
 	} {
-		if _, err := TabletopSuite(c.cfg, 1); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		test.Fails(t, test.Err(TabletopSuite(c.cfg, 1)), c.want)
 	}
 	if _, err := TabletopPush(env.Config{Split: "seen"}, 1); err == nil ||
 		!strings.Contains(err.Error(), "does not take split") {

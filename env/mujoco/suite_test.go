@@ -25,8 +25,7 @@ func TestSuiteContract(t *testing.T) {
 // expertEpisodes returns a number of numbered episodes of cfg, played by the expert.
 func expertEpisodes(t *testing.T, cfg env.Config, episodes int) []env.Episode {
 	t.Helper()
-	v, err := TabletopSuite(cfg, episodes)
-	test.OK(t, err)
+	v := test.Must(TabletopSuite(cfg, episodes))(t)
 	defer v.Close()
 	out, seeds, e := v.Spec().NewStep(episodes, 1), env.NewSeeder(cfg, env.Eval, 0, episodes),
 		env.NewEpisodes(v.Spec(), 0, episodes, false)
@@ -105,8 +104,7 @@ func TestSuiteFiguresOfChunks(t *testing.T) {
 func playSuite(t *testing.T, cfg env.Config, n, times, chunk int,
 	action func(v env.Vec, at int, a []float32)) []env.Episode {
 	t.Helper()
-	inside, err := TabletopSuite(cfg, n)
-	test.OK(t, err)
+	inside := test.Must(TabletopSuite(cfg, n))(t)
 	var v env.Vec = inside
 	if times > 1 {
 		v = env.NewActionRepeat(v, times)
@@ -133,13 +131,11 @@ func TestSuiteNumbered(t *testing.T) {
 	const n = 8
 	observe := func(split, perturb string, first, n int) []float32 {
 		cfg := suiteConfig(split, perturb)
-		v, err := TabletopSuite(cfg, n)
-		test.OK(t, err)
+		v := test.Must(TabletopSuite(cfg, n))(t)
 		defer v.Close()
 		seeds := env.NewSeeder(cfg, env.Eval, first, n)
 		seeds.Started(nil) // an earlier evaluation
-		saved, err := seeds.Save()
-		test.OK(t, err)
+		saved := test.Must(seeds.Save())(t)
 		test.OK(t, seeds.Load(saved))
 		seeds.Rewind()
 		out := v.Spec().NewStep(n, 1)

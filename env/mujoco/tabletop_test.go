@@ -31,8 +31,7 @@ type table struct {
 
 func newTable(t *testing.T, make env.Constructor, cfg env.Config, seed uint64) table {
 	t.Helper()
-	v, err := make(cfg, 1)
-	test.OK(t, err)
+	v := test.Must(make(cfg, 1))(t)
 	t.Cleanup(func() { v.Close() })
 	tb := table{t, v, v.Spec().NewStep(1, 1)}
 	start(t, v, []uint64{seed}, tb.out)
@@ -41,16 +40,14 @@ func newTable(t *testing.T, make env.Constructor, cfg env.Config, seed uint64) t
 
 func (t table) read(name string) []float64 {
 	t.Helper()
-	state, err := env.Save(t.vec)
-	test.OK(t, err)
+	state := test.Must(env.Save(t.vec))(t)
 	return state.Must(name).F64()
 }
 
 // write changes a part of the state.
 func (t table) write(name string, at int, values ...float64) {
 	t.Helper()
-	state, err := env.Save(t.vec)
-	test.OK(t, err)
+	state := test.Must(env.Save(t.vec))(t)
 	copy(state.Must(name).F64()[at:], values)
 	test.OK(t, env.Load(t.vec, state))
 }
@@ -265,9 +262,7 @@ func TestTabletopDraw(t *testing.T) {
 			shape = "ball"
 		}
 		want := "reach the " + colors[int(memo[memoColor+int(memo[memoObject])])].name + " " + shape
-		if got := Sentence(tb.out.Obs.Must("instruction").I32()); got != want {
-			t.Errorf("seed %d: %q, want %q", seed, got, want)
-		}
+		test.Equal(t, Sentence(tb.out.Obs.Must("instruction").I32()), want, "seed %d", seed)
 		said[want] = true
 	}
 	for name, counts := range map[string]map[int]int{"objects": objects, "zones": zones} {
@@ -330,8 +325,7 @@ func TestTabletopImage(t *testing.T) {
 		tb.step(0, 0, 0, -1)
 		return slices.Clone(tb.out.Obs.Must("image").U8())
 	}
-	before, err := env.Save(tb.vec)
-	test.OK(t, err)
+	before := test.Must(env.Save(tb.vec))(t)
 	first := look()
 	for thing := range tableThings {
 		memo := before.Must("memo").F64()
@@ -386,8 +380,7 @@ func TestTabletopExperts(t *testing.T) {
 		least float64
 	}{{TabletopReach, 1}, {TabletopPush, 0.97}, {TabletopPick, 1}, {TabletopPut, 1}} {
 		const n, episodes = 20, 40
-		v, err := c.make(env.DefaultConfig(), n)
-		test.OK(t, err)
+		v := test.Must(c.make(env.DefaultConfig(), n))(t)
 		defer v.Close()
 		out, seeds, e := v.Spec().NewStep(n, 1), env.NewSeeder(env.DefaultConfig(), env.Train, 0, n),
 			env.NewEpisodes(v.Spec(), 0, n, true)

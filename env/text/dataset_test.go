@@ -17,10 +17,9 @@ import (
 func bytewise(t *testing.T) *tokenizer.Tokenizer {
 	t.Helper()
 	special := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
-	k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}),
+	k := test.Must(tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}),
 		tokenizer.Training{VocabSize: 259, Pattern: "qwen2",
-			MinCount: 2, Special: special, EOS: special[0]})
-	test.OK(t, err)
+			MinCount: 2, Special: special, EOS: special[0]}))(t)
 	return k
 }
 
@@ -52,8 +51,7 @@ func shown(k *tokenizer.Tokenizer, s Sample) string {
 // TestRead: answers are learnt with their end token. In conversations the messages of the assistant are learnt.
 func TestRead(t *testing.T) {
 	k := bytewise(t)
-	chatml, err := k.BuiltinTemplate("chatml")
-	test.OK(t, err)
+	chatml := test.Must(k.BuiltinTemplate("chatml"))(t)
 	plain := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Messages: "messages", EOS: k.EOS(), Vocab: 259,
 		Length: 200}
 	chat := plain
@@ -79,8 +77,7 @@ func TestRead(t *testing.T) {
 				"<|im_start|>assistant\n[b<|im_end|>\n]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := Read(write(t, c.line), c.f)
-			test.OK(t, err)
+			d := test.Must(Read(write(t, c.line), c.f))(t)
 			if got := shown(k, d.Samples[0]); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
@@ -160,8 +157,7 @@ func (f *formats) check(t *testing.T, cases []formCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			d, err := Read(write(t, c.record), c.f)
-			test.OK(t, err)
+			d := test.Must(Read(write(t, c.record), c.f))(t)
 			if got := shown(f.k, d.Samples[0]); got != c.want {
 				t.Errorf("got      %q\nexpected %q", got, c.want)
 			}
@@ -273,8 +269,7 @@ func TestContainers(t *testing.T) {
 	k := bytewise(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", EOS: k.EOS(), Vocab: 259, Length: 200}
 	a, b, bad := `{"prompt": "a", "answer": "b"}`, `{"prompt": "c", "answer": "d"}`, `{"prompt": "c"}`
-	want, err := Read(write(t, a, b), f)
-	test.OK(t, err)
+	want := test.Must(Read(write(t, a, b), f))(t)
 	zip := func(text string) string {
 		var z bytes.Buffer
 		w := gzip.NewWriter(&z)
@@ -316,9 +311,7 @@ func TestContainers(t *testing.T) {
 		{"a second half", `{"prompt": "a", "answer": "\uDE00"}`, `:1: \uDE00 is half a character`},
 		{"halves in the wrong order", `{"prompt": "\ude00\ud83d", "answer": "b"}`, `:1: \ude00 is half a character`},
 	} {
-		if _, err := Read(write(t, c.text), f); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, expected %s", c.name, err, c.want)
-		}
+		test.Fails(t, test.Err(Read(write(t, c.text), f)), c.want, "%s", c.name)
 	}
 }
 
@@ -462,8 +455,7 @@ func TestRefusedThoughts(t *testing.T) {
 // TestSources: lines of RLinf's math files have several correct solutions, and keys that are not read.
 func TestSources(t *testing.T) {
 	k := bytewise(t)
-	chatml, err := k.BuiltinTemplate("chatml")
-	test.OK(t, err)
+	chatml := test.Must(k.BuiltinTemplate("chatml"))(t)
 	f := Format{Tokenizer: k, Prompt: "prompt", Answer: "solutions", Messages: "messages", EOS: k.EOS(), Vocab: 259,
 		Length: 200, Prompts: true}
 	chat := f
@@ -482,12 +474,9 @@ func TestSources(t *testing.T) {
 			"<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
 			Source{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
 	} {
-		d, err := Read(write(t, c.line), c.f)
-		test.OK(t, err)
+		d := test.Must(Read(write(t, c.line), c.f))(t)
 		s := d.Samples[0]
-		if got := shown(k, s); got != c.prompt {
-			t.Errorf("%s: prompt %q, expected %q", c.line, got, c.prompt)
-		}
+		test.Equal(t, shown(k, s), c.prompt, "%s: prompt", c.line)
 		if got := k.Decode(s.Source.Tokens); got != c.source.Answers[0]+"<|endoftext|>" {
 			t.Errorf("%s: answer %q", c.line, got)
 		}
@@ -529,9 +518,7 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := shown(f.k, d.Samples[0]); got != c.want {
-			t.Errorf("%s: %q, expected %q", c.name, got, c.want)
-		}
+		test.Equal(t, shown(f.k, d.Samples[0]), c.want, "%s", c.name)
 	}
 	refuse(t, []formCase{
 		{"empty", `{"prompt": "", "answer": "b"}`, plain, "the prompt is empty"},
@@ -603,14 +590,10 @@ func TestReadMistakes(t *testing.T) {
 			if c.f.Chat != nil {
 				first = c.line
 			}
-			if _, err := Read(write(t, first, c.line), c.f); err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("got %v, want %s", err, c.want)
-			}
+			test.Fails(t, test.Err(Read(write(t, first, c.line), c.f)), c.want)
 		})
 	}
-	if _, err := Read(write(t, "", " "), f); err == nil || !strings.Contains(err.Error(), "no sample") {
-		t.Errorf("an empty file: %v", err)
-	}
+	test.Fails(t, test.Err(Read(write(t, "", " "), f)), "no sample", "an empty file")
 	long := `{"prompt": "abcd", "answer": "bcde"}`
 	f.Drop = true
 	if d, err := Read(write(t, good, long), f); err != nil || len(d.Samples) != 1 || d.Dropped != 1 {

@@ -32,13 +32,11 @@ func loadChanged(t *testing.T, folder string, changes map[string]any) *tokenizer
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	config, err := os.ReadFile(filepath.Join(folder, "tokenizer_config.json"))
-	test.OK(t, err)
+	config := test.Must(os.ReadFile(filepath.Join(folder, "tokenizer_config.json")))(t)
 	for name, text := range map[string][]byte{"tokenizer.json": text, "tokenizer_config.json": config} {
 		test.OK(t, os.WriteFile(filepath.Join(dir, name), text, 0o666))
 	}
-	k, err := tokenizer.Load(dir)
-	test.OK(t, err)
+	k := test.Must(tokenizer.Load(dir))(t)
 	return k
 }
 
@@ -64,8 +62,7 @@ func twins(t *testing.T) map[string]twin {
 		"prefix": {loadChanged(t, gpt2, prefixed), loadChanged(t, gpt2, nil)},
 	}
 	plain := []string{gpt2, filepath.Join(tokenizers, "llama3")}
-	golden, err := filepath.Glob("../../../shared/golden-lm/tokenizer_*")
-	test.OK(t, err)
+	golden := test.Must(filepath.Glob("../../../shared/golden-lm/tokenizer_*"))(t)
 	for _, folder := range append(plain, golden...) {
 		k := loadChanged(t, folder, nil)
 		all[folder] = twin{k, k}
@@ -76,11 +73,9 @@ func twins(t *testing.T) map[string]twin {
 // texts returns texts of many scripts, with white space, digits and added tokens.
 func texts(t *testing.T) (all []string) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(tokenizers, "llama3/cases.json.gz"))
-	test.OK(t, err)
+	f := test.Must(os.Open(filepath.Join(tokenizers, "llama3/cases.json.gz")))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	test.OK(t, err)
+	z := test.Must(gzip.NewReader(f))(t)
 	var golden struct{ Cases []struct{ Text string } }
 	test.OK(t, json.NewDecoder(z).Decode(&golden))
 	for _, c := range golden.Cases {
@@ -149,8 +144,7 @@ func TestEndOfSequence(t *testing.T) {
 	test.OK(t, tokenizer.Copy(dir, filepath.Join(tokenizers, "llama2")))
 	config := []byte(`{"bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true}`)
 	test.OK(t, os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), config, 0o666))
-	k, err := tokenizer.Load(dir)
-	test.OK(t, err)
+	k := test.Must(tokenizer.Load(dir))(t)
 	if got := k.Encode("a"); !slices.Equal(got, []int32{1, 311, 2}) {
 		t.Fatalf("a sequence is %v, expected an end", got)
 	}
@@ -158,11 +152,8 @@ func TestEndOfSequence(t *testing.T) {
 	line := write(t, `{"prompt": "the cube", "answer": " and"}`)
 	for prompts, want := range map[bool][]int32{false: {1, 312, 320, 323, 2}, true: {1, 312, 320}} {
 		f.Prompts = prompts
-		d, err := Read(line, f)
-		test.OK(t, err)
-		if got := d.Samples[0].IDs; !slices.Equal(got, want) {
-			t.Errorf("%v, expected %v", got, want)
-		}
+		d := test.Must(Read(line, f))(t)
+		test.EqualSlices(t, d.Samples[0].IDs, want)
 	}
 }
 

@@ -8,9 +8,14 @@
 ! other parameters.
 !
 ! ./burgers is a child of rlinf. ./burgers none and ./burgers random play 20 episodes without rlinf, with no control or with random actions, and print
-! the mean return. FIELD=FILE names a file for the flow of the first episode, a line per action, including the time before it in which the channel fills.
+! the mean return. With -DPOLICY the program has no part of rlinf but an exported policy: ./steered policy.bin [SEED ...] plays an episode for each
+! seed, or 20 episodes. FIELD=FILE names a file for the flow of the first episode, a line per action, including the time before it in which the channel fills.
 program burgers
+#ifdef POLICY
+    use policy
+#else
     use rlb
+#endif
     implicit none
     integer, parameter :: cells = 200, sensors = 12, steps = 200, substeps = 5, fill = 200
     real(8), parameter :: dx = 2d0/cells, dt = 0.01d0, nu = 1d-3, mean = 0.5d0, strength = 0.1d0, width = 0.05d0
@@ -18,11 +23,21 @@ program burgers
 
     real(8) :: u(cells), gust(2), seen(sensors), action(1), reward
     integer(8) :: random
-    integer :: clock = 0, field = 0, going, status
+    integer :: clock = 0, field = 0, status
     character(256) :: mode, file
+#ifndef POLICY
+    integer :: going
     type(rlb_spec) :: spec
+#endif
     type(c_ptr) :: r
 
+#ifdef POLICY
+    mode = "policy.bin"
+    if (command_argument_count() > 0) call get_command_argument(1, mode)
+    call check(policy_open(r, mode))
+    print '("policy: mean return ",g0.6)', steered()
+    call policy_close(r)
+#else
     if (command_argument_count() > 0) then
         call get_command_argument(1, mode)
         print '(a,": mean return ",f0.1)', trim(mode), baseline(mode == "random")
@@ -50,6 +65,7 @@ program burgers
     end do
     if (len(rlb_error()) > 0) error stop "burgers: "//rlb_error()
     call rlb_close(r)
+#endif
 
 contains
 
@@ -130,4 +146,37 @@ contains
             end do
         end do
     end function
+
+#ifdef POLICY
+    ! steered returns the mean return of the policy in an episode for each seed of the command line, or in 20 episodes.
+    real(8) function steered()
+        type(policy_state), save :: s
+        integer(8) :: seed
+        integer :: episode, episodes, t
+        real(c_float) :: chosen(1)
+        steered = 0
+        episodes = max(command_argument_count() - 1, 0)
+        if (episodes == 0) episodes = 20
+        do episode = 1, episodes
+            seed = 1000*episode
+            if (command_argument_count() > 1) then
+                call get_command_argument(episode + 1, mode)
+                read (mode, *) seed
+            end if
+            call begin(seed)
+            call policy_begin(s)
+            do t = 1, steps
+                call check(policy_act(r, s, real(seen, c_float), chosen))
+                action = chosen
+                call advance(action(1))
+                steered = steered + reward/episodes
+            end do
+        end do
+    end function
+
+    subroutine check(code)
+        integer(c_int), intent(in) :: code
+        if (code /= 0) error stop "burgers: "//policy_text(code)
+    end subroutine
+#endif
 end program

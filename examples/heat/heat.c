@@ -7,10 +7,19 @@
  * mpirun -np 1 rlinf -c heat.yaml : -np 4 ./heat is a job of rlinf. mpirun -np 4 ./heat none, or random, plays 20
  * episodes without rlinf, with no control or with random actions, and prints the mean return. FIELD=FILE names a file
  * for the plate at the end of the first episode, and its profile.
+ *
+ * With -DPOLICY the program has no part of rlinf but an exported policy: mpirun -np 4 ./steered policy.bin [SEED ...]
+ * plays an episode for each seed, or 20 episodes.
  */
+#ifdef POLICY
+#include "policy.h"
+#include <mpi.h>
+#else
 #include "../../clients/c/rlb_mpi.h"
+#endif
 
 #include <math.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,6 +173,58 @@ static double advance(plate *p, const double *action, double *seen)
 	return measure(p, seen);
 }
 
+#ifdef POLICY
+
+/* steer plays an episode for each seed, or 20 episodes. It returns the mean return. The root asks the policy. */
+static double steer(plate *p, const policy *trained, int seeds, char **seed)
+{
+	static policy_state state;
+	int episodes = seeds > 0 ? seeds : 20;
+	double seen[2 * HEATERS], action[HEATERS], sum = 0;
+	float observed[2 * HEATERS], chosen[HEATERS];
+	for (int episode = 0; episode < episodes; episode++) {
+		begin(p, seeds > 0 ? strtoull(seed[episode], NULL, 10) : 1000 + (uint64_t)episode, seen);
+		policy_begin(&state);
+		for (int t = 0; t < STEPS; t++) {
+			if (p->rank == 0) {
+				for (int i = 0; i < 2 * HEATERS; i++)
+					observed[i] = (float)seen[i];
+				int code = policy_act(trained, &state, observed, chosen);
+				if (code != POLICY_OK) {
+					fprintf(stderr, "heat: %s\n", policy_text(code));
+					MPI_Abort(p->comm, 1);
+				}
+				for (int h = 0; h < HEATERS; h++)
+					action[h] = chosen[h];
+			}
+			MPI_Bcast(action, HEATERS, MPI_DOUBLE, 0, p->comm);
+			sum += advance(p, action, seen) / episodes;
+		}
+	}
+	return sum;
+}
+
+int main(int argc, char **argv)
+{
+	static plate p;
+	policy *trained;
+	MPI_Init(&argc, &argv);
+	int code = policy_open(&trained, argc > 1 ? argv[1] : "policy.bin");
+	if (code != POLICY_OK) {
+		fprintf(stderr, "heat: %s\n", policy_text(code));
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	}
+	divide(&p, MPI_COMM_WORLD);
+	double mean = steer(&p, trained, argc - 2, argv + 2);
+	if (p.rank == 0)
+		printf("policy: mean return %.6g\n", mean);
+	policy_close(trained);
+	MPI_Finalize();
+	return 0;
+}
+
+#else
+
 /* play returns the mean return of 20 episodes with no control, or with random actions. */
 static double play(plate *p, int random)
 {
@@ -221,3 +282,5 @@ int main(int argc, char **argv)
 	MPI_Finalize();
 	return failed;
 }
+
+#endif

@@ -22,10 +22,8 @@ env: {train: {wrappers: [frame_stack, scale]}}
 func savedConfig(t *testing.T) *checkpoint.Checkpoint {
 	t.Helper()
 	s := open(t, t.TempDir(), 0)
-	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte(stored)})
-	test.OK(t, err)
-	c, err := checkpoint.Load(dir)
-	test.OK(t, err)
+	dir := test.Must(s.Save(checkpoint.Info{Step: 1, Config: []byte(stored)}))(t)
+	c := test.Must(checkpoint.Load(dir))(t)
 	return c
 }
 
@@ -89,14 +87,10 @@ func TestCheckConfigOfNoYAML(t *testing.T) {
 // possible.
 func TestCheckConfigResolved(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
-	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")})
-	test.OK(t, err)
-	c, err := checkpoint.Load(dir)
-	test.OK(t, err)
+	dir := test.Must(s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")}))(t)
+	c := test.Must(checkpoint.Load(dir))(t)
 	withDefault := func(stored []byte) ([]byte, error) { return append(stored, "tau: 0.005\n"...), nil }
-	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault); err != nil {
-		t.Errorf("a key added since, with its default: %v", err)
-	}
+	test.Check(t, c.CheckConfig([]byte("gamma: 0.9\ntau: 0.005\n"), withDefault), "a key added since, with its default")
 	var differs *checkpoint.ConfigError
 	if err := c.CheckConfig([]byte("gamma: 0.9\ntau: 1\n"), withDefault); !errors.As(err, &differs) ||
 		len(differs.Differences) != 1 {

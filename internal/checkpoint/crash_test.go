@@ -104,8 +104,7 @@ func killedAfter(t *testing.T, dir string, delay time.Duration) int64 {
 	cmd.Env = append(os.Environ(), crashStore+"="+dir)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	out, err := cmd.StdoutPipe()
-	test.OK(t, err)
+	out := test.Must(cmd.StdoutPipe())(t)
 	test.OK(t, cmd.Start())
 	var confirmed int64
 	for lines := bufio.NewScanner(out); lines.Scan(); { // the loop ends with the child

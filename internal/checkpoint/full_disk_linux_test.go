@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestFullDisk(t *testing.T) {
@@ -15,10 +16,8 @@ func TestFullDisk(t *testing.T) {
 	}
 	defer syscall.Unmount(dir, 0)
 	s := open(t, dir, 1)
-	if _, err := s.Save(checkpoint.Info{Step: 10, Config: config},
-		checkpoint.BytesFile("actor", pattern(400_000, 1))); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(s.Save(checkpoint.Info{Step: 10, Config: config},
+		checkpoint.BytesFile("actor", pattern(400_000, 1))))(t)
 	_, err := s.Save(checkpoint.Info{Step: 20, Config: config}, checkpoint.BytesFile("actor", pattern(800_000, 2)))
 	if !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("got %v, want %v", err, syscall.ENOSPC)

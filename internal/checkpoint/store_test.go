@@ -20,13 +20,11 @@ var config = []byte("algorithm:\n  gamma: 0.99\n")
 func TestSaveThenLoad(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	want := map[string][]byte{"actor": pattern(3<<20, 1), "empty": nil, "counters": []byte("7")}
-	dir, err := s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
+	dir := test.Must(s.Save(checkpoint.Info{Step: 40, Ranks: 8, Config: config},
 		checkpoint.BytesFile("actor", want["actor"]), checkpoint.BytesFile("empty", nil),
-		checkpoint.BytesFile("counters", want["counters"]))
-	test.OK(t, err)
+		checkpoint.BytesFile("counters", want["counters"])))(t)
 	for _, from := range []string{dir, filepath.Join(filepath.Dir(dir), "latest")} {
-		c, err := checkpoint.Load(from)
-		test.OK(t, err)
+		c := test.Must(checkpoint.Load(from))(t)
 		if c.Step != 40 || c.Ranks != 8 ||
 			!slices.Equal(c.Files(), []string{"config.yaml", "actor", "empty", "counters"}) {
 			t.Errorf("step %d, %d ranks, files %v", c.Step, c.Ranks, c.Files())
@@ -36,9 +34,7 @@ func TestSaveThenLoad(t *testing.T) {
 				t.Errorf("%s: %d bytes, %v, want the %d that were saved", name, len(got), err, len(content))
 			}
 		}
-		if _, err := c.Read("critic"); err == nil || !strings.Contains(err.Error(), "no file critic") {
-			t.Errorf("a file that is not there: %v", err)
-		}
+		test.Fails(t, test.Err(c.Read("critic")), "no file critic", "a file that is not there")
 	}
 }
 
@@ -58,8 +54,7 @@ func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1)
 	save(t, s, 5)
-	before, err := os.Stat(filepath.Join(dir, "global_step_5"))
-	test.OK(t, err)
+	before := test.Must(os.Stat(filepath.Join(dir, "global_step_5")))(t)
 	save(t, s, 5)
 	if after, err := os.Stat(filepath.Join(dir, "global_step_5")); err != nil || !os.SameFile(before, after) {
 		t.Errorf("the folder was written again (%v)", err)
@@ -214,9 +209,7 @@ func TestFailedSave(t *testing.T) {
 func TestUnusableStore(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	test.OK(t, os.WriteFile(file, nil, 0o666))
-	if _, err := checkpoint.Open(file, 1); err == nil || !strings.Contains(err.Error(), file) {
-		t.Errorf("got %v, want an error that names %s", err, file)
-	}
+	test.Fails(t, test.Err(checkpoint.Open(file, 1)), file)
 	if _, err := checkpoint.Load(filepath.Join(file+"s", "global_step_3")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v, want %v", err, os.ErrNotExist)
 	}
@@ -249,16 +242,14 @@ func FuzzLoadManifest(f *testing.F) {
 
 func open(t *testing.T, dir string, keep int) *checkpoint.Store {
 	t.Helper()
-	s, err := checkpoint.Open(dir, keep)
-	test.OK(t, err)
+	s := test.Must(checkpoint.Open(dir, keep))(t)
 	return s
 }
 
 func save(t *testing.T, s *checkpoint.Store, step int64) string {
 	t.Helper()
-	dir, err := s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
-		checkpoint.BytesFile("actor", pattern(1000, step)))
-	test.OK(t, err)
+	dir := test.Must(s.Save(checkpoint.Info{Step: step, Ranks: 2, Config: config},
+		checkpoint.BytesFile("actor", pattern(1000, step))))(t)
 	return dir
 }
 
@@ -270,15 +261,12 @@ func load(dir string) error {
 // want checks the names in dir.
 func want(t *testing.T, dir string, names ...string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	var got []string
 	for _, e := range entries {
 		got = append(got, e.Name())
 	}
-	if !slices.Equal(got, names) {
-		t.Errorf("%s holds %v, want %v", dir, got, names)
-	}
+	test.EqualSlices(t, got, names, "%s holds", dir)
 }
 
 func rewrite(dir, name string, change func([]byte) []byte) error {
@@ -325,9 +313,7 @@ func TestStoreKeepsTheBest(t *testing.T) {
 	for step, score := range []*float64{nil, score(-3), score(7), score(7), score(1), nil} {
 		s := open(t, dir, 1)
 		s.KeepBest()
-		if _, err := s.Save(checkpoint.Info{Step: int64(step), Config: config, Score: score}); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Save(checkpoint.Info{Step: int64(step), Config: config, Score: score}))(t)
 		best([]string{"", "global_step_1", "global_step_2", "global_step_3", "global_step_3", "global_step_3"}[step])
 	}
 	want(t, dir, "best", "global_step_3", "global_step_5", "latest")
@@ -339,9 +325,7 @@ func TestStoreKeepsTheBest(t *testing.T) {
 	}
 	s := open(t, dir, 1)
 	s.KeepBest()
-	if _, err := s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(s.Save(checkpoint.Info{Step: 6, Config: config, Score: score(9)}))(t)
 	best("global_step_6")
 	if _, err := s.Rewind(5); err != nil { // the best checkpoint is now superseded
 		t.Fatal(err)

@@ -299,8 +299,7 @@ model:
 	dir := write(t, files...)
 	t.Setenv("RLINF_TEST_PRESETS", filepath.Join(dir, "else"))
 	cfg := defaults()
-	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"model.hidden=[2]"}, Options{})
-	test.OK(t, err)
+	tree := test.Must(Load(filepath.Join(dir, "job.yaml"), []string{"model.hidden=[2]"}, Options{}))(t)
 	want(t, lines(tree.Decode(&cfg).Err(), dir))
 	expect := job{Name: "common", Run: run{Epochs: 5, Rate: 0.25, common: common{8}},
 		Model: &model{Hidden: []int{2}, Dim: 3}}
@@ -531,8 +530,7 @@ film: {rate: 3}
 `
 	dir := write(t, "job.yaml", text)
 	for _, strict := range []bool{false, true} {
-		tree, err := Load(filepath.Join(dir, "job.yaml"), nil, options)
-		test.OK(t, err)
+		tree := test.Must(Load(filepath.Join(dir, "job.yaml"), nil, options))(t)
 		cfg := defaults()
 		check := tree.Decode(&cfg)
 		unknown := []string{"job.yaml:5: actor.fsdq: unknown key", "job.yaml:6: run2: unknown key, did you mean run?"}
@@ -554,8 +552,7 @@ film: {rate: 3}
 func TestCheck(t *testing.T) {
 	dir := write(t, "job.yaml", "run:\n  max_epochs: 0\n  rate: x\n")
 	cfg := defaults()
-	tree, err := Load(filepath.Join(dir, "job.yaml"), []string{"name="}, Options{})
-	test.OK(t, err)
+	tree := test.Must(Load(filepath.Join(dir, "job.yaml"), []string{"name="}, Options{}))(t)
 	check := tree.Decode(&cfg)
 	at := check.At("run")
 	at.Want(cfg.Run.Epochs > 0, "max_epochs", cfg.Run.Epochs, "a number > 0")
@@ -571,9 +568,7 @@ func TestCheck(t *testing.T) {
 		"job.yaml:1: run.seed: not set: expected a number > 0",
 		`command line: name: "": expected a word`,
 	)
-	if got := len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))); got != 5 {
-		t.Errorf("%d FieldErrors, want 5", got)
-	}
+	test.Equal(t, len(FieldErrors(fmt.Errorf("wrapped: %w", check.Err()))), 5, "FieldErrors")
 }
 
 func TestMarshalAndReadAgain(t *testing.T) {
@@ -583,8 +578,7 @@ func TestMarshalAndReadAgain(t *testing.T) {
 		Any: []any{"1", 1, nil}, Model: &model{Hidden: []int{}},
 		Places: Map[place]{{"z", place{"here", 1}}, {"a", place{}}}, Words: Words{"a", "1"},
 	}
-	text, err := Marshal(cfg)
-	test.OK(t, err)
+	text := test.Must(Marshal(cfg))(t)
 	again, errs := load(t, string(text))
 	want(t, errs)
 	if !reflect.DeepEqual(cfg, again) {
@@ -613,9 +607,7 @@ func TestNearest(t *testing.T) {
 	keys := []string{"clip_ratio_high", "clip_ratio_low", "gamma", "lr"}
 	for key, want := range map[string]string{"clip_ratoi_high": "clip_ratio_high", "gama": "gamma", "lr": "lr",
 		"rl": "lr", "beta": "", "x": "", "clipratiolow": "clip_ratio_low"} {
-		if got := Nearest(key, keys); got != want {
-			t.Errorf("%s: %q, want %q", key, got, want)
-		}
+		test.Equal(t, Nearest(key, keys), want, "%s", key)
 	}
 }
 
@@ -634,8 +626,7 @@ func FuzzLoad(f *testing.F) {
 		if errs != nil {
 			return
 		}
-		data, err := Marshal(cfg)
-		test.OK(t, err)
+		data := test.Must(Marshal(cfg))(t)
 		again, errs := load(t, string(data))
 		if errs != nil {
 			t.Fatalf("%s\nread again: %v", data, errs)
@@ -672,8 +663,7 @@ func TestWeights(t *testing.T) {
 		if err := tree.Decode(&got).Err(); err != nil || !reflect.DeepEqual(got.Mix, want) {
 			t.Errorf("%s: %v, %v, want %v", text, got.Mix, err, want)
 		}
-		written, err := Marshal(&got)
-		test.OK(t, err)
+		written := test.Must(Marshal(&got))(t)
 		if tree, err = Parse("c.yaml", written, Options{}); err != nil {
 			t.Fatal(err)
 		}
@@ -681,8 +671,7 @@ func TestWeights(t *testing.T) {
 			t.Errorf("%s: written as %s, read as %v, %v", text, written, again, err)
 		}
 	}
-	tree, err := Parse("c.yaml", []byte("mix: {a: much}"), Options{})
-	test.OK(t, err)
+	tree := test.Must(Parse("c.yaml", []byte("mix: {a: much}"), Options{}))(t)
 	if err := tree.Decode(new(cfg)).Err(); err == nil ||
 		!strings.Contains(err.Error(), "mix.a: much: expected a number") {
 		t.Errorf("a weight that is no number: %v", err)

@@ -96,7 +96,6 @@ type field struct {
 	value  reflect.Value
 	owner  reflect.Type // struct that declares the field
 	goName string
-	doc    string // from its doc tag
 }
 
 // fieldsOf lists the fields of the struct v that have a yaml name, in order. It includes the fields of inlined structs
@@ -110,7 +109,7 @@ func fieldsOf(v reflect.Value) []field {
 				fields = append(fields, fieldsOf(value)...)
 			}
 		} else if name != "" && name != "-" && f.IsExported() {
-			fields = append(fields, field{name, value, v.Type(), f.Name, f.Tag.Get("doc")})
+			fields = append(fields, field{name, value, v.Type(), f.Name})
 		}
 	}
 	return fields
@@ -325,40 +324,38 @@ func (d *decoder) untyped(n *node, v reflect.Value, key string) {
 
 func (d *decoder) scalar(n *node, v reflect.Value, key string) {
 	number := n.kind == scalar && (n.tag == intTag || n.tag == floatTag)
+	ok, want := false, ""
 	switch v.Kind() {
 	case reflect.String:
-		if n.kind == scalar {
+		if ok, want = n.kind == scalar, "text"; ok {
 			v.SetString(n.value)
-		} else {
-			d.wrong(n, key, "text")
 		}
 	case reflect.Bool:
-		if b, err := parseBool(n.value); err == nil && n.tag == boolTag {
+		b, err := parseBool(n.value)
+		if ok, want = err == nil && n.tag == boolTag, "true or false"; ok {
 			v.SetBool(b)
-		} else {
-			d.wrong(n, key, "true or false")
 		}
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		if i, err := parseInt(n.value); number && err == nil && !v.OverflowInt(i) {
+		i, err := parseInt(n.value)
+		if ok, want = number && err == nil && !v.OverflowInt(i), "a whole number"; ok {
 			v.SetInt(i)
-		} else {
-			d.wrong(n, key, "a whole number")
 		}
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		if u, err := parseUint(n.value); number && err == nil && !v.OverflowUint(u) {
+		u, err := parseUint(n.value)
+		if ok, want = number && err == nil && !v.OverflowUint(u), "a whole number ≥ 0"; ok {
 			v.SetUint(u)
-		} else {
-			d.wrong(n, key, "a whole number ≥ 0")
 		}
 	case reflect.Float32, reflect.Float64:
 		f, err := parseFloat(n.value)
-		if !number || err != nil || math.IsNaN(f) || !math.IsInf(f, 0) && v.OverflowFloat(f) {
-			d.wrong(n, key, "a number")
-			return
+		fits := !math.IsNaN(f) && (math.IsInf(f, 0) || !v.OverflowFloat(f))
+		if ok, want = number && err == nil && fits, "a number"; ok {
+			v.SetFloat(f)
 		}
-		v.SetFloat(f)
 	default:
 		panic(fmt.Sprintf("config: %s: a field of type %s cannot be configured", key, v.Type()))
+	}
+	if !ok {
+		d.wrong(n, key, want)
 	}
 }
 

@@ -15,7 +15,6 @@ type Field struct {
 	Value any          // the field's value, which is the default
 	Owner reflect.Type // struct that declares the field
 	Name  string       // name of the field in Owner
-	Doc   string       // doc tag of a key of a user's own part; "" for other keys
 	// Section is true if there are keys below this key.
 	Section bool
 }
@@ -30,7 +29,7 @@ func Fields(v any) []Field {
 			at := join(key, f.name)
 			below, suffix := elements(f.value)
 			all = append(all, Field{Key: at, Type: f.value.Type(), Value: f.value.Interface(), Owner: f.owner,
-				Name: f.goName, Doc: f.doc, Section: below.IsValid()})
+				Name: f.goName, Section: below.IsValid()})
 			if below.IsValid() {
 				walk(below, at+suffix)
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestFields: the keys are those that Decode can set, also below lists and maps.
@@ -48,9 +50,7 @@ type other struct {
 	Hidden int ` + "`yaml:\"hidden\"`" + `
 }
 `)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	for field, want := range map[string]Comment{
 		"Epochs": {"max_epochs is the number of Passes; see level and Hidden.", true},
 		"Level":  {"max_epochs is the number of Passes; see level and Hidden.", true},
@@ -85,9 +85,7 @@ func TestCorrection(t *testing.T) {
 				s.names = append(s.names, name)
 			}
 		}
-		if got := s.correction(&node{}, key, synonyms); got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
-		}
+		test.Equal(t, s.correction(&node{}, key, synonyms), want, "%s", key)
 	}
 }
 
@@ -100,8 +98,6 @@ func TestLikeliest(t *testing.T) {
 		"algorithm.gama": "algorithm.gamma", "runer.seed": "runner.seed", "hidden_size": "actor.model.hidden_sizes",
 		"zz": "", "speed_of_light": "", "model.depth": "",
 	} {
-		if got := Likeliest(key, keys); got != want {
-			t.Errorf("%s: got %q, want %q", key, got, want)
-		}
+		test.Equal(t, Likeliest(key, keys), want, "%s", key)
 	}
 }

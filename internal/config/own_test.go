@@ -31,7 +31,7 @@ type ownOne struct {
 func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) {
 	t.Helper()
 	root := &ownRoot{Section: ownSection{Kind: "none", Rate: 1}}
-	tree, err := Load(filepath.Join(write(t, "c.yaml", text), "c.yaml"), overrides, Options{
+	tree := test.Must(Load(filepath.Join(write(t, "c.yaml", text), "c.yaml"), overrides, Options{
 		Known: []Known{{Key: "section.**"}}, Defaults: root,
 		Choose: func(given func(string) (string, bool)) []Known {
 			if kind, ok := given("section.kind"); ok && kind == "one" {
@@ -45,8 +45,7 @@ func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) 
 			}
 			return "", false
 		},
-	})
-	test.OK(t, err)
+	}))(t)
 	return root, tree.Decode(root)
 }
 
@@ -88,9 +87,7 @@ func TestOwnMistakes(t *testing.T) {
 		if err := check.Err(); err != nil {
 			_, got, _ = strings.Cut(err.Error(), "c.yaml:1: ")
 		}
-		if got != c.want {
-			t.Errorf("%s: got %q, want %q", c.text, got, c.want)
-		}
+		test.Equal(t, got, c.want, "%s", c.text)
 	}
 }
 
@@ -104,7 +101,6 @@ func TestOwnTwice(t *testing.T) {
 			t.Errorf("panicked with %q", text)
 		}
 	}()
-	tree, err := Parse("c.yaml", []byte("section: {kind: one}"), Options{})
-	test.OK(t, err)
+	tree := test.Must(Parse("c.yaml", []byte("section: {kind: one}"), Options{}))(t)
 	tree.Decode(&ownRoot{Section: ownSection{Own: params.New(own{})}})
 }

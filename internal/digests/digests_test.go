@@ -219,9 +219,7 @@ func digestCheckpoint(t *testing.T, run string) string {
 	sum := sha256.New()
 	for _, file := range files {
 		tensors, _, err := tensor.ReadSafetensors(readFile(t, file))
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
+		test.OK(t, err, "%s", file)
 		for i := range tensors.Len() {
 			name, x := tensors.Entry(i)
 			fmt.Fprintf(sum, "%s %s %v %v\n", filepath.Base(file), name, x.DType(), x.Shape())

@@ -38,8 +38,7 @@ var metricsPage = sync.OnceValues(func() (patterns []*regexp.Regexp, err error) 
 // checkExplained looks for every metric of a run on the page that explains them.
 func checkExplained(t *testing.T, run string) {
 	t.Helper()
-	page, err := metricsPage()
-	test.OK(t, err)
+	page := test.Must(metricsPage())(t)
 	unknown := map[string]bool{}
 	for _, line := range lines(t, run) {
 		var values map[string]any

@@ -46,9 +46,7 @@ func TestWritable(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	test.OK(t, os.WriteFile(path, nil, 0o666))
-	if err := durable.Writable(dir); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, durable.Writable(dir))
 	only(t, path)
 	for below, want := range map[string]string{path: "not a directory",
 		filepath.Join(dir, "none"): "no such file or directory"} {

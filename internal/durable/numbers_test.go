@@ -1,6 +1,10 @@
 package durable
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
+)
 
 // TestWholeNumbers: only whole numbers change. Texts, other numbers and what is no JSON stay as they are.
 func TestWholeNumbers(t *testing.T) {
@@ -11,8 +15,6 @@ func TestWholeNumbers(t *testing.T) {
 		{`{"4.0": "a \" 4.0 \\", "b": 4.0}`, `{"4.0": "a \" 4.0 \\", "b": 4}`},
 		{`1.2.3 -`, `1.2.3 -`}, {`"4.0`, `"4.0`}, {`"\`, `"\`}, {`4.`, `4.`}, {`.0`, `.0`}, {`01.0`, `01.0`}, {``, ``},
 	} {
-		if got := string(WholeNumbers([]byte(c[0]))); got != c[1] {
-			t.Errorf("%s: %s, want %s", c[0], got, c[1])
-		}
+		test.Equal(t, string(WholeNumbers([]byte(c[0]))), c[1], "%s", c[0])
 	}
 }

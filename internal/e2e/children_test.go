@@ -71,9 +71,7 @@ func TestChildrenKilled(t *testing.T) {
 			defer func() {
 				t.Logf("[children descriptors mappings] of each process at first %v, at last %v", first, now)
 			}()
-			if len(first) != processes {
-				t.Errorf("%d processes have children, want %d", len(first), processes)
-			}
+			test.Equal(t, len(first), processes, "processes have children")
 			for i := range kills {
 				children := j.children()
 				victim := children[i%len(children)]
@@ -137,9 +135,9 @@ func TestStoppedWhileWaiting(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "served.yaml", served)
 			writeFile(t, dir, "job.yaml", fmt.Sprintf(killed, 10000, program))
-			j := local.start(t, dir, 0,
-				append([]string{"-c", "job.yaml", "env.train.external.start_timeout=10m",
-					"env.train.external.step_timeout=10m"}, c.more...)...)
+			args := append([]string{"-c", "job.yaml", "env.train.external.start_timeout=10m",
+				"env.train.external.step_timeout=10m"}, c.more...)
+			j := local.start(t, dir, 0, args...)
 			run := filepath.Join(dir, "logs", "run")
 			if c.name == "one comes" {
 				child := exec.Command(program, "bridge", "serve", "-c", "served.yaml")
@@ -157,6 +155,10 @@ func TestStoppedWhileWaiting(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			r := j.result()
+			// On a busy machine the time limit can end the wait for the simulator, before the mistake is found.
+			for try := 0; try < 20 && c.code == 2 && strings.Contains(r.stderr, "not ready to play"); try++ {
+				r = local.run(t, dir, 0, args...)
+			}
 			if took := time.Since(start); r.code != c.code || !strings.Contains(r.stderr, c.says) ||
 				took > 2*time.Minute {
 				t.Fatalf("exit code %d after %v, want %d and %q\n%s%s", r.code, took, c.code, c.says, r.stdout,
@@ -365,9 +367,7 @@ func TestFamiliesEnd(t *testing.T) {
 					e.args...)...)
 				if run := filepath.Join(dir, "logs", "run"); e.do != nil {
 					poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 })
-					if n := len(j.children()); n != 2 {
-						t.Errorf("%d simulators, expected 2", n)
-					}
+					test.Equal(t, len(j.children()), 2, "simulators")
 					e.do(t, j, run)
 				}
 				r := j.result() // the result fails if a process is left

@@ -65,9 +65,7 @@ func TestRanksWithoutLauncher(t *testing.T) {
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		r := local.ok(t, dir, 0, append(strings.Fields(c.args), "-c", "job.yaml")...)
-		if got := len(readRanks(t, filepath.Join(dir, "logs", "job"))); got != c.want {
-			t.Errorf("%q: %d ranks, want %d", c.args, got, c.want)
-		}
+		test.Equal(t, len(readRanks(t, filepath.Join(dir, "logs", "job"))), c.want, "%q: ranks", c.args)
 		says := ""
 		if c.want > 1 {
 			says = fmt.Sprintf("running without MPI: %d ranks in one process\n", c.want)
@@ -282,8 +280,7 @@ func TestEval(t *testing.T) {
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.val_check_interval=1", "runner.max_steps=4", "actor.optim.lr=0.01")
 	run := filepath.Join(dir, "logs", "job")
 	last := readMetrics(t, run)[3]
-	length, err := last["eval/return"].(json.Number).Float64()
-	test.OK(t, err)
+	length := test.Must(last["eval/return"].(json.Number).Float64())(t)
 	want := []string{
 		"%, 12 episodes of CartPole-v1",
 		fmt.Sprintf("  eval/return         %.4g", length),
@@ -371,9 +368,8 @@ func TestFirstWeights(t *testing.T) {
 	writeFile(t, dir, "job.yaml", good)
 	local.ok(t, dir, 0, "-c", "job.yaml")
 	model := func(name string, step int) []byte {
-		b, err := os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
-			"model.safetensors"))
-		test.OK(t, err)
+		b := test.Must(os.ReadFile(filepath.Join(dir, "logs", name, "checkpoints", fmt.Sprintf("global_step_%d", step),
+			"model.safetensors")))(t)
 		return b
 	}
 	for _, p := range []*platform{local, mpich} {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A printedCase is a job that prints commands in its last lines.
@@ -86,9 +87,7 @@ func TestPrintedCommandsOfSweeps(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nof\n%s", label, err, out, told.stdout)
 		}
 	}
-	if n := len(readMetrics(t, filepath.Join(dir, run))); n != 4 {
-		t.Errorf("%d steps after the resume, want 4", n)
-	}
+	test.Equal(t, len(readMetrics(t, filepath.Join(dir, run))), 4, "steps after the resume")
 	if all := local.ok(t, dir, 0, "status"); strings.Count(all.stdout, folder) != 2 {
 		t.Errorf("status lists\n%s", all.stdout)
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // withCritic is PPO with as many optimiser steps in an iteration as epochs times minibatches.
@@ -58,9 +60,7 @@ func placedCritic(t *testing.T, dir string) {
 			if strings.Contains(c.place, "inference") {
 				c.args = append(c.args, "algorithm.recompute_logprobs=true") // the same bits
 			}
-			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			reason(t, c.on, dir, c.np, c.place, c.args...).same(t, want)
 		})
 	}
 	t.Run("another number", func(t *testing.T) { otherCritics(t, dir) })
@@ -77,20 +77,14 @@ func placedCritic(t *testing.T, dir string) {
 			}
 			local.ok(t, dir, np, append(append(args, fmt.Sprint("runner.max_steps=", 4*i+4)), with...)...)
 		}
-		if diff := readMetrics(t, filepath.Join(dir, "logs", "again")).diff(want); diff != "" {
-			t.Error(diff)
-		}
-		if err := os.RemoveAll(filepath.Join(dir, "logs", "again")); err != nil {
-			t.Fatal(err)
-		}
+		readMetrics(t, filepath.Join(dir, "logs", "again")).same(t, want)
+		test.OK(t, os.RemoveAll(filepath.Join(dir, "logs", "again")))
 	})
 	if full {
 		t.Run("adapters", func(t *testing.T) {
 			args := append([]string{"actor.model.is_lora=true", "actor.model.lora_rank=4"}, withCritic...)
 			want := reason(t, local, dir, 0, collocated, args...)
-			if diff := reason(t, local, dir, 4, "actor: 0-1\n    critic: 2-3", args...).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			reason(t, local, dir, 4, "actor: 0-1\n    critic: 2-3", args...).same(t, want)
 		})
 	}
 }

@@ -158,8 +158,7 @@ func BenchmarkDealt(b *testing.B) {
 // generationTimes returns the seconds that the iterations of a run took to generate answers.
 func generationTimes(b *testing.B, path string) (all []float64) {
 	b.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(b, err)
+	text := test.Must(os.ReadFile(path))(b)
 	for line := range bytes.Lines(text) {
 		var m struct {
 			Generate float64 `json:"time/generate_rollouts"`

@@ -99,9 +99,7 @@ func TestIllDisk(t *testing.T) {
 					t.Errorf("%s, after %d steps: not the metrics of the undisturbed run:\n%s%s", on.name, instant+1,
 						diff, r.stderr)
 				}
-				if s := c.status(); s != "done" {
-					t.Errorf("STATUS is %s, expected done", s)
-				}
+				test.Equal(t, c.status(), "done", "STATUS")
 				if err := syscall.Unmount(logs, 0); err != nil && !errors.Is(err, syscall.EINVAL) {
 					t.Error(err)
 				}

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestDoctorOverHosts: doctor names the hosts of all ranks, and how one host differs from the others. The second host
@@ -23,9 +25,7 @@ func TestDoctorOverHosts(t *testing.T) {
 esac
 exec unshare --uts sh -c 'hostname here && ulimit -l 2048 && exec "$0" "$@"' %[1]s "$@"
 `, p.program(t, "."))
-		if err := os.WriteFile(script, []byte(text), 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(script, []byte(text), 0o777))
 		r := p.startProgram(t, script, dir, 3, "doctor").result()
 		for _, want := range []string{
 			"nodes          2, with so many ranks: here (2), elsewhere (1)",

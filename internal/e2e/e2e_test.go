@@ -33,7 +33,8 @@ type platform struct {
 	flags   []string // of the launcher
 	install string   // how to install what is missing
 
-	of    *platform // nil, or the platform whose programs this one runs on several hosts
+	of    *platform // nil, or the platform whose programs this one runs in another way
+	env   []string  // more variables of its jobs
 	hosts int       // number of hosts, by scripts/hosts
 	first int       // number of the first host
 	slow  string    // a host, and the rate at which it gets what is sent to it; "": all are as fast as they can
@@ -112,6 +113,11 @@ func (p *platform) program(t testing.TB, pkg string) string {
 		t.Fatal(prog.err)
 	}
 	return prog.path
+}
+
+// with returns the platform whose jobs have one more variable.
+func (p *platform) with(variable string) *platform {
+	return &platform{name: p.name, names: p.names, says: p.says, flags: p.flags, of: p, env: []string{variable}}
 }
 
 const root = "../.."
@@ -222,6 +228,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
 		// Files that a killed Open MPI leaves are removed with bin.
 		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
+	j.cmd.Env = append(j.cmd.Env, p.env...)
 	if p.hosts > 0 {
 		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", (np+p.hosts-1)/p.hosts), fmt.Sprint("FIRST=", p.first),
 			"SLOW="+p.slow)
@@ -409,7 +416,6 @@ func writeFile(t testing.TB, dir, name, text string) string {
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(path))(t)
 	return string(text)
 }

@@ -166,22 +166,22 @@ func (v variant) likeness() variant {
 	return like
 }
 
-// references are the metrics of the simplest variants. Each of these runs once.
-type references struct {
-	sync.Mutex
-	of map[variant]metrics
-}
+// references are the metrics of the simplest variants. Each of these runs once, beside the others.
+type references struct{ of sync.Map } // by variant: func(testing.TB) metrics
 
 func (r *references) get(t testing.TB, v variant) metrics {
 	t.Helper()
-	r.Lock()
-	defer r.Unlock()
-	m, ok := r.of[v]
-	if !ok {
-		m = v.run(t)
-		r.of[v] = m
-	}
-	return m
+	var once sync.Mutex
+	var m metrics
+	run, _ := r.of.LoadOrStore(v, func(t testing.TB) metrics {
+		once.Lock()
+		defer once.Unlock()
+		if m == nil {
+			m = v.run(t)
+		}
+		return m
+	})
+	return run.(func(testing.TB) metrics)(t)
 }
 
 // TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the
@@ -193,16 +193,14 @@ func TestSameNumbersEverywhere(t *testing.T) {
 		variants = everything()
 	}
 	checkCover(t, variants)
-	refs := references{of: map[variant]metrics{}}
+	var refs references
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
 			v.on.program(t, ".") // or skip the test
 			want := refs.get(t, v.likeness())
 			want.checkWhole(t, 4)
-			if diff := v.run(t).diff(want); diff != "" {
-				t.Errorf("not the metrics of %v:\n%s", v.likeness(), diff)
-			}
+			v.run(t).same(t, want, "not the metrics of %v", v.likeness())
 		})
 	}
 }
@@ -223,9 +221,7 @@ func TestSameLabelsEverywhere(t *testing.T) {
 		{on: local, place: 2, task: task, actors: 2, stages: 2, epochs: 1, sync: 1},
 		{on: local, place: 5, task: task, actors: 2, stages: 1, epochs: 2, sync: 1},
 	} {
-		if diff := v.run(t, dagger...).diff(want); diff != "" {
-			t.Errorf("%v: not the metrics of %v:\n%s", v, plain, diff)
-		}
+		v.run(t, dagger...).same(t, want, "%v: not the metrics of %v", v, plain)
 	}
 }
 
@@ -304,9 +300,7 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 				t.Fatalf("no episode ended in the first rollout: %v", want)
 			}
 			for actors := 2; actors <= 3; actors++ {
-				if diff := first(actors).diff(want); diff != "" {
-					t.Errorf("%d actors, not the first rollout of one:\n%s", actors, diff)
-				}
+				first(actors).same(t, want, "%d actors, not the first rollout of one", actors)
 			}
 		})
 	}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a separate module. The keys of its parts are
@@ -74,10 +76,7 @@ func TestOwnKeys(t *testing.T) {
 // buildModule builds packages of the folder module to out. The folder becomes a module that requires this one.
 func buildModule(t *testing.T, module, out, packages string) {
 	t.Helper()
-	of, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	of := test.Must(filepath.Abs(root))(t)
 	ours := readFile(t, filepath.Join(root, "go.mod"))
 	sums := readFile(t, filepath.Join(root, "go.sum"))
 	_, rest, _ := strings.Cut(ours, "\n")

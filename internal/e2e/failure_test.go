@@ -11,6 +11,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // frail is a job of three ranks that wait for each other. The environments, which are faulty's, are on rank 1 alone.
@@ -149,9 +150,7 @@ func fails(t *testing.T, p *platform, f failure) {
 			t.Errorf("stacks are in %d of the logs %q, want 1", stacks, logs)
 		}
 	}
-	if got := readStatus(t, run); got != f.status {
-		t.Errorf("STATUS %q, want %q", got, f.status)
-	}
+	test.Equal(t, readStatus(t, run), f.status, "STATUS")
 	last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest"))
 	if err != nil || last.Step < 1 || last.Step > 2 {
 		t.Errorf("latest checkpoint: %+v, %v", last, err)
@@ -215,9 +214,7 @@ func readRanks(t *testing.T, dir string) []runfolder.Rank {
 	var ranks []runfolder.Rank
 	for line := range strings.Lines(text) {
 		var r runfolder.Rank
-		if err := json.Unmarshal([]byte(line), &r); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.Unmarshal([]byte(line), &r))
 		ranks = append(ranks, r)
 	}
 	return ranks

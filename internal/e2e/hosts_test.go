@@ -21,8 +21,7 @@ import (
 // hostsScript returns the path of scripts/hosts.
 func hostsScript(t testing.TB) string {
 	t.Helper()
-	path, err := filepath.Abs(filepath.Join(root, "scripts", "hosts"))
-	test.OK(t, err)
+	path := test.Must(filepath.Abs(filepath.Join(root, "scripts", "hosts")))(t)
 	return path
 }
 
@@ -72,9 +71,7 @@ func TestHosts(t *testing.T) {
 					v := hybrid(p.onHosts(t, n, 1), name)
 					want := v.likeness().run(t)
 					want.checkWhole(t, 4)
-					if diff := v.run(t).diff(want); diff != "" {
-						t.Errorf("not the metrics of goroutines:\n%s", diff)
-					}
+					v.run(t).same(t, want, "not the metrics of goroutines")
 				})
 			}
 		}
@@ -153,8 +150,6 @@ const slowly = "env.train.step_delay=3ms"
 // TestKilledOnHosts kills a rank of the second host. The job ends and names the rank. It can be resumed on other hosts.
 func TestKilledOnHosts(t *testing.T) {
 	t.Parallel()
-	const n = 8
-	want := undisturbed(t, 0, 2, n)
 	type kill struct {
 		p    *platform
 		code int      // 0: any code that the launcher chooses
@@ -196,10 +191,9 @@ func TestKilledOnHosts(t *testing.T) {
 			// A job on another host takes the lock of a dead host's job after a minute without a heartbeat.
 			long := time.Now().Add(-2 * time.Minute)
 			test.OK(t, os.Chtimes(filepath.Join(run.folder(), "lock"), long, long))
+			n := len(run.metrics()) + 4
 			run.ok(then, np, cluster, steps(n), slowly, "--resume", "auto")
-			if diff := run.metrics().diff(want); diff != "" {
-				t.Errorf("afterwards, not the metrics of the undisturbed run:\n%s", diff)
-			}
+			run.metrics().same(t, undisturbed(t, 0, 2, n), "afterwards, not the metrics of the undisturbed run")
 			if ranks := readRanks(t, run.folder()); ranks[0].Host != "h3" || ranks[3].Host != "h4" {
 				t.Errorf("ranks were on %+v", ranks)
 			}
@@ -227,9 +221,7 @@ func TestHostCutOff(t *testing.T) {
 			if r.code != 76 || count(r.stderr, says) != 1 {
 				t.Errorf("exit code %d, want 76 and once %s\n%s%s", r.code, says, r.stdout, r.stderr)
 			}
-			if s := readStatus(t, run.folder()); s != runfolder.Failed {
-				t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
-			}
+			test.Equal(t, readStatus(t, run.folder()), runfolder.Failed, "STATUS")
 		})
 	}
 }
@@ -242,12 +234,10 @@ func TestAutoMeasuresNodes(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			config, err := filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml"))
-			test.OK(t, err)
+			config := test.Must(filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml")))(t)
 			r := p.ok(t, dir, 3, "-c", config, "spmd.nodes=2", "cluster.num_nodes=2", "runner.max_epochs=1",
 				"runner.logger.experiment_name=run")
-			text, err := os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run")))
-			test.OK(t, err)
+			text := test.Must(os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run"))))(t)
 			var plan struct{ Machine planner.Machine }
 			test.OK(t, json.Unmarshal(text, &plan))
 			if l := plan.Machine.Network; l == planner.Usual() || !(l.Latency > 0) || l.Latency > 1e-2 {

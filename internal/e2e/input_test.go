@@ -625,8 +625,7 @@ func TestBusyFolder(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
 			path := filepath.Join(dir, "logs", "job")
-			first, err := runfolder.Open(path, "1234")
-			test.OK(t, err)
+			first := test.Must(runfolder.Open(path, "1234"))(t)
 			defer first.Close()
 			np := 2
 			if p == local {
@@ -658,9 +657,7 @@ func refusedProgram(t *testing.T, p *platform, program, dir string, np int, want
 	t.Helper()
 	before := contents(t, dir)
 	r := p.startProgram(t, program, dir, np, args...).result()
-	if r.code != 2 {
-		t.Errorf("exit code %d, want 2", r.code)
-	}
+	test.Equal(t, r.code, 2, "exit code")
 	if r.stdout != "" {
 		t.Errorf("on standard output: %s", r.stdout)
 	}

@@ -46,8 +46,7 @@ func TestLargeModel(t *testing.T) {
 		t.Error("the base has changed")
 	}
 	local.ok(t, dir, 0, "export", "logs/run", "--out", "adapter", "--adapter")
-	o, err := hf.ReadAdapter(filepath.Join(dir, "adapter"))
-	test.OK(t, err)
+	o := test.Must(hf.ReadAdapter(filepath.Join(dir, "adapter")))(t)
 	tuned := newLarge(t, lm.Options{LoRA: o})
 	test.OK(t, hf.LoadAdapter(tuned, filepath.Join(dir, "adapter")))
 	saved := readTensors(t, filepath.Join(dir, "logs/run/checkpoints/latest/model.safetensors"))
@@ -61,14 +60,12 @@ func TestLargeModel(t *testing.T) {
 // generate lets the model m generate texts.
 func generate(t *testing.T, m *lm.Model) {
 	t.Helper()
-	e, err := engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512})
-	test.OK(t, err)
+	e := test.Must(engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512}))(t)
 	var requests []engine.Request
 	for i := range 4 {
 		requests = append(requests, engine.Request{Prompt: []int32{1, 2, int32(i)}, Sampling: engine.Greedy(64)})
 	}
-	results, err := e.Generate(t.Context(), requests, engine.Watch{})
-	test.OK(t, err)
+	results := test.Must(e.Generate(t.Context(), requests, engine.Watch{}))(t)
 	for i, r := range results {
 		if len(r.Tokens) != 64 {
 			t.Errorf("text %d has %d tokens, want 64", i, len(r.Tokens))
@@ -196,13 +193,10 @@ func saveLarge(t *testing.T, folder string) (m *lm.Model, shards []string) {
 func digestsOf(t *testing.T, files []string) (sums []string) {
 	t.Helper()
 	for _, path := range files {
-		f, err := os.Open(path)
-		test.OK(t, err)
+		f := test.Must(os.Open(path))(t)
 		defer f.Close()
 		h := sha256.New()
-		if _, err := io.Copy(h, f); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(io.Copy(h, f))(t)
 		sums = append(sums, fmt.Sprintf("%x", h.Sum(nil)))
 	}
 	return sums

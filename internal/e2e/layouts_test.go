@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // wide are the sizes of a model that 2 or 4 members may divide.
@@ -81,15 +83,11 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 		t.Fatalf("checkpoints %q, %v: expected two", first, err)
 	}
 	resume := filepath.Join(t.TempDir(), filepath.Base(first[0]))
-	if err := os.CopyFS(resume, os.DirFS(first[0])); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.CopyFS(resume, os.DirFS(first[0])))
 	for name, l := range others {
 		t.Run(name, func(t *testing.T) {
 			l.on.program(t, ".") // or skip the test
-			if diff := run(t, l).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			run(t, l).same(t, want)
 			if !slices.Equal(saved(t), files) {
 				t.Error("the last checkpoint is another than that of whole models")
 			}
@@ -230,9 +228,7 @@ func TestLayoutsResume(t *testing.T) {
 				}
 				finish(t, start(t, all[b], run, "--resume", "auto"))
 				got, same := modelResults(t, dir, run)
-				if diff := got.diff(want); diff != "" {
-					t.Error(diff)
-				}
+				got.same(t, want)
 				for name := range files {
 					if same[name] != files[name] {
 						t.Errorf("other bytes of %s", name)

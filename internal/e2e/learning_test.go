@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // learn runs one of configs for so many iterations. It returns the metrics, and the return of the evaluation after the
@@ -13,9 +15,7 @@ func learn(t *testing.T, config string, steps int, args ...string) (m metrics, e
 	t.Helper()
 	dir := t.TempDir()
 	path, err := filepath.Abs(filepath.Join(root, "configs", config+".yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	args = append([]string{"-c", path, fmt.Sprint("runner.max_steps=", steps),
 		fmt.Sprint("runner.val_check_interval=", steps), "runner.save_interval=-1"}, args...)
 	local.ok(t, dir, 0, args...)

@@ -14,8 +14,7 @@ import (
 // Random rewards gain nothing. Only a full test run tries three seeds and 400 steps.
 func TestLearnsToAdd(t *testing.T) {
 	t.Parallel()
-	top, err := filepath.Abs(root)
-	test.OK(t, err)
+	top := test.Must(filepath.Abs(root))(t)
 	dir := t.TempDir()
 	test.OK(t, os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")))
 	local.ok(t, dir, 0, "data", "addition")

@@ -28,6 +28,7 @@ func possessionOf(pid int) (p possession) {
 // TestManyMoves: after any number of moves the processes of a job hold the same memory, shared memory, descriptors and
 // threads.
 func TestManyMoves(t *testing.T) {
+	t.Parallel()
 	most, from, on, room, pages := 60, 24, []*platform{local}, 1.25, 0.5
 	if full {
 		// MPICH uses all its shared memory only after some 400 moves, at random. The next 2600 moves add 1 %.

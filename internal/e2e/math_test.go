@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestMathRewards: prompts of a file with solutions are written by a chat template, and too long prompts are left out
@@ -33,9 +35,7 @@ func TestMathRewards(t *testing.T) {
 	for name, want := range map[string]float64{"rollout/rewards": -5, "rollout/unparsable": 1, "rollout/accuracy": 0,
 		"rollout/uninformative_groups": 1} {
 		for _, x := range m.values(t, name) {
-			if x != want {
-				t.Errorf("%s is %v, want %v", name, x, want)
-			}
+			test.Equal(t, x, want, "%s", name)
 		}
 	}
 	if x := m.values(t, "eval/unparsable"); len(x) != 1 || x[0] != 1 {

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // metrics are the lines of a metrics.jsonl, without metrics of the clock and of moves. Numbers are texts with all their
@@ -76,13 +78,22 @@ func (m metrics) values(t testing.TB, name string) (all []float64) {
 	for _, line := range m {
 		if n, ok := line[name].(json.Number); ok {
 			x, err := n.Float64()
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			test.OK(t, err, "%s", name)
 			all = append(all, x)
 		}
 	}
 	return all
+}
+
+// same reports an error if the metrics are not want. about is as in test.Equal.
+func (m metrics) same(t testing.TB, want metrics, about ...any) {
+	t.Helper()
+	if diff := m.diff(want); diff != "" {
+		if len(about) > 0 {
+			diff = fmt.Sprintf(about[0].(string), about[1:]...) + ":\n" + diff
+		}
+		t.Error(diff)
+	}
 }
 
 // diff says where m first differs from want; "" if they are equal.
@@ -147,8 +158,6 @@ func snapshot(t testing.TB, dir string) map[string]string {
 		files[path] = string(text)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return files
 }

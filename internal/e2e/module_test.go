@@ -24,8 +24,7 @@ var small = []string{
 // tests the other examples.
 func TestOtherModule(t *testing.T) {
 	t.Parallel()
-	top, err := filepath.Abs(root)
-	test.OK(t, err)
+	top := test.Must(filepath.Abs(root))(t)
 	dir := t.TempDir()
 	for _, from := range []string{"examples/embodied", "examples/own_runner", "examples/trainer"} {
 		test.OK(t, os.CopyFS(filepath.Join(dir, filepath.Base(from)), os.DirFS(filepath.Join(top, from))))

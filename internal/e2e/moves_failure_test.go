@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestMovesFail: a worker that fails while it is packed, or while another worker takes over, ends the job with an error
@@ -61,9 +62,7 @@ func TestMovesUnrecorded(t *testing.T) {
 	j.walk(c.folder("run"), func() string {
 		if made++; made == 1 {
 			for _, name := range []string{"moves.jsonl", "move-answers.jsonl"} {
-				if err := os.Mkdir(filepath.Join(c.folder("run"), name), 0o777); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, os.Mkdir(filepath.Join(c.folder("run"), name), 0o777))
 			}
 		}
 		return n.place(draw)
@@ -84,9 +83,7 @@ func TestMovesIllDisk(t *testing.T) {
 		n, draw := nomads()[instant%6], draws(t, instant)
 		c, start := newCamp(t, n), n.place(draw)
 		logs := filepath.Join(c.dir, "logs")
-		if err := os.Mkdir(logs, 0o777); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Mkdir(logs, 0o777))
 		if err := syscall.Mount("tmpfs", logs, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
 			t.Skipf("mounting a small tmpfs needs root: %v", err)
 		}

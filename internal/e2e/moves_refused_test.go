@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
+	"github.com/rlinf/rlinf/internal/test"
 	"golang.org/x/sys/unix"
 )
 
@@ -87,14 +88,10 @@ func tighten(t *testing.T, j *job, run string, ask int) {
 	limit := unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}
 	if ask == 1 {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", j.cmd.Process.Pid))
-		if err != nil {
-			t.Error(err)
-		}
+		test.Check(t, err)
 		limit.Cur = uint64(mebibytes(regexp.MustCompile(`VmData:\s+(\d+) kB`), text)+12) << 20
 	}
-	if err := unix.Prlimit(j.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, unix.Prlimit(j.cmd.Process.Pid, unix.RLIMIT_DATA, &limit, nil))
 }
 
 // TestMovesRefused: a job that cannot move says why, and goes on in its placement with unchanged metrics.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // moveSteps are the steps of a move at which faulty's gate stops a rank, in order. The ranks quiesce, agree on a plan,
@@ -152,9 +153,7 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 func (b *blow) makeLogs(t *testing.T, dir string) string {
 	t.Helper()
 	logs := filepath.Join(dir, "logs")
-	if err := os.Mkdir(logs, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir(logs, 0o777))
 	if b.name == "full disk" {
 		if err := syscall.Mount("tmpfs", logs, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
 			t.Skipf("mounting a small tmpfs needs root: %v", err)

@@ -133,9 +133,7 @@ func (c camp) settle(t testing.TB, place string, args ...string) (same func(t te
 	return func(t testing.TB, run string) {
 		t.Helper()
 		m, got := c.results(t, run)
-		if diff := m.diff(want); diff != "" {
-			t.Errorf("not the metrics of the job that stays: %s", diff)
-		}
+		m.same(t, want, "not the metrics of the job that stays")
 		for name := range tensors {
 			if got[name] != tensors[name] {
 				t.Errorf("not the checkpoint of the job that stays: %s", name)
@@ -373,8 +371,7 @@ func TestMovesStopped(t *testing.T) {
 func TestOwnProgramMoves(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "./examples/own_runner"), t.TempDir()
-	text, err := os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(root, "examples/own_runner/cartpole.yaml")))(t)
 	writeFile(t, dir, "job.yaml", string(text))
 	start := func(run string) *job {
 		return local.startProgram(t, program, dir, 0, "-c", "job.yaml", "-np", "4", "runner.max_steps=400",
@@ -393,7 +390,5 @@ func TestOwnProgramMoves(t *testing.T) {
 		n++
 		return places[n%2]
 	}).end(t, moving, 2)
-	if diff := readMetrics(t, folder).diff(readMetrics(t, filepath.Join(dir, "logs/settled"))); diff != "" {
-		t.Error(diff)
-	}
+	readMetrics(t, folder).same(t, readMetrics(t, filepath.Join(dir, "logs/settled")))
 }

@@ -50,8 +50,7 @@ func TestCommands(t *testing.T) {
 		"docs/running.md", "docs/tutorials/simulator.md", "docs/tutorials/language.md"} {
 		pages = append(pages, filepath.Join(root, name))
 	}
-	top, err := filepath.Abs(root)
-	test.OK(t, err)
+	top := test.Must(filepath.Abs(root))(t)
 	local.program(t, ".")
 	start := addition(t, top)
 	for _, page := range pages {

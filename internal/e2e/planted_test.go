@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/timeline"
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -220,26 +221,38 @@ func TestSlowLinkOnHosts(t *testing.T) {
 						t.Skipf("a slow link needs tc of iproute2, and a kernel with sch_tbf: %v: %s", err, text)
 					}
 				}
-				dir := t.TempDir()
-				writeFile(t, dir, "job.yaml", linked)
-				on.ok(t, dir, 5, "-c", "job.yaml")
-				tr, err := trace.Read(filepath.Join(dir, "logs", "job"))
-				if err != nil || len(tr.Attempts) != 1 || len(tr.Attempts[0].Hosts) != 3 {
-					t.Fatalf("%v, %+v", err, tr)
-				}
-				a, got := &tr.Attempts[0], ""
-				for _, f := range timeline.Conclude(tr.Attempts, nil) {
-					t.Log(f.Text)
-					if f.Rule == timeline.SlowLink {
-						from, to := &a.Workers[f.Worker], &a.Workers[f.Peer]
-						got += fmt.Sprintf("%s %d on rank %d to %s %d on rank %d", from.Component, from.Member,
-							from.Rank, to.Component, to.Member, to.Rank)
+				got := slowLinks(t, on)
+				for range 3 {
+					if got == want || !strings.Contains(got, want) {
+						break
 					}
+					t.Logf("a busy machine delays other links, too, so once more: %s", got)
+					got = slowLinks(t, on)
 				}
-				if got != want {
-					t.Errorf("slow links %q, want %q", got, want)
-				}
+				test.Equal(t, got, want, "slow links")
 			})
 		}
 	}
+}
+
+// slowLinks runs the job linked, and returns the slow links that its summary names.
+func slowLinks(t *testing.T, on *platform) (links string) {
+	t.Helper()
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", linked)
+	on.ok(t, dir, 5, "-c", "job.yaml")
+	tr, err := trace.Read(filepath.Join(dir, "logs", "job"))
+	if err != nil || len(tr.Attempts) != 1 || len(tr.Attempts[0].Hosts) != 3 {
+		t.Fatalf("%v, %+v", err, tr)
+	}
+	a := &tr.Attempts[0]
+	for _, f := range timeline.Conclude(tr.Attempts, nil) {
+		t.Log(f.Text)
+		if f.Rule == timeline.SlowLink {
+			from, to := &a.Workers[f.Worker], &a.Workers[f.Peer]
+			links += fmt.Sprintf("%s %d on rank %d to %s %d on rank %d", from.Component, from.Member, from.Rank,
+				to.Component, to.Member, to.Rank)
+		}
+	}
+	return links
 }

@@ -41,8 +41,7 @@ func lastEval(t *testing.T, run string) float64 {
 func TestPythonKinds(t *testing.T) {
 	t.Parallel()
 	python := python(t)
-	here, err := filepath.Abs("testdata")
-	test.OK(t, err)
+	here := test.Must(filepath.Abs("testdata"))(t)
 	for kind, more := range map[string][]string{
 		"discrete": nil, "dict": nil, "multi_discrete": nil, "box": nil, "masked": nil,
 		"image": {"actor.model.model_type=cnn_policy", "actor.model.encoder=nature_cnn", "runner.max_steps=8"},
@@ -190,9 +189,7 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	if says := "stopping, with a checkpoint"; r.code != 1 || !strings.Contains(r.stderr, says) {
 		t.Fatalf("exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
 	}
-	if s := readStatus(t, run); s != runfolder.Failed {
-		t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
-	}
+	test.Equal(t, readStatus(t, run), runfolder.Failed, "STATUS")
 	if last, err := checkpoint.Load(filepath.Join(run, "checkpoints", "latest")); err != nil || last.Step != 1 {
 		t.Errorf("latest checkpoint: %+v, %v", last, err)
 	}
@@ -261,8 +258,7 @@ func TestTanks(t *testing.T) {
 	t.Parallel()
 	python := python(t)
 	program := local.program(t, ".")
-	example, err := filepath.Abs(filepath.Join(root, "examples", "tanks"))
-	test.OK(t, err)
+	example := test.Must(filepath.Abs(filepath.Join(root, "examples", "tanks")))(t)
 	text := readFile(t, filepath.Join(root, tutorial))
 	if code, err := os.ReadFile(filepath.Join(example, "tanks.py")); err != nil ||
 		string(code) != block(t, text, "python", "rlb.serve") {

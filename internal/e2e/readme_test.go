@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // readmes are the README in both languages.
@@ -76,10 +78,7 @@ func TestOwnParts(t *testing.T) {
 	if err != nil || len(have)+1 != len(files) { // only the page has go.mod
 		t.Errorf("%d files in examples/own_parts (%v), %d on the page, go.mod among them", len(have), err, len(files))
 	}
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := test.Must(filepath.Abs(root))(t)
 	mod := strings.Replace(files["go.mod"], "=> ../rlinf", "=> "+top, 1)
 	if mod == files["go.mod"] {
 		t.Fatalf("docs/extending.md shows no go.mod beside a clone:\n%s", mod)

@@ -152,9 +152,7 @@ func TestReasoningEqual(t *testing.T) {
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
 			c.on.program(t, ".") // or skip the test
-			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			reason(t, c.on, dir, c.np, c.place, c.args...).same(t, want)
 		})
 	}
 	t.Run("level", func(t *testing.T) { // actors exchange groups: other batches, but the same in every placement
@@ -163,9 +161,7 @@ func TestReasoningEqual(t *testing.T) {
 		if level1.diff(want) == "" {
 			t.Error("no group was traded")
 		}
-		if diff := reason(t, local, dir, 4, "actor: 2-3\n    rollout: 0-2", level).diff(level1); diff != "" {
-			t.Error(diff)
-		}
+		reason(t, local, dir, 4, "actor: 2-3\n    rollout: 0-2", level).same(t, level1)
 	})
 	t.Run("placed critic", func(t *testing.T) { placedCritic(t, dir) })
 	reasonWith(t, dir, want)
@@ -175,9 +171,7 @@ func TestReasoningEqual(t *testing.T) {
 		writeFile(t, dir, "job.yaml", components("actor: 1-2\n    rollout: 0")+reasoning)
 		local.ok(t, dir, 3, "-c", "job.yaml", "runner.resume_dir=logs/part/checkpoints/global_step_8",
 			"runner.logger.experiment_name=part", "rollout.pipeline_stage_num=3", "actor.micro_batch_size=5")
-		if diff := readMetrics(t, filepath.Join(dir, "logs", "part")).diff(want); diff != "" {
-			t.Error(diff)
-		}
+		readMetrics(t, filepath.Join(dir, "logs", "part")).same(t, want)
 	})
 }
 
@@ -188,9 +182,7 @@ func ownLoop(t *testing.T, dir string, want metrics) {
 		"runner.logger.experiment_name=own").result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	if diff := readMetrics(t, filepath.Join(dir, "logs/own")).diff(want); diff != "" {
-		t.Error(diff)
-	}
+	readMetrics(t, filepath.Join(dir, "logs/own")).same(t, want)
 	const weights = "checkpoints/global_step_12/model.safetensors"
 	if readFile(t, filepath.Join(dir, "logs/own", weights)) != readFile(t, filepath.Join(dir, "logs/run", weights)) {
 		t.Errorf("%s differs from that of rlinf", weights)
@@ -221,22 +213,16 @@ func reasonWith(t *testing.T, dir string, plain metrics) {
 			want := reason(t, local, dir, 0, collocated, c.args...)
 			want.checkRatios(t)
 			if name == "log-probs by the actors alone" {
-				if diff := want.diff(plain); diff != "" {
-					t.Errorf("recomputed log-probs are others: %s", diff)
-				}
+				want.same(t, plain, "recomputed log-probs are others")
 			}
 			if x := want.values(t, c.says); len(x) < 12 || x[11] == 0 {
 				t.Errorf("%s: %v", c.says, x)
 			}
-			if diff := reason(t, local, dir, 4, c.place, c.args...).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			reason(t, local, dir, 4, c.place, c.args...).same(t, want)
 			args := append([]string{"-c", "job.yaml", startWeights, "runner.logger.experiment_name=again"}, c.args...)
 			local.ok(t, dir, 4, append(args, "runner.max_steps=4")...)
 			local.ok(t, dir, 4, append(args, "--resume", "auto")...)
-			if diff := readMetrics(t, filepath.Join(dir, "logs", "again")).diff(want); diff != "" {
-				t.Errorf("resumed: %s", diff)
-			}
+			readMetrics(t, filepath.Join(dir, "logs", "again")).same(t, want, "resumed")
 			test.OK(t, os.RemoveAll(filepath.Join(dir, "logs", "again")))
 		})
 	}
@@ -355,8 +341,7 @@ func TestRewardedByAProgram(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")
 	}
-	root, err := filepath.Abs("../..")
-	test.OK(t, err)
+	root := test.Must(filepath.Abs("../.."))(t)
 	command := func(script string) []string {
 		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]",
 			"runner.logger.experiment_name=judged"}
@@ -559,9 +544,7 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 				whom := j.killAt(at, draw.IntN(2*np))
 				t.Logf("killed %s after %v, in step %d", whom, at.Round(time.Millisecond),
 					len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
-				if diff := finish(t, run(on, np, place, name, "--resume", "auto"), name).diff(want); diff != "" {
-					t.Error(diff)
-				}
+				finish(t, run(on, np, place, name, "--resume", "auto"), name).same(t, want)
 			}
 		})
 	}

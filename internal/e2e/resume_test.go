@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A course is a run that is stopped in some way, and then resumed. It saves every second step. Its rollouts use weights
@@ -107,18 +109,12 @@ func TestKilled(t *testing.T) {
 					got := c.metrics()
 					t.Logf("%s, %s: killed %s after %v, in step %d", tasks[task].name, place.name, whom,
 						at.Round(time.Millisecond), len(got)+1)
-					if diff := got.diff(want[task][:min(n, len(got))]); diff != "" {
-						t.Errorf("before it was killed it was not the undisturbed run:\n%s", diff)
-					}
+					got.same(t, want[task][:min(n, len(got))], "before it was killed it was not the undisturbed run")
 					args = []string{steps(n), slow, "--resume", "auto"}
 				}
 				c.ok(on, np, cluster, args...)
-				if diff := c.metrics().diff(want[task]); diff != "" {
-					t.Errorf("afterwards, not the metrics of the undisturbed run:\n%s", diff)
-				}
-				if s := c.status(); s != "done" {
-					t.Errorf("STATUS is %s, want done", s)
-				}
+				c.metrics().same(t, want[task], "afterwards, not the metrics of the undisturbed run")
+				test.Equal(t, c.status(), "done", "STATUS")
 			}
 		})
 	}
@@ -158,9 +154,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 	t.Logf("%d of 5 kills left half a checkpoint", halves)
 	c.ok(local, np, cluster, args...)
-	if diff := c.metrics().diff(want); diff != "" {
-		t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
-	}
+	c.metrics().same(t, want, "not the metrics of the undisturbed run")
 	if left := c.halves(); len(left) > 0 {
 		t.Errorf("%v are left", left)
 	}
@@ -221,9 +215,7 @@ func TestResumeOfReplay(t *testing.T) {
 			whole.ok(local, np, cluster, append(args, steps(n))...)
 			c.ok(local, np, cluster, append(args, steps(4))...)
 			c.ok(local, np, cluster, append(args, steps(n), "--resume", "auto")...)
-			if diff := c.metrics().diff(whole.metrics()); diff != "" {
-				t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
-			}
+			c.metrics().same(t, whole.metrics(), "not the metrics of the undisturbed run")
 			last := filepath.Join("checkpoints", fmt.Sprint("global_step_", n))
 			files, err := filepath.Glob(filepath.Join(whole.folder(), last, "*.safetensors"))
 			if err != nil || len(files) < 4 { // model, trainer, rollout, env
@@ -339,9 +331,7 @@ func TestResumeOfDoneRun(t *testing.T) {
 	c.ok(local, np, cluster, steps(4))
 	want := c.metrics()
 	c.ok(local, np, cluster, steps(4), "--resume", "auto")
-	if diff := c.metrics().diff(want); diff != "" {
-		t.Error(diff)
-	}
+	c.metrics().same(t, want)
 }
 
 // TestDamagedCheckpoint: damaged checkpoints are named, and the newest complete checkpoint is used.
@@ -370,9 +360,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			c := newCourse(t, task)
 			np, cluster := placements[1].place(2)
 			c.ok(local, np, cluster, steps(6))
-			if err := damage.do(filepath.Join(c.folder(), "checkpoints", "global_step_6", damage.file)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, damage.do(filepath.Join(c.folder(), "checkpoints", "global_step_6", damage.file)))
 			r := c.ok(local, np, cluster, steps(8), "--resume", "auto")
 			named := func(line string) bool {
 				return strings.HasPrefix(line, "warning: not used: ") && strings.Contains(line, "global_step_6") &&
@@ -384,9 +372,7 @@ func TestDamagedCheckpoint(t *testing.T) {
 			if !strings.Contains(r.stdout, "global_step_4") {
 				t.Errorf("not said that it goes on from global_step_4:\n%s", r.stdout)
 			}
-			if diff := c.metrics().diff(want); diff != "" {
-				t.Errorf("not the metrics of the undisturbed run:\n%s", diff)
-			}
+			c.metrics().same(t, want, "not the metrics of the undisturbed run")
 		})
 	}
 }

@@ -98,9 +98,7 @@ func TestTuningEqual(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.on.program(t, ".") // or skip the test
-			if diff := tune(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
-				t.Error(diff)
-			}
+			tune(t, c.on, dir, c.np, c.place, c.args...).same(t, want)
 		})
 	}
 	t.Run("other texts for an actor", func(t *testing.T) {
@@ -147,10 +145,8 @@ func TestTuningKilled(t *testing.T) {
 			if code := j.wait(); code == 0 {
 				t.Error("the run has ended before it was killed")
 			}
-			if diff := tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).diff(
-				want); diff != "" {
-				t.Error(diff)
-			}
+			tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).same(t,
+				want)
 		})
 	}
 }
@@ -249,9 +245,7 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		"logs/ckpt/checkpoints/global_step_8: runner.ckpt_path: logs/run/checkpoints/global_step_8/model.safetensors: "+
 			"expected the weights below the checkpoint's adapters, not others", append(args, resume, other)...)
 	local.ok(t, dir, 0, append(args, start, resume)...)
-	if diff := readMetrics(t, filepath.Join(dir, "logs", "ckpt")).diff(want); diff != "" {
-		t.Error(diff)
-	}
+	readMetrics(t, filepath.Join(dir, "logs", "ckpt")).same(t, want)
 	local.ok(t, dir, 0, "export", "logs/ckpt", "--out", "ckpt")
 	merged := readFile(t, filepath.Join(dir, "merged/model.safetensors"))
 	if got, err := os.ReadFile(filepath.Join(dir, "ckpt/model.safetensors")); err != nil || string(got) != merged {
@@ -284,8 +278,7 @@ func TestTuningMistakes(t *testing.T) {
 		}
 	})
 	t.Run("other texts than the checkpoint's", func(t *testing.T) {
-		file, err := os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0)
-		test.OK(t, err)
+		file := test.Must(os.OpenFile(filepath.Join(dir, "data/train.jsonl"), os.O_APPEND|os.O_WRONLY, 0))(t)
 		fmt.Fprintln(file, `{"prompt": "a", "answer": "b"}`)
 		test.OK(t, file.Close())
 		refused(t, local, dir, 2, "%global_step_15: data.train_data_paths: the texts are not those of the checkpoint",

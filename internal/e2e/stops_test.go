@@ -13,6 +13,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A stop is a way to stop a running job from outside, and the expected end.
@@ -104,18 +105,14 @@ var stops = []stop{
 // group signals the process group of the job.
 func group(sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(t *testing.T, j *job, _ string) {
-		if err := syscall.Kill(-j.cmd.Process.Pid, sig); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, syscall.Kill(-j.cmd.Process.Pid, sig))
 	}
 }
 
 // rank signals a rank.
 func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(t *testing.T, _ *job, run string) {
-		if err := syscall.Kill(processOf(t, run, n), sig); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, syscall.Kill(processOf(t, run, n), sig))
 	}
 }
 
@@ -167,9 +164,7 @@ func (s stop) try(t *testing.T, instant int) {
 		"exit code 76\n") {
 		t.Errorf("the line that names the culprit is not rlinf's last")
 	}
-	if printed != s.prints {
-		t.Errorf("it prints the next command: %v, want %v", printed, s.prints)
-	}
+	test.Equal(t, printed, s.prints, "it prints the next command")
 	told := local.ok(t, dir, 0, "status", filepath.Join("logs", "job"))
 	if !strings.Contains(told.stdout, fmt.Sprintf("logs/job: %s after step ", s.status)) {
 		t.Errorf("rlinf status says %s", told.stdout)

@@ -26,9 +26,7 @@ func TestRecordChangesNothing(t *testing.T) {
 			want = got
 			want.checkWhole(t, 2)
 		}
-		if diff := got.diff(want); diff != "" {
-			t.Errorf("%s: %s", record, diff)
-		}
+		got.same(t, want, "%s", record)
 	}
 }
 

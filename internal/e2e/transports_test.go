@@ -203,9 +203,7 @@ actor: {micro_batch_size: 16, global_batch_size: 16, optim: {lr: 1.0e-3}}
 			t.Errorf("want once: %s\n%s%s", says, r.stdout, r.stderr)
 		}
 	}
-	if r.code != 2 {
-		t.Errorf("exit code %d, want 2", r.code)
-	}
+	test.Equal(t, r.code, 2, "exit code")
 }
 
 // faulty builds the solver of testdata/bridge/faulty.c in dir.
@@ -269,9 +267,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				if t.Failed() {
 					t.Logf("%s%s", r.stdout, r.stderr)
 				}
-				if s := readStatus(t, run); s != runfolder.Failed {
-					t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
-				}
+				test.Equal(t, readStatus(t, run), runfolder.Failed, "STATUS")
 			})
 		}
 	}
@@ -309,9 +305,7 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 			c.Stderr = os.Stderr
 			test.OK(t, c.Start())
 			defer func() {
-				if err := c.Wait(); err != nil {
-					t.Errorf("%s: a solver: %v", name, err)
-				}
+				test.Check(t, c.Wait(), "%s: a solver", name)
 			}()
 		}
 	}

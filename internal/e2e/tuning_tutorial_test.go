@@ -44,8 +44,7 @@ func followed(t *testing.T, page string, tools ...string) (text, dir string) {
 		}
 	}
 	b := readFile(t, filepath.Join(root, "docs", "tutorials", page))
-	top, err := filepath.Abs(root)
-	test.OK(t, err)
+	top := test.Must(filepath.Abs(root))(t)
 	dir = t.TempDir()
 	for name, target := range map[string]string{"configs": filepath.Join(top, "configs"),
 		"rlinf": local.program(t, ".")} {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -117,16 +118,12 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			for _, w := range ways[job] {
 				got := see(t, w.on, t.TempDir(), job, placements[w.place], steps(4),
 					fmt.Sprint("rollout.pipeline_stage_num=", w.stages))
-				if diff := got.diff(want); diff != "" {
-					t.Errorf("%v: not the metrics of one rank:\n%s", w, diff)
-				}
+				got.same(t, want, "%v: not the metrics of one rank", w)
 			}
 			dir = t.TempDir()
 			see(t, local, dir, job, placements[0], steps(2))
 			resumed := see(t, local, dir, job, placements[2], steps(4), "runner.resume_dir=auto")
-			if diff := resumed.diff(want); diff != "" {
-				t.Errorf("not the metrics of the undisturbed run after a resume:\n%s", diff)
-			}
+			resumed.same(t, want, "not the metrics of the undisturbed run after a resume")
 			// The command draws actions from the same random numbers as the run.
 			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c",
 				filepath.Join("logs", "run", "config.yaml"), "--episodes", strconv.Itoa(episodes)).result()
@@ -201,9 +198,7 @@ func TestAdaptersOnWeights(t *testing.T) {
 func readTensors(t testing.TB, path string) tensor.Dict {
 	t.Helper()
 	d, _, err := tensor.ReadSafetensors([]byte(readFile(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	return d
 }
 
@@ -213,7 +208,5 @@ func TestSeesWhileItTrains(t *testing.T) {
 	m := see(t, local, t.TempDir(), 0, placements[3], steps(4), "runner.async=true",
 		"algorithm.loss_type=decoupled_actor_critic",
 		"algorithm.staleness_threshold=2", "algorithm.reward_type=chunk_level")
-	if len(m) != 4 {
-		t.Errorf("%d steps, want 4", len(m))
-	}
+	test.Equal(t, len(m), 4, "steps")
 }

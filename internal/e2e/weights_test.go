@@ -5,6 +5,7 @@ import "testing"
 // TestWeightsTravelAlike: the metrics do not depend on how weights are sent to nodes without an actor. Rounding of
 // weights has the same effect on all rollouts.
 func TestWeightsTravelAlike(t *testing.T) {
+	t.Parallel()
 	const nodes, everywhere, pendulum = 10, 11, 2 // placements: on four nodes, and on one; a task with statistics
 	for _, c := range []struct {
 		name     string
@@ -34,9 +35,7 @@ func TestWeightsTravelAlike(t *testing.T) {
 			settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if !c.private { // those set a variable
-				t.Parallel()
-			}
+			t.Parallel()
 			c.on.program(t, ".") // or skip the test
 			v := variant{on: c.on, place: c.place, task: pendulum, actors: 2, stages: 1, epochs: 1, sync: c.sync}
 			plain := v.likeness().run(t)
@@ -48,11 +47,9 @@ func TestWeightsTravelAlike(t *testing.T) {
 				}
 			}
 			if c.private {
-				t.Setenv("RLINF_SHM", "off")
+				v.on = c.on.with("RLINF_SHM=off")
 			}
-			if diff := v.run(t, c.settings...).diff(want); diff != "" {
-				t.Errorf("not the metrics of %v:\n%s", v.likeness(), diff)
-			}
+			v.run(t, c.settings...).same(t, want, "not the metrics of %v", v.likeness())
 		})
 	}
 }

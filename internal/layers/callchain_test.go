@@ -22,8 +22,7 @@ var chainPackages = map[string]string{
 
 // TestCallChain: each function of the call chain in docs/architecture.md exists.
 func TestCallChain(t *testing.T) {
-	page, err := os.ReadFile("../../docs/architecture.md")
-	test.OK(t, err)
+	page := test.Must(os.ReadFile("../../docs/architecture.md"))(t)
 	_, chain, found := strings.Cut(string(page), "## From main to the first update")
 	chain, _, ends := strings.Cut(chain, "\n## ")
 	names := regexp.MustCompile("`([a-z]+)\\.([A-Za-z.]+)`").FindAllStringSubmatch(chain, -1)
@@ -43,12 +42,10 @@ func TestCallChain(t *testing.T) {
 // functions returns the functions and methods of a package, as Func and Type.Method.
 func functions(t *testing.T, dir string) map[string]bool {
 	t.Helper()
-	files, err := filepath.Glob(dir + "/*.go")
-	test.OK(t, err)
+	files := test.Must(filepath.Glob(dir + "/*.go"))(t)
 	found := map[string]bool{}
 	for _, file := range files {
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		test.OK(t, err)
+		f := test.Must(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok {

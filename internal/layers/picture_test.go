@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 var code = regexp.MustCompile("`([^`]+)`")
@@ -14,10 +16,7 @@ var code = regexp.MustCompile("`([^`]+)`")
 // TestPicture: the picture and the table of packages in docs/architecture.md, the rows of layers and the code are one
 // order. A room of the picture imports only from rooms on lower floors. A package is in the room with the longest path.
 func TestPicture(t *testing.T) {
-	text, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := test.Must(os.ReadFile("../../docs/architecture.md"))(t)
 	_, section, _ := strings.Cut(string(text), "\n## Layout")
 	section, _, _ = strings.Cut(section, "\n## ")
 	parts := strings.Split(section, "```\n")

@@ -137,8 +137,7 @@ func plain(text string) string {
 func commentSentences(t *testing.T, name string, text []byte) (all []sentence) {
 	t.Helper()
 	files := token.NewFileSet()
-	f, err := parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution)
-	test.OK(t, err)
+	f := test.Must(parser.ParseFile(files, name, text, parser.ParseComments|parser.SkipObjectResolution))(t)
 	for _, group := range f.Comments {
 		line := files.Position(group.Pos()).Line
 		var blocks func(list []comment.Block)

@@ -37,12 +37,8 @@ func TestEventsAsAnIndependentReaderSeesThem(t *testing.T) {
 		data, err := os.ReadFile(filepath.Join(dir, file))
 		test.OK(t, err)
 		got, err := readEvents(data)
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
-		if !slices.Equal(got, want[i]) {
-			t.Errorf("%s:\ngot  %q\nwant %q", file, got, want[i])
-		}
+		test.Check(t, err, "%s", file)
+		test.EqualSlices(t, got, want[i], "%s", file)
 	}
 }
 
@@ -54,8 +50,7 @@ func TestEventsText(t *testing.T) {
 	test.OK(t, errors.Join(e.WriteText(5, at, "config", "    a: 1\n    b: ü\n"),
 		e.Write(6, at, names[:1], []float64{2}),
 		e.Close()))
-	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
-	test.OK(t, err)
+	data := test.Must(os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0")))(t)
 	got, err := readEvents(data)
 	want := []string{`time 1700000000.125 step 5 summary text "config"="    a: 1\n    b: ü\n"`,
 		`time 1700000000.125 step 6 summary "env/return"=2`}
@@ -67,8 +62,7 @@ func TestEventsText(t *testing.T) {
 func TestReaderOfTheTestSeesDamage(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, 0, map[int64][]float64{1: {1, 2, 3}})
-	data, err := os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0"))
-	test.OK(t, err)
+	data := test.Must(os.ReadFile(filepath.Join(dir, "events.out.tfevents.1700000000.node7.0")))(t)
 	for i := range data {
 		damaged := slices.Clone(data)
 		damaged[i] ^= 4
@@ -81,8 +75,7 @@ func TestReaderOfTheTestSeesDamage(t *testing.T) {
 // write makes one event file of steps, in ascending order.
 func write(t *testing.T, dir string, from int64, steps map[int64][]float64) {
 	t.Helper()
-	e, err := metrics.CreateEvents(dir, "node7", at, from)
-	test.OK(t, err)
+	e := test.Must(metrics.CreateEvents(dir, "node7", at, from))(t)
 	for step := range int64(1000) {
 		if values, ok := steps[step]; ok {
 			test.OK(t, e.Write(step, at, names[:len(values)], values))

@@ -109,8 +109,7 @@ no json
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.jsonl")
 		test.OK(t, os.WriteFile(path, []byte(content), 0o666))
-		lost, err := metrics.CutBack(path, c.step)
-		test.OK(t, err)
+		lost := test.Must(metrics.CutBack(path, c.step))(t)
 		if got := strings.FieldsFunc(read(t, path), func(r rune) bool {
 			return r == '\n'
 		}); !slices.Equal(got, c.kept) || !slices.Equal(lost, c.lost) {
@@ -132,45 +131,34 @@ no json
 func TestWritesDoNotAllocate(t *testing.T) {
 	dir := t.TempDir()
 	log := openLog(t, filepath.Join(dir, "metrics.jsonl"))
-	events, err := metrics.CreateEvents(dir, "host", at, 0)
-	test.OK(t, err)
+	events := test.Must(metrics.CreateEvents(dir, "host", at, 0))(t)
 	defer events.Close()
 	values := []float64{math.Pi, 1e-30, 4}
-	if n := testing.AllocsPerRun(100, func() {
+	test.NoAllocs(t, 100, func() {
 		test.OK(t, log.Write(7, at, names, values))
 		test.OK(t, events.Write(7, at, names, values))
-	}); n != 0 {
-		t.Errorf("%v allocations for a step, want none", n)
-	}
+	})
 }
 
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := metrics.OpenLog(dir); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a folder as log: %v", err)
-	}
+	test.Fails(t, test.Err(metrics.OpenLog(dir)), dir, "a folder as log")
 	path := filepath.Join(dir, "file")
 	openLog(t, path)
-	if _, err := metrics.CreateEvents(path, "host", at, 0); err == nil || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file as folder: %v", err)
-	}
+	test.Fails(t, test.Err(metrics.CreateEvents(path, "host", at, 0)), path, "a file as folder")
 }
 
 func openLog(t *testing.T, path string) *metrics.Log {
 	t.Helper()
-	log, err := metrics.OpenLog(path)
-	test.OK(t, err)
+	log := test.Must(metrics.OpenLog(path))(t)
 	t.Cleanup(func() {
-		if err := log.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, log.Close())
 	})
 	return log
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	test.OK(t, err)
+	b := test.Must(os.ReadFile(path))(t)
 	return string(b)
 }

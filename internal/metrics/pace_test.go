@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestPace: the rate of a run is its work by the time of its iterations, without evaluations.
@@ -34,9 +35,7 @@ x
 		"nothing": {"", 0, 0},
 	} {
 		path := filepath.Join(t.TempDir(), "metrics.jsonl")
-		if err := os.WriteFile(path, []byte(c.text), 0o666); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.WriteFile(path, []byte(c.text), 0o666))
 		p := metrics.ReadPace(path)
 		if p.Done != c.done || p.Seconds != c.seconds || c.seconds == 0 != math.IsNaN(p.Rate()) {
 			t.Errorf("%s: %v in %v s, want %v in %v s", name, p.Done, p.Seconds, c.done, c.seconds)

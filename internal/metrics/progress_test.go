@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func state(step int64) metrics.State {
@@ -130,10 +131,7 @@ func TestProgressOfNothing(t *testing.T) {
 }
 
 func TestIsTerminal(t *testing.T) {
-	f, err := os.Create(t.TempDir() + "/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := test.Must(os.Create(t.TempDir() + "/log"))(t)
 	defer f.Close()
 	t.Setenv("TERM", "xterm")
 	if metrics.IsTerminal(f) {
@@ -157,9 +155,7 @@ func TestProgressOnANarrowTerminal(t *testing.T) {
 			t.Errorf("got\n%q\nwant\n%q", &out, want)
 		}
 		for width, want := range map[int]string{0: "ab·de", 6: "ab·de", 5: "ab·…", 2: "…", 1: "…"} {
-			if got := metrics.Cut("ab·de", width); got != want {
-				t.Errorf("width %d: %q, want %q", width, got, want)
-			}
+			test.Equal(t, metrics.Cut("ab·de", width), want, "width %d", width)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // tell reports n pieces of work, one every d.
@@ -176,9 +177,7 @@ func TestLongWorkWithoutARun(t *testing.T) {
 // A counter allocates nothing, and a nil Progress counts nothing.
 func TestCountersAreFree(t *testing.T) {
 	count := metrics.NewProgress(io.Discard, metrics.Options{}).Counter()
-	if n := testing.AllocsPerRun(100, func() { count("update", 1, 2) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	test.NoAllocs(t, 100, func() { count("update", 1, 2) })
 	var none *metrics.Progress
 	if none.Counter() != nil {
 		t.Error("a nil Progress has a counter")

@@ -37,8 +37,7 @@ func wantPending(t *testing.T, dir, id string) *moves.Request {
 
 func files(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
@@ -72,9 +71,7 @@ func TestRequest(t *testing.T) {
 	if a, err := moves.Find(dir, id); err != nil || a == nil || a.Move == nil {
 		t.Errorf("the first answer after the second: %+v, %v", a, err)
 	}
-	if got := files(t, dir); !slices.Equal(got, []string{"move-answers.jsonl"}) {
-		t.Errorf("left: %q", got)
-	}
+	test.EqualSlices(t, files(t, dir), []string{"move-answers.jsonl"}, "left")
 }
 
 // The newest request counts. It stays when the job answers an older request, which the job had read before.
@@ -124,8 +121,7 @@ func TestManyAsk(t *testing.T) {
 	asked := make(chan struct{})
 	go func() { all.Wait(); close(asked) }()
 	for done := false; ; {
-		r, err := moves.Pending(dir)
-		test.OK(t, err)
+		r := test.Must(moves.Pending(dir))(t)
 		if r != nil {
 			test.OK(t, moves.Reply(dir, r, moves.Answer{Refused: r.Placement}))
 			continue

@@ -3,6 +3,8 @@ package philox
 import (
 	"math"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // The known answers of philox4x32-10 in the Random123 distribution (kat_vectors): counter, key, result.
@@ -161,13 +163,11 @@ func TestIntNIsUnbiased(t *testing.T) {
 
 func TestNoAllocation(t *testing.T) {
 	var sink float64
-	if n := testing.AllocsPerRun(100, func() {
+	test.NoAllocs(t, 100, func() {
 		s := New(1, Action, 2, 3)
 		x, y := s.Normal()
 		sink += x + y + float64(s.IntN(5))
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 func BenchmarkIntN(b *testing.B) {

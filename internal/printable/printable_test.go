@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // texts has texts and what Text makes of them.
@@ -24,9 +26,7 @@ var texts = map[string]string{
 
 func TestText(t *testing.T) {
 	for text, want := range texts {
-		if got := Text(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		test.Equal(t, Text(text), want, "%q", text)
 	}
 }
 
@@ -35,9 +35,7 @@ func TestWriter(t *testing.T) {
 	for text := range texts {
 		text = strings.ToValidUTF8(text, "?")
 		var out strings.Builder
-		if err := json.NewEncoder(NewWriter(&out)).Encode(text); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, json.NewEncoder(NewWriter(&out)).Encode(text))
 		var got string
 		if err := json.Unmarshal([]byte(out.String()), &got); err != nil || got != text {
 			t.Errorf("%q: %s is %q, %v", text, out.String(), got, err)
@@ -67,9 +65,7 @@ func TestLine(t *testing.T) {
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$HOME": "'$HOME'", "": "''", "a\n'": `$'a\x0a\''`} {
-		if got := Quote(word); got != want {
-			t.Errorf("%q: %s, want %s", word, got, want)
-		}
+		test.Equal(t, Quote(word), want, "%q", word)
 	}
 	words := []string{"", "a b", "it's", "$HOME", `a\nb`, "a\nb", "-x", "'\x1b[2J'", "\t", "zwölf", "日本\u202e",
 		"\xff", "~", "*", `\'` + "\x01", strings.Repeat("long ", 1000)}

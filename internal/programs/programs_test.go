@@ -145,10 +145,8 @@ func (s *Starter) run(name string) error {
 
 // A socket ends without an error if the process at its other end ends before it has read everything.
 func TestSocketIsReset(t *testing.T) {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	test.OK(t, err)
-	a, err := newSocket(os.NewFile(uintptr(pair[0]), "a"))
-	test.OK(t, err)
+	pair := test.Must(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
+	a := test.Must(newSocket(os.NewFile(uintptr(pair[0]), "a")))(t)
 	test.OK(t, a.send(report{ID: 1}, nil))
 	syscall.Close(pair[1])
 	var r report
@@ -167,9 +165,7 @@ func TestFamilyEnds(t *testing.T) {
 		s, cmd := entry.NewStarter(), exec.Command("sh", "-c", family)
 		r, w := signs(t)
 		cmd.ExtraFiles = []*os.File{w}
-		if _, err := s.Start(cmd); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(s.Start(cmd))(t)
 		w.Close()
 		alive(t, r)
 		if err := s.Close(); err != nil {
@@ -200,12 +196,9 @@ func TestKill(t *testing.T) {
 		r, w := signs(t)
 		cmd := exec.Command("sh", "-c", "sleep 1000 & echo . >&3; wait")
 		cmd.ExtraFiles = []*os.File{w}
-		p, err := s.Start(cmd)
-		test.OK(t, err)
+		p := test.Must(s.Start(cmd))(t)
 		w.Close()
-		if _, err := io.ReadFull(r, make([]byte, 2)); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(io.ReadFull(r, make([]byte, 2)))(t)
 		p.Kill()
 		gone(t, r)
 		if p.Signal(syscall.SIGTERM); p.Err() == nil || p.Err().Error() != "signal: killed" {
@@ -237,8 +230,7 @@ func TestSupervisorIsSignalled(t *testing.T) {
 	r, w := signs(t)
 	cmd := exec.Command("sh", "-c", "sleep 1000 & sleep 1000")
 	cmd.ExtraFiles = []*os.File{w}
-	p, err := s.Start(cmd)
-	test.OK(t, err)
+	p := test.Must(s.Start(cmd))(t)
 	w.Close()
 	s.link.process.Kill()
 	<-p.Done()

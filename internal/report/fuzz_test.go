@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/report/reporttest"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // FuzzFiles: any content of the files of a run gives a page, and none of it becomes HTML. All metrics have a value for
@@ -41,11 +42,7 @@ func FuzzFiles(f *testing.F) {
 			}
 		}
 		var page bytes.Buffer
-		if err := report.WriteRun(&page, r); err != nil {
-			t.Fatal(err)
-		}
-		if n := bytes.Count(page.Bytes(), []byte("<script")); n != scripts {
-			t.Errorf("%d scripts, want %d", n, scripts)
-		}
+		test.OK(t, report.WriteRun(&page, r))
+		test.Equal(t, bytes.Count(page.Bytes(), []byte("<script")), scripts, "scripts")
 	})
 }

@@ -32,12 +32,9 @@ func document(t *testing.T, page []byte) (d map[string]any, arrays []byte) {
 	if !ok || !ok2 {
 		t.Fatal("the page has no data")
 	}
-	packed, err := base64.StdEncoding.DecodeString(string(text))
-	test.OK(t, err)
-	in, err := gzip.NewReader(bytes.NewReader(packed))
-	test.OK(t, err)
-	all, err := io.ReadAll(in)
-	test.OK(t, err)
+	packed := test.Must(base64.StdEncoding.DecodeString(string(text)))(t)
+	in := test.Must(gzip.NewReader(bytes.NewReader(packed)))(t)
+	all := test.Must(io.ReadAll(in))(t)
 	n := binary.LittleEndian.Uint32(all)
 	test.OK(t, json.Unmarshal(all[4:4+n], &d))
 	return d, all[4+n:]
@@ -241,9 +238,7 @@ func TestSettings(t *testing.T) {
 	}
 	want := []string{"runner.seed=7 (1) true", "runner.steps=5 (5) false", "actor.seed=7 (7runner.seed) false",
 		"actor.sizes=[64, 64] () true"}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	test.EqualSlices(t, got, want)
 }
 
 func TestAnswers(t *testing.T) {
@@ -437,9 +432,7 @@ func TestRangesOfRewards(t *testing.T) {
 			if x := float64(i) / 100; x >= from-1e-9 && (x < from+0.99/24-1e-9 || r == 0) {
 				want = float64(i + 1)
 			}
-			if got := counts[r*100+i]; got != want {
-				t.Errorf("reward %d/100 in row %v: %v, want %v", i, rows[r], got, want)
-			}
+			test.Equal(t, counts[r*100+i], want, "reward %d/100 in row %v", i, rows[r])
 		}
 	}
 }
@@ -457,9 +450,7 @@ func TestFilms(t *testing.T) {
 		names = append(names, f.Name)
 	}
 	want := []string{"global_step_5", "global_step_20", "global_step_40", "global_step_100"}
-	if !slices.Equal(names, want) {
-		t.Errorf("films %q, want %q", names, want)
-	}
+	test.EqualSlices(t, names, want, "films")
 	if len(r.Unseen) != 2 {
 		t.Errorf("unseen: %q", r.Unseen)
 	}
@@ -517,11 +508,9 @@ func TestSeveralRuns(t *testing.T) {
 	dir := reporttest.Sweep(t)
 	reporttest.WriteFile(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
 	reporttest.WriteFile(t, dir, "lr=2/seed_9/config.yaml", "actor: {seed: 9}\n")
-	runs, err := report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, reporttest.AnyReturn)
-	test.OK(t, err)
+	runs := test.Must(report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, reporttest.AnyReturn))(t)
 	test.OK(t, os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")))
-	groups, err := results.Load(dir, "eval/return")
-	test.OK(t, err)
+	groups := test.Must(results.Load(dir, "eval/return"))(t)
 	want := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	if got := runs.Table.Rows(); fmt.Sprint(got) != fmt.Sprint(want.Rows()) {
 		t.Errorf("got %q\nwant %q", got, want.Rows())
@@ -540,8 +529,7 @@ func TestSeveralRuns(t *testing.T) {
 
 // The files of uPlot are those of its package on npm.
 func TestUPlot(t *testing.T) {
-	list, err := os.ReadFile("page/uplot/SHA256")
-	test.OK(t, err)
+	list := test.Must(os.ReadFile("page/uplot/SHA256"))(t)
 	lines := strings.Split(strings.TrimSpace(string(list)), "\n")
 	for _, line := range lines {
 		sum, name, _ := strings.Cut(line, "  ")

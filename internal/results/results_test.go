@@ -89,8 +89,7 @@ func run(t *testing.T, dir string, seed int, values ...float64) {
 func TestReadRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	run(t, dir, 7, 100, 300)
-	r, err := results.ReadRun(dir, "eval/return")
-	test.OK(t, err)
+	r := test.Must(results.ReadRun(dir, "eval/return"))(t)
 	want := results.Run{Name: dir, Task: "CartPole-v1", Seed: 7, Rows: []results.Row{
 		{Step: 10, EnvSteps: 40, Seconds: 5, Values: map[string]float64{"eval/return": 100}},
 		{Step: 20, EnvSteps: 80, Seconds: 10, Values: map[string]float64{"eval/return": 300}},
@@ -117,8 +116,7 @@ func TestReadRun(t *testing.T) {
 		t.Errorf("of a folder without a run: %v", err)
 	}
 	metrics := filepath.Join(dir, "metrics.jsonl")
-	compact, err := os.ReadFile(metrics)
-	test.OK(t, err)
+	compact := test.Must(os.ReadFile(metrics))(t)
 	for _, blanks := range [][2]string{{": ", ", "}, {" : ", " ,\t"}} {
 		text := strings.ReplaceAll(strings.ReplaceAll(string(compact), ",", blanks[1]), ":", blanks[0])
 		text = strings.ReplaceAll(text, "}", "\t}\r")
@@ -161,8 +159,7 @@ func TestLoad(t *testing.T) {
 		logs: {"both: 7", "both/seed_*: 3", "both/lr=3: 4", "lr/lr=1: 2 10",
 			"lr/lr=2: 2"},
 	} {
-		groups, err := results.Load(path, "eval/")
-		test.OK(t, err)
+		groups := test.Must(results.Load(path, "eval/"))(t)
 		var got []string
 		for _, g := range groups {
 			line := g.Name + ":"
@@ -171,12 +168,9 @@ func TestLoad(t *testing.T) {
 			}
 			got = append(got, line)
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", path, got, want)
-		}
+		test.EqualSlices(t, got, want, "%s", path)
 	}
-	groups, err := results.Load(filepath.Join(dir, "lr=1"), "eval/")
-	test.OK(t, err)
+	groups := test.Must(results.Load(filepath.Join(dir, "lr=1"), "eval/"))(t)
 	// At steps that both runs have reached: 5 and 15 at 40 steps, 10 and 30 at 80; with t(0.975, 1) = 12.706.
 	c := groups[0].Curve("eval/return")
 	if c.Name != "lr=1, 2 seeds" || !slices.Equal(c.X, []float64{40, 80}) || !slices.Equal(c.Y, []float64{10, 20}) ||
@@ -224,9 +218,7 @@ seed,step,env/steps,seconds,eval/return
 		want + "1,2\n":       "wrong number of fields",
 	} {
 		test.OK(t, os.WriteFile(path, []byte(text), 0o666))
-		if _, err := results.ReadKept(path); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", text, err, want)
-		}
+		test.Fails(t, test.Err(results.ReadKept(path)), want, "%q", text)
 	}
 }
 
@@ -238,8 +230,7 @@ func TestTable(t *testing.T) {
 	for i, v := range []float64{100, 200} {
 		run(t, filepath.Join(dir, "two", fmt.Sprintf("seed_%d", i)), i, v, v+10)
 	}
-	groups, err := results.Load(dir, "eval/return")
-	test.OK(t, err)
+	groups := test.Must(results.Load(dir, "eval/return"))(t)
 	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	var b bytes.Buffer
 	test.OK(t, table.WriteMarkdown(&b))
@@ -317,13 +308,11 @@ func TestDraw(t *testing.T) {
 		{"free", "HalfCheetah-v4", "eval/return", []float64{480, 500, 500}, "HalfCheetah-v4: eval/return",
 			"environment steps", 460, 530},
 	} {
-		groups, err := results.Load(kept(c.name, c.task, c.metric, c.values...), c.metric)
-		test.OK(t, err)
+		groups := test.Must(results.Load(kept(c.name, c.task, c.metric, c.values...), c.metric))(t)
 		svg := string(results.Draw(c.metric, groups, bounds))
 		var ticks []float64
 		for _, m := range regexp.MustCompile(`text-anchor="end">([^<]*)<`).FindAllStringSubmatch(svg, -1) {
-			x, err := strconv.ParseFloat(m[1], 64)
-			test.OK(t, err)
+			x := test.Must(strconv.ParseFloat(m[1], 64))(t)
 			ticks = append(ticks, x)
 		}
 		if !strings.Contains(svg, ">"+c.title+"<") || !strings.Contains(svg, ">"+c.axis+"<") ||

@@ -116,9 +116,7 @@ func TestSetAsideLeavesOtherFiles(t *testing.T) {
 	}
 	want := []string{".rlinf-run", "STATUS.txt", "boat.py", "checkpoints", "config.yaml.orig", "earlier-7", "earlier-8",
 		"earlier-notes.md", "lock", "logs", "notes", "slurm-17.out", "videos"}
-	if got := names(t, f.Path()); !slices.Equal(got, want) {
-		t.Errorf("left in the folder: %q, expected %q", got, want)
-	}
+	test.EqualSlices(t, names(t, f.Path()), want, "left in the folder")
 	if to, err := f.SetAside(); to != "" || err != nil {
 		t.Errorf("of a folder with only other files: %q, %v", to, err)
 	}
@@ -134,9 +132,7 @@ func TestSetAsideMovesLinkedFolders(t *testing.T) {
 	if at, err := os.Readlink(filepath.Join(to, "checkpoints")); at != disk || err != nil {
 		t.Errorf("checkpoints of the earlier run: %q, %v, expected a link to %s", at, err, disk)
 	}
-	if got := names(t, disk); !slices.Equal(got, []string{"global_step_1"}) {
-		t.Errorf("on the disk: %q", got)
-	}
+	test.EqualSlices(t, names(t, disk), []string{"global_step_1"}, "on the disk")
 	// The disk may be gone.
 	test.OK(t, os.Symlink(filepath.Join(disk, "gone"), f.Checkpoints()))
 	if to, err = f.SetAside(); err != nil || !slices.Equal(names(t, to), []string{"checkpoints"}) {
@@ -220,8 +216,7 @@ func TestProvenanceOfEveryStart(t *testing.T) {
 			[]string{runfolder.Binding(), "1"}
 		test.OK(t, f.AddProvenance(p))
 	}
-	data, err := os.ReadFile(filepath.Join(f.Path(), "provenance.json"))
-	test.OK(t, err)
+	data := test.Must(os.ReadFile(filepath.Join(f.Path(), "provenance.json")))(t)
 	var got []runfolder.Provenance
 	if err := json.Unmarshal(data, &got); err != nil || len(got) != 2 {
 		t.Fatalf("%d entries (%v) in %s", len(got), err, data)
@@ -255,8 +250,7 @@ func TestRankLog(t *testing.T) {
 
 func names(t *testing.T, dir string) []string {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	test.OK(t, err)
+	entries := test.Must(os.ReadDir(dir))(t)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())

@@ -49,17 +49,13 @@ func TestStatusOnFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, s := range []runfolder.Status{runfolder.Failed, runfolder.Checkpointed, runfolder.Done} {
-				if err := runfolder.Mark(dir, s); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, runfolder.Mark(dir, s))
 				if text, err := os.ReadFile(filepath.Join(dir, "STATUS")); err != nil ||
 					string(text) != string(s)+"\n" {
 					t.Errorf("STATUS holds %q, %v, expected %s", text, err, s)
 				}
 			}
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
+			test.Check(t, f.Close())
 			if left, _ := filepath.Glob(filepath.Join(dir, "*STATUS?*")); left != nil {
 				t.Errorf("left behind: %v", left)
 			}

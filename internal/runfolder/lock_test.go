@@ -87,12 +87,8 @@ func TestLockFromTheFuture(t *testing.T) {
 	}
 	put(t, lock, string(text), -time.Hour)
 	f, err := runfolder.Open(path, "")
-	if err != nil {
-		t.Fatalf("of another process with its PID: %v", err)
-	}
-	if err := f.Close(); err != nil {
-		t.Error(err)
-	}
+	test.OK(t, err, "of another process with its PID")
+	test.Check(t, f.Close())
 
 	child, said := hold(t, path)
 	if said != "held" {
@@ -114,8 +110,7 @@ func TestOldHeartbeat(t *testing.T) {
 	}
 	test.OK(t, os.WriteFile(filepath.Join(path, "STATUS"), []byte("running\n"), 0o666))
 	lock := filepath.Join(path, "lock")
-	text, err := os.ReadFile(lock)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(lock))(t)
 	var owner map[string]any
 	if err := json.Unmarshal(text, &owner); err != nil || owner["born"] == nil || owner["boot"] == nil {
 		t.Skipf("no /proc: lock %s, %v", text, err)
@@ -184,8 +179,7 @@ func TestZombieIsDead(t *testing.T) {
 
 func TestLockIsFreeAfterClose(t *testing.T) {
 	path := t.TempDir()
-	f, err := runfolder.Open(path, "")
-	test.OK(t, err)
+	f := test.Must(runfolder.Open(path, ""))(t)
 	if _, err := runfolder.Open(path, ""); !errors.As(err, new(*runfolder.BusyError)) {
 		t.Errorf("opened twice: %v", err)
 	}
@@ -224,9 +218,7 @@ func TestForeignLock(t *testing.T) {
 				}
 				if !c.busy {
 					test.OK(t, err)
-					if err := f.Close(); err != nil {
-						t.Error(err)
-					}
+					test.Check(t, f.Close())
 				}
 			})
 		}
@@ -257,9 +249,7 @@ func TestOneOfManyTakesAStaleLock(t *testing.T) {
 		for _, f := range folders {
 			if f != nil {
 				got++
-				if err := f.Close(); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, f.Close())
 			}
 		}
 		if got != 1 {
@@ -281,9 +271,7 @@ func TestKeepAlive(t *testing.T) {
 				test.OK(t, os.Chtimes(lock, old, old))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // of synctest's clock
-			if err := f.Lost(ctx); err != nil {
-				t.Fatalf("after %d worlds: %v", world, err)
-			}
+			test.OK(t, f.Lost(ctx), "after %d worlds", world)
 			cancel()
 			synctest.Wait()
 			if info, err := os.Stat(lock); world%10 == 9 && (err != nil || info.ModTime().Equal(old)) {
@@ -319,23 +307,18 @@ func TestALostLockIsNoticed(t *testing.T) {
 		}, "the file lock is gone"},
 		{"taken over", func(t *testing.T, path string) {
 			put(t, filepath.Join(path, "lock"), foreign, 2*time.Minute)
-			if _, err := runfolder.Open(path, "99"); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(runfolder.Open(path, "99"))(t)
 		}, "taken over by job 99"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				path := t.TempDir()
-				f, err := runfolder.Open(path, "")
-				test.OK(t, err)
+				f := test.Must(runfolder.Open(path, ""))(t)
 				f.KeepAlive(runfolder.Heartbeat)
 				synctest.Wait()
 				c.lose(t, path)
 				for range 2 { // in each world of the job
-					if err := f.Lost(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
-						t.Errorf("got %v, want %q", err, c.want)
-					}
+					test.Fails(t, f.Lost(t.Context()), c.want)
 				}
 				if err := f.Close(); err == nil {
 					t.Error("Close gave a lock free that was lost")
@@ -348,18 +331,14 @@ func TestALostLockIsNoticed(t *testing.T) {
 // hold starts a child that opens path. It returns the child and its output.
 func hold(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
-	self, err := os.Executable()
-	test.OK(t, err)
+	self := test.Must(os.Executable())(t)
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), holder+"="+path)
-	in, err := cmd.StdinPipe()
-	test.OK(t, err)
-	out, err := cmd.StdoutPipe()
-	test.OK(t, err)
+	in := test.Must(cmd.StdinPipe())(t)
+	out := test.Must(cmd.StdoutPipe())(t)
 	test.OK(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	test.OK(t, err)
+	line := test.Must(bufio.NewReader(out).ReadString('\n'))(t)
 	return cmd, strings.TrimSpace(line)
 }
 
@@ -373,12 +352,9 @@ func put(t *testing.T, path, content string, age time.Duration) {
 
 func open(t *testing.T, path string) *runfolder.Folder {
 	t.Helper()
-	f, err := runfolder.Open(path, "")
-	test.OK(t, err)
+	f := test.Must(runfolder.Open(path, ""))(t)
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, f.Close())
 	})
 	return f
 }
@@ -386,8 +362,7 @@ func open(t *testing.T, path string) *runfolder.Folder {
 // A run with the status running is dead if no job has its lock, or if the job with the lock died.
 func TestReadStatusOfADeadRun(t *testing.T) {
 	dir := t.TempDir()
-	f, err := runfolder.Open(dir, "")
-	test.OK(t, err)
+	f := test.Must(runfolder.Open(dir, ""))(t)
 	status := func(want runfolder.Status, when string) {
 		t.Helper()
 		if got, err := runfolder.ReadStatus(dir); got != want || err != nil {
@@ -406,8 +381,7 @@ func TestReadStatusOfADeadRun(t *testing.T) {
 	age(2 * time.Hour)
 	status(runfolder.Running, "silent for two hours, but seen")
 	age(0)
-	text, err := os.ReadFile(lock)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(lock))(t)
 	for when, owner := range map[string]string{
 		"its process is gone": strings.Replace(string(text), fmt.Sprintf(`"pid":%d`, os.Getpid()), `"pid":0`, 1),
 		"on another host":     `{"host": "elsewhere", "pid": 1}`,

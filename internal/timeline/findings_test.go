@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/timeline"
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -442,9 +443,7 @@ func TestFindingsAreFew(t *testing.T) {
 	// An attempt with the same findings adds nothing. The description is that of the longer attempt.
 	s := j.run()
 	again := timeline.Conclude([]trace.Attempt{actors([]int64{50, 60}).Attempt, s.Attempt, s.Attempt}, nil)
-	if !slices.Equal(again, timeline.Conclude([]trace.Attempt{s.Attempt}, nil)) {
-		t.Errorf("of three attempts: %+v", again)
-	}
+	test.EqualSlices(t, again, timeline.Conclude([]trace.Attempt{s.Attempt}, nil), "of three attempts")
 	j = healthy()
 	j.train = func(_, actor int) int64 { return 4000 + 1000*int64(actor/3) }
 	s = j.run()

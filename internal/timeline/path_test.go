@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/timeline"
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -25,9 +26,7 @@ var (
 // compare compares a path with one that was computed by hand.
 func compare(t *testing.T, p *timeline.Path, want []step) {
 	t.Helper()
-	if got := steps(p); !slices.Equal(got, want) {
-		t.Errorf("got\n%v\nwant\n%v", got, want)
-	}
+	test.EqualSlices(t, steps(p), want)
 	addsUp(t, p)
 }
 

@@ -105,7 +105,7 @@ func (c *chrome) writeNames(a *Attempt) {
 // writeMeta writes an event that describes a rank or a worker.
 func (c *chrome) writeMeta(kind string, pid, tid int, key, value string) {
 	c.begin("M", quote(kind), pid, tid)
-	c.event = append(c.event, `,"args":{"`+key+`":`+value+`}`...)
+	c.text(`,"args":{"` + key + `":` + value + `}`)
 	c.end()
 }
 
@@ -128,7 +128,7 @@ func (c *chrome) writeAttempt(a *Attempt, n int) {
 		started := time.Unix(0, a.ID).UTC().Format(time.RFC3339)
 		c.begin("i", quote(fmt.Sprintf("attempt %d, started %s", n, started)), 0, 0)
 		c.at(begin)
-		c.event = append(c.event, `,"s":"g"`...)
+		c.text(`,"s":"g"`)
 		c.end()
 	}
 	labels := make([][]label, len(a.Workers))
@@ -231,13 +231,11 @@ func (c *chrome) writeTrack(a *Attempt, w *Window, t *Track, labels []label, att
 		if from < to {
 			c.begin("X", quote("iteration "+strconv.FormatInt(w.Iteration, 10)), pid, tid)
 			c.span(from, to)
-			c.event = append(c.event, `,"cat":"iteration","args":{"kept":`+quote(string(w.Why))+`,"attempt":`+
-				strconv.Itoa(attempt)...)
+			c.number(`,"cat":"iteration","args":{"kept":`+quote(string(w.Why))+`,"attempt":`, int64(attempt))
 			if w.Bound > 0 {
-				c.event = append(c.event, `,"largest_clock_error_us":`...)
-				c.event = appendMicros(c.event, w.Bound)
+				c.micros(`,"largest_clock_error_us":`, w.Bound)
 			}
-			c.event = append(c.event, '}')
+			c.text("}")
 			c.end()
 		}
 	}
@@ -265,7 +263,7 @@ func (c *chrome) writeTrack(a *Attempt, w *Window, t *Track, labels []label, att
 		}
 		c.begin("i", labels[m.Site].name, pid, tid)
 		c.at(max(c.time(m.At), 0))
-		c.event = append(c.event, `,"s":"t"`...)
+		c.text(`,"s":"t"`)
 		c.writeArgs(&labels[m.Site], w.Iteration, m.Arg)
 		c.end()
 	}
@@ -273,19 +271,17 @@ func (c *chrome) writeTrack(a *Attempt, w *Window, t *Track, labels []label, att
 
 // writeArgs writes the arguments of a span or a mark.
 func (c *chrome) writeArgs(l *label, iteration, arg int64) {
-	c.event = append(c.event, l.args...)
-	c.event = append(c.event, `"iteration":`...)
-	c.event = strconv.AppendInt(c.event, iteration, 10)
+	c.text(l.args)
+	c.number(`"iteration":`, iteration)
 	switch {
 	case l.arg == "peer" && arg >= 0:
-		c.event = append(c.event, `,"peer":`+quote(l.peer+" "+strconv.FormatInt(arg, 10))...)
+		c.text(`,"peer":` + quote(l.peer+" "+strconv.FormatInt(arg, 10)))
 	case l.arg == "peer":
-		c.event = append(c.event, `,"peer":`+quote(l.peer)...)
+		c.text(`,"peer":` + quote(l.peer))
 	case l.arg != "":
-		c.event = append(c.event, `,"`+l.arg+`":`...)
-		c.event = strconv.AppendInt(c.event, arg, 10)
+		c.number(`,"`+l.arg+`":`, arg)
 	}
-	c.event = append(c.event, '}')
+	c.text("}")
 }
 
 // An item identifies a channel's item by its producer. n is the Mark.N of its Put.
@@ -353,8 +349,7 @@ func (w *Worker) site(i int) *Site {
 func (c *chrome) writeFlow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))
-	c.event = append(c.event, `,"cat":"item","bp":"e","id":`...)
-	c.event = strconv.AppendInt(c.event, c.flows, 10)
+	c.number(`,"cat":"item","bp":"e","id":`, c.flows)
 	c.end()
 }
 
@@ -367,39 +362,42 @@ func (c *chrome) begin(phase, name string, pid, tid int) {
 	if c.events > 0 {
 		c.event = append(c.event[:0], ",\n"...)
 	}
-	c.event = append(c.event, `{"ph":"`+phase+`","name":`+name+`,"pid":`...)
-	c.event = strconv.AppendInt(c.event, int64(pid), 10)
-	c.event = append(c.event, `,"tid":`...)
-	c.event = strconv.AppendInt(c.event, int64(tid), 10)
+	c.number(`{"ph":"`+phase+`","name":`+name+`,"pid":`, int64(pid))
+	c.number(`,"tid":`, int64(tid))
+}
+
+// text adds JSON to the event.
+func (c *chrome) text(json string) { c.event = append(c.event, json...) }
+
+// number adds JSON and a number to the event.
+func (c *chrome) number(json string, n int64) {
+	c.event = strconv.AppendInt(append(c.event, json...), n, 10)
+}
+
+// micros adds JSON, and ns nanoseconds as microseconds, to the event. ns is at least 0.
+func (c *chrome) micros(json string, ns int64) {
+	c.number(json, ns/1000)
+	if rest := ns % 1000; rest > 0 {
+		c.event = append(c.event, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
+	}
 }
 
 func (c *chrome) at(at int64) {
-	c.event = append(c.event, `,"ts":`...)
-	c.event = appendMicros(c.event, at)
+	c.micros(`,"ts":`, at)
 	c.last = max(c.last, at)
 }
 
 func (c *chrome) span(from, to int64) {
 	c.at(from)
-	c.event = append(c.event, `,"dur":`...)
-	c.event = appendMicros(c.event, to-from)
+	c.micros(`,"dur":`, to-from)
 	c.last = max(c.last, to)
 }
 
 // end writes the event.
 func (c *chrome) end() {
-	c.event = append(c.event, '}')
+	c.text("}")
 	c.out.Write(c.event) // Flush returns the error
 	c.events++
-}
-
-// appendMicros appends ns nanoseconds as microseconds. ns is at least 0.
-func appendMicros(b []byte, ns int64) []byte {
-	b = strconv.AppendInt(b, ns/1000, 10)
-	if rest := ns % 1000; rest > 0 {
-		b = append(b, '.', byte('0'+rest/100), byte('0'+rest/10%10), byte('0'+rest%10))
-	}
-	return b
 }
 
 // quote returns text as JSON.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -29,9 +30,7 @@ type track struct{ pid, tid json.Number }
 func readChrome(t *testing.T, tr *trace.Trace) (all map[string][]event) {
 	t.Helper()
 	var text bytes.Buffer
-	if err := trace.WriteChrome(&text, tr); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, trace.WriteChrome(&text, tr))
 	var file struct {
 		TraceEvents []event
 		OtherData   struct{ Problems []string }

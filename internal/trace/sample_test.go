@@ -31,8 +31,7 @@ func longTrace(t *testing.T, iterations int) (names []string, files [][]byte) {
 			b.log.Cut(int64(i + 1))
 			b.write()
 		}
-		text, err := os.ReadFile(filepath.Join(b.o.Run, Folder, FileOfRank(rank)))
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(filepath.Join(b.o.Run, Folder, FileOfRank(rank))))(t)
 		names, files = append(names, FileOfRank(rank)), append(files, text)
 	}
 	return names, files

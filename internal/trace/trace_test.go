@@ -248,14 +248,12 @@ func TestNoAllocation(t *testing.T) {
 	b := newBench(t, Options{})
 	r := b.log.Recorder("env", 0)
 	get, put := r.Site(act), r.Site(obs)
-	if n := testing.AllocsPerRun(1000, func() {
+	test.NoAllocs(t, 1000, func() {
 		r.Begin(get)
 		r.End(1, 0)
 		r.Mark(put, 1)
 		r.Pass(get, 2, 5)
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // TestUnwritable: if the folder cannot be written, there is one error, and later iterations need no memory.
@@ -291,12 +289,10 @@ func TestDamage(t *testing.T) {
 		r.End(0, 0)
 		b.log.Cut(n)
 		b.write()
-		info, err := os.Stat(file)
-		test.OK(t, err)
+		info := test.Must(os.Stat(file))(t)
 		ends = append(ends, info.Size())
 	}
-	whole, err := os.ReadFile(file)
-	test.OK(t, err)
+	whole := test.Must(os.ReadFile(file))(t)
 	for _, c := range []struct {
 		name    string
 		data    []byte

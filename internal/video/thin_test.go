@@ -17,15 +17,13 @@ import (
 func TestThin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
-	f, err := video.Create(path, s, 25, programs.Entry{})
-	test.OK(t, err)
+	f := test.Must(video.Create(path, s, 25, programs.Entry{}))(t)
 	for i := range 11 {
 		s.Put(i%2, picture(byte(20*i), 0, 0))
 		test.OK(t, f.Add(s))
 	}
 	test.OK(t, f.Close())
-	whole, err := os.ReadFile(path)
-	test.OK(t, err)
+	whole := test.Must(os.ReadFile(path))(t)
 	want, _ := videotest.Frames(t, path)
 	for _, n := range []int{1, 3, 20} {
 		text, err := video.Thin(whole, n)

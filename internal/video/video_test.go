@@ -26,8 +26,7 @@ func TestSheet(t *testing.T) {
 	}
 	var file bytes.Buffer
 	test.OK(t, s.WritePNG(&file))
-	img, err := png.Decode(&file)
-	test.OK(t, err)
+	img := test.Must(png.Decode(&file))(t)
 	if size := img.Bounds().Size(); size.X != 24 || size.Y != 16 {
 		t.Fatalf("5 pictures of 8 × 8 are %v, want 3 columns and 2 rows", size)
 	}
@@ -45,8 +44,7 @@ func TestSheet(t *testing.T) {
 func TestFilm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
-	f, err := video.Create(path, s, 25, programs.Entry{})
-	test.OK(t, err)
+	f := test.Must(video.Create(path, s, 25, programs.Entry{}))(t)
 	for _, green := range []byte{0, 80, 80, 160} {
 		s.Put(1, picture(0, green, 0))
 		s.Caption(0, []string{string(rune('a' + green/80))})
@@ -67,8 +65,7 @@ func TestFilm(t *testing.T) {
 	}
 	var last bytes.Buffer
 	test.OK(t, s.WritePNG(&last))
-	img, err := png.Decode(&last)
-	test.OK(t, err)
+	img := test.Must(png.Decode(&last))(t)
 	for y := range 21 {
 		for x := range 16 {
 			if got, want := frames[3].At(x, y), color.RGBAModel.Convert(img.At(x, y)); got != want {
@@ -88,8 +85,7 @@ func TestCaption(t *testing.T) {
 	written := func() (cells [4]int) {
 		var file bytes.Buffer
 		test.OK(t, s.WritePNG(&file))
-		img, err := png.Decode(&file)
-		test.OK(t, err)
+		img := test.Must(png.Decode(&file))(t)
 		for y := range img.Bounds().Dy() {
 			for x := range img.Bounds().Dx() {
 				if r, _, _, _ := img.At(x, y).RGBA(); r > 0 {
@@ -113,9 +109,7 @@ func TestCaption(t *testing.T) {
 	if got := written(); got != [4]int{} {
 		t.Errorf("pixels of text below the pictures: %v, want none", got)
 	}
-	if got := video.Columns(128); got != 17 {
-		t.Errorf("%d characters in 128 pixels, want 17", got)
-	}
+	test.Equal(t, video.Columns(128), 17, "characters in 128 pixels")
 }
 
 func TestFilmNowhere(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
@@ -16,9 +17,7 @@ func TestFork(t *testing.T) {
 	text, other := randomIDs(length, m.Config.Vocab, 1), randomIDs(length, m.Config.Vocab, 2)
 	w, cache := m.NewDecoding(length), m.NewCache(20)
 	hidden := func(s *lm.Sequence, ids []int32) []float32 {
-		if err := m.Extend(w, lm.Piece{Seq: s, IDs: ids}); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, m.Extend(w, lm.Piece{Seq: s, IDs: ids}))
 		return slices.Clone(w.Hidden())
 	}
 	for _, n := range []int{0, 1, 15, 16, 17, 32, 40} {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/lmtest"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -250,9 +251,7 @@ func TestLayout(t *testing.T) {
 				if !sameFloats(got.outputs, want.outputs) || !slices.Equal(got.aux, want.aux) {
 					t.Errorf("%+v: other outputs", l)
 				}
-				if !slices.Equal(got.norms, want.norms) {
-					t.Errorf("%+v: norms %v, want %v", l, got.norms, want.norms)
-				}
+				test.EqualSlices(t, got.norms, want.norms, "%+v: norms", l)
 				if l.stages == 1 && !sameFloats(got.decoded, want.decoded) {
 					t.Errorf("%+v: other logits of generation", l)
 				}

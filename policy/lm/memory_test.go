@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/lmtest"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -46,14 +47,12 @@ func TestTrainingBytes(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			meshes := lmtest.NewMeshes(v.l.size, v.l.stages)
-			if err := lmtest.Run(len(meshes), func(i int) error {
+			test.OK(t, lmtest.Run(len(meshes), func(i int) error {
 				o, stage := v.o, i/v.l.size
 				o.Part = lm.Part{Index: i % v.l.size, Size: v.l.size, First: stage * v.c.Layers / v.l.stages,
 					End: (stage + 1) * v.c.Layers / v.l.stages}
 				return holdBytes(t, v.c, o, meshes[i], v.l.stages-stage, v.l.again)
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		})
 	}
 }

@@ -78,8 +78,7 @@ func variants() map[string]struct {
 
 func newModel(t testing.TB, c lm.Config, o lm.Options) *lm.Model {
 	t.Helper()
-	m, err := lm.New(new(nn.Params[float32]), c, o)
-	test.OK(t, err)
+	m := test.Must(lm.New(new(nn.Params[float32]), c, o))(t)
 	test.OK(t, m.Alloc(tensor.Heap))
 	m.Init(1)
 	rng := rand.New(rand.NewPCG(1, 2)) // no weight stays 0 or 1

@@ -34,8 +34,7 @@ func TestCalls(t *testing.T) {
 		"values":  {dense, Options{Values: true}, Head{Values: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			m, err := New(new(nn.Params[float32]), c.config, c.options)
-			test.OK(t, err)
+			m := test.Must(New(new(nn.Params[float32]), c.config, c.options))(t)
 			test.OK(t, m.Alloc(tensor.Heap))
 			m.Init(1)
 			few, many := calls(t, m, c.head, 1, 2), calls(t, m, c.head, 7, 20)

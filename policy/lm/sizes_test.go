@@ -3,6 +3,7 @@ package lm_test
 import (
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 )
@@ -33,9 +34,7 @@ func TestParameterCounts(t *testing.T) {
 	} {
 		p := new(nn.Params[float32])
 		m, err := lm.New(p, c.c, lm.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if m.Count() != c.want || p.Len() != c.want {
 			t.Errorf("%s: %d parameters, %d of them trainable, want %d", c.name, m.Count(), p.Len(), c.want)
 		}

@@ -76,14 +76,12 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	b := pack(lengths(m.Config, 300)...)
 	targets := b.NextTokens(nil)
 	logp := make([]float32, len(targets))
-	if n := testing.AllocsPerRun(3, func() {
+	test.NoAllocs(t, 3, func() {
 		test.OK(t, m.Forward(w, b))
 		m.LogProbs(w, logp, nil, targets, 1)
 		m.Backward(w, logp, nil, targets, 1, 0)
 		m.FinishGradients(w)
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	})
 }
 
 // Two goroutines may use one Model at once, each with a Work of its own, for sequences of growing length.
@@ -96,9 +94,7 @@ func TestTwoUsers(t *testing.T) {
 			w := m.NewTraining(300)
 			var got []float32
 			for _, s := range sequences {
-				if err := m.Forward(w, pack(s)); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, m.Forward(w, pack(s)))
 				got = append(got, logProbs(m, w, pack(s))...)
 			}
 			results <- got

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -15,9 +16,7 @@ func newNorm(t *testing.T) (*nn.BatchRenorm[float64], []float64) {
 	p := new(nn.Params[float64])
 	p.Group("g")
 	b := nn.NewBatchRenorm(p, "b", 2)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	b.Init()
 	copy(p.Of(0), []float64{2, 3})
 	copy(p.Of(1), []float64{1, -1})
@@ -151,9 +150,7 @@ func newNormedStack(t *testing.T, width int) (*nn.Params[float64], *nn.Net[float
 	p := new(nn.Params[float64])
 	p.Group("g")
 	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, true), nn.Dense(3))...)
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	m.Init(1)
 	for i := range p.Fields {
 		randomize(p.Of(i), uint64(i))

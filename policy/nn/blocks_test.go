@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -161,9 +162,7 @@ func TestBlocksOfParams(t *testing.T) {
 	part.Cut("up", Slice{Axis: 1, From: 20, To: 30, Whole: 40})
 	part.Add("norm", 7)
 	for _, p := range []*Params[float32]{whole, part} {
-		if err := p.Alloc(tensor.Heap); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.Alloc(tensor.Heap))
 	}
 	for i := range whole.Data {
 		whole.Data[i] = float32(i)

@@ -142,8 +142,7 @@ func TestEmbedding(t *testing.T) {
 	const rows, out, codes = 3, 4, 8
 	p := new(nn.Params[float64])
 	p.Group("g")
-	e, err := nn.NewNet(p, "e", nn.Embed("c", out), []nn.Source{{Name: "c", Choices: bounds}})
-	test.OK(t, err)
+	e := test.Must(nn.NewNet(p, "e", nn.Embed("c", out), []nn.Source{{Name: "c", Choices: bounds}}))(t)
 	l := nn.NewLinear(p, "l", codes, out)
 	allocated(t, p)
 	clear(l.Bias())
@@ -274,9 +273,7 @@ func TestConvNetGradients(t *testing.T) {
 				}
 			}
 		}
-		if checked != each*len(p.Fields) {
-			t.Errorf("%d derivatives checked, want %d", checked, each*len(p.Fields))
-		}
+		test.Equal(t, checked, each*len(p.Fields), "derivatives checked")
 	})
 }
 
@@ -324,12 +321,10 @@ func TestConvNetDoesNotAllocate(t *testing.T) {
 	convNets(t, func(t *testing.T, _ *nn.Params[float32], n *nn.Net[float32], see func(int) nn.Batch[float32]) {
 		const rows = 5
 		b, w := see(rows), n.NewWork(rows)
-		if got := testing.AllocsPerRun(3, func() {
+		test.NoAllocs(t, 3, func() {
 			n.Forward(w, b)
 			n.Backward(w, nil, nil)
-		}); got != 0 {
-			t.Errorf("%v allocations for a forward and a backward pass, want 0", got)
-		}
+		})
 	})
 }
 

@@ -2,10 +2,10 @@ package nn_test
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -65,9 +65,7 @@ func TestNetGradients(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			p := new(nn.Params[float64])
 			p.Group("g")
-			if _, err := nn.NewNet(p, "g", c.layer, sources); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(nn.NewNet(p, "g", c.layer, sources))(t)
 			want := 0
 			for _, f := range p.Fields {
 				want += min(f.Len(), 25)
@@ -86,10 +84,8 @@ func TestNames(t *testing.T) {
 	p.Group("g")
 	tanh := nn.Activate(nn.Tanh)
 	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
-	if _, err := nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
-		nn.Sequence(hidden...).Named("critic")), sources); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
+		nn.Sequence(hidden...).Named("critic")), sources))(t)
 	var names []string
 	for _, f := range p.Fields {
 		names = append(names, f.Name)
@@ -151,12 +147,10 @@ func TestNetDoesNotAllocate(t *testing.T) {
 		Sequences: 2, State: make([]float32, 2*net.State), Next: make([]float32, 2*net.State)}
 	w := net.NewWork(2)
 	ready := func(lo, hi int) {}
-	if n := testing.AllocsPerRun(20, func() {
+	test.NoAllocs(t, 20, func() {
 		net.Forward(w, b)
 		net.Backward(w, nil, ready)
-	}); n != 0 {
-		t.Errorf("%v allocations for a forward and a backward pass, want 0", n)
-	}
+	})
 }
 
 func TestNetRefuses(t *testing.T) {
@@ -187,9 +181,7 @@ func TestNetRefuses(t *testing.T) {
 	} {
 		p := new(nn.Params[float32])
 		p.Group("g")
-		if _, err := nn.NewNet(p, "own", c.layer, sources); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v: %v, want %q", c.layer, err, c.want)
-		}
+		test.Fails(t, test.Err(nn.NewNet(p, "own", c.layer, sources)), c.want, "%v", c.layer)
 	}
 }
 
@@ -199,15 +191,10 @@ func TestPixelRange(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 2, C: 1}, Frames: 1, Range: [2]float64{-2, 2}}
 	p := new(nn.Params[float64])
 	p.Group("g")
-	net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera})
-	if err != nil {
-		t.Fatal(err)
-	}
+	net := test.Must(nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.Coordinates()), []nn.Source{camera}))(t)
 	got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{0, 255}}})
 	want := []float64{-2, -.5, 0, 2, .5, 0}
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	test.EqualSlices(t, got, want)
 }
 
 // TestSpatialSoftmaxSharpens: with a larger deviation, smaller pixels count less. For a row of pixels that are scaled
@@ -218,9 +205,7 @@ func TestSpatialSoftmaxSharpens(t *testing.T) {
 		p := new(nn.Params[float64])
 		p.Group("g")
 		net, err := nn.NewNet(p, "g", nn.Sequence(nn.Input("camera"), nn.SpatialSoftmax(d)), []nn.Source{camera})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		got := net.Forward(net.NewWork(1), nn.Batch[float64]{Rows: 1, Images: [][]uint8{{255, 255, 0, 0}}})
 		if want := -.5 * math.Tanh(d); math.Abs(got[0]-want) > 1e-4 || got[1] != 0 {
 			t.Errorf("deviation %g: %v, want %v and 0", d, got, want)

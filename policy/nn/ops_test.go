@@ -22,10 +22,8 @@ func TestCalls(t *testing.T) {
 	}
 	for _, c := range layerCases() {
 		t.Run(c.name, func(t *testing.T) {
-			few, err := nntest.Calls(c.layer, sources, 2)
-			test.OK(t, err)
-			many, err := nntest.Calls(c.layer, sources, 40)
-			test.OK(t, err)
+			few := test.Must(nntest.Calls(c.layer, sources, 2))(t)
+			many := test.Must(nntest.Calls(c.layer, sources, 40))(t)
 			for call, n := range few {
 				name, _, _ := strings.Cut(c.name, " ")
 				if n != many[call] && growing[name] == "" && growing[strings.TrimSuffix(call, "Grad")] == "" {

@@ -33,9 +33,7 @@ func TestParamsLayout(t *testing.T) {
 	}
 	wantGroups := []Group{{"actor", 0, 32, true}, {"critic", 32, 64, true}}
 	for i, g := range p.Groups {
-		if g != wantGroups[i] {
-			t.Errorf("group %+v, want %+v", g, wantGroups[i])
-		}
+		test.Equal(t, g, wantGroups[i], "group")
 	}
 	p.Of(c)[16] = 7
 	p.GradOf(b)[0] = 8
@@ -75,9 +73,7 @@ func TestViewSharesParametersAndBuffers(t *testing.T) {
 			t.Errorf("the layout has another %s: %v", name, x)
 		}
 	}
-	if n := testing.AllocsPerRun(10, func() { b.View(a.State()) }); n != 0 {
-		t.Errorf("View allocates %v times", n)
-	}
+	test.NoAllocs(t, 10, func() { b.View(a.State()) }, "View")
 	b.View(own)
 	if b.Of(0)[14] != 0 || b.Buffers.Must("mean").F64()[8] != 0 || a.Of(0)[14] != 7 {
 		t.Error("taken back, the view is not what it was")

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/nntest"
 	"github.com/rlinf/rlinf/tensor"
@@ -21,9 +22,7 @@ func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T],
 	} else {
 		l = nn.NewGRU(p, "l", in, out)
 	}
-	if err := p.Alloc(tensor.Heap); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Alloc(tensor.Heap))
 	for i := range p.Fields {
 		randomize(p.Of(i), uint64(i))
 	}
@@ -149,11 +148,9 @@ func TestRecurrentAllocatesNothing(t *testing.T) {
 		_, l := recurrent[float32](t, lstm, in, out)
 		w, x, state, begins := l.NewWork(rows), make([]float32, rows*in), make([]float32, n*l.State), make([]byte, rows)
 		dy := make([]float32, rows*out)
-		if got := testing.AllocsPerRun(10, func() {
+		test.NoAllocs(t, 10, func() {
 			l.Forward(w, state, x, state, begins, rows, n)
 			l.Backward(w, nil, dy)
-		}); got != 0 {
-			t.Errorf("%v allocations, want 0", got)
-		}
+		})
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -22,9 +23,7 @@ func TestAuxiliaryPrediction(t *testing.T) {
 	}
 	var demos tensor.Dict
 	demos.Set("proprio", deviation)
-	if err := p.Fit(demos, action); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, p.Fit(demos, action))
 	eval := func() []float32 { return f32(evaluate(t, p, w, obs, action).LogProb.At(1).F32()...) }
 	plain := eval()
 	goal := goals(n)
@@ -37,9 +36,7 @@ func TestAuxiliaryPrediction(t *testing.T) {
 			t.Fatalf("%d log-probs, want %d", len(got), len(plain)+1)
 		}
 		for k, v := range plain {
-			if got[k] != v {
-				t.Errorf("log-prob %d is %g, want %g", k, got[k], v)
-			}
+			test.Equal(t, got[k], v, "log-prob %d", k)
 		}
 		logp[i] = float64(got[len(plain)])
 	}

@@ -25,9 +25,7 @@ func folder(t *testing.T, vocabulary int) (string, *lm.Model) {
 	dir := t.TempDir()
 	texts := slices.Values([]string{"reach the red cube", "push the blue ball to the left.", "stack it"})
 	training := tokenizer.Training{VocabSize: 270, Pattern: "qwen2", MinCount: 1}
-	if _, err := tokenizer.Train(dir, texts, training); err != nil {
-		t.Fatal(err)
-	}
+	test.Must(tokenizer.Train(dir, texts, training))(t)
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
 		Family: lm.Qwen2, Vocab: vocabulary, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8, Intermediate: 24,
 		Eps: 1e-6, QKVBias: true, Tied: true, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.1,
@@ -52,8 +50,7 @@ func TestTrunkFromFolder(t *testing.T) {
 			cfg, own := small()
 			fromFolder(&own, dir)
 			change(&own)
-			pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-			test.OK(t, err)
+			pol := test.Must(vla.New(cfg, own, spec(), 1, tensor.Heap))(t)
 			for _, x := range m.Tensors() {
 				want := x.Data
 				if x.Name == "model.embed_tokens.weight" { // tied: the model has it as [hidden, vocabulary]
@@ -92,9 +89,7 @@ func TestFolderRefused(t *testing.T) {
 	cfg, own := small()
 	fromFolder(&own, dir)
 	_, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-	if err == nil || !strings.Contains(err.Error(), "expected at most vocab_size, 200") {
-		t.Errorf("error %v", err)
-	}
+	test.Fails(t, err, "expected at most vocab_size, 200")
 }
 
 // TestCheckFiles: a blank policy reads no weights, and CheckFiles finds a folder without weights.
@@ -104,13 +99,10 @@ func TestCheckFiles(t *testing.T) {
 	fromFolder(&own, dir)
 	cfg.Blank = true
 	check := func() error {
-		pol, err := vla.New(cfg, own, spec(), 1, tensor.Heap)
-		test.OK(t, err)
+		pol := test.Must(vla.New(cfg, own, spec(), 1, tensor.Heap))(t)
 		return pol.(policy.FileChecker).CheckFiles()
 	}
-	if err := check(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, check())
 	test.OK(t, os.Remove(filepath.Join(dir, "model.safetensors")))
 	if err := check(); err == nil || !strings.HasPrefix(err.Error(), "model_path: load model: ") {
 		t.Errorf("a folder without weights: %v", err)

@@ -24,8 +24,7 @@ func BenchmarkSpeed(b *testing.B) {
 	const rows = 64
 	p, obs := speedPolicy(b, rows)
 	w, x := p.NewWork(rows), noise(rows)
-	act, err := p.Forward(w, obs, policy.Sample, x)
-	test.OK(b, err)
+	act := test.Must(p.Forward(w, obs, policy.Sample, x))(b)
 	action := act.Action.Clone()
 	g := policy.Grad{LogProb: tensor.New(tensor.F32, rows, 16), Entropy: tensor.New(tensor.F32, rows, 16),
 		Value: tensor.New(tensor.F32, rows, 1)}
@@ -34,16 +33,12 @@ func BenchmarkSpeed(b *testing.B) {
 	}
 	update := func(g policy.Grad) func() {
 		return func() {
-			if _, err := p.Evaluate(w, obs, action); err != nil {
-				b.Fatal(err)
-			}
+			test.Must(p.Evaluate(w, obs, action))(b)
 			test.OK(b, p.Backward(w, g, nil))
 		}
 	}
 	rollout := func() {
-		if _, err := p.Forward(w, obs, policy.Sample, x); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(p.Forward(w, obs, policy.Sample, x))(b)
 	}
 	forward, training := operations()
 	for _, c := range []struct {
@@ -70,8 +65,7 @@ func speedPolicy(b *testing.B, rows int) (policy.Policy, tensor.Dict) {
 			{Name: "proprio", Space: box(tensor.F32, -9, 9, 8)}},
 		Action: box(tensor.F32, -1, 1, 4),
 	}
-	p, err := vla.New(cfg, vla.Defaults(), s, 1, tensor.Heap)
-	test.OK(b, err)
+	p := test.Must(vla.New(cfg, vla.Defaults(), s, 1, tensor.Heap))(b)
 	obs := tensor.Dict{}
 	for _, f := range s.Obs {
 		obs.Set(f.Name, tensor.New(f.DType, append([]int{rows}, f.Shape...)...))

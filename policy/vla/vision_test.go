@@ -1,7 +1,6 @@
 package vla
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -22,9 +21,7 @@ func TestVision(t *testing.T) {
 		s, own := seen(t, c.vision, c.grid, c.keypoints)
 		layer, err := s.network(own, 4)
 		test.OK(t, err)
-		if s.tokens != c.tokens {
-			t.Errorf("%s, grid %d: %d tokens, want %d", c.vision, c.grid, s.tokens, c.tokens)
-		}
+		test.Equal(t, s.tokens, c.tokens, "%s, grid %d: tokens", c.vision, c.grid)
 		r, err := nntest.Layer(layer, s.sources())
 		if err != nil || r.Checked == 0 {
 			t.Errorf("%s, grid %d: %v (%d compared)", c.vision, c.grid, err, r.Checked)
@@ -35,9 +32,7 @@ func TestVision(t *testing.T) {
 func TestPatchesMustCover(t *testing.T) {
 	s, own := seen(t, Patches, 2, 0)
 	const want = "patches of 6×6 pixels do not cover 9×12: expected another vision_grid, 2"
-	if _, err := s.network(own, 4); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("error %v: want %q", err, want)
-	}
+	test.Fails(t, test.Err(s.network(own, 4)), want)
 }
 
 // seen returns observations of two frames of 9×12 pixels and three numbers.
@@ -45,10 +40,9 @@ func seen(t *testing.T, vision string, grid, keypoints int) (*observations, *Con
 	t.Helper()
 	own := Defaults()
 	own.Vision, own.VisionGrid, own.Keypoints, own.VisionWidth = vision, grid, keypoints, 3
-	s, err := newObservations(env.Spec{Obs: []env.Field{
+	s := test.Must(newObservations(env.Spec{Obs: []env.Field{
 		{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{2, 9, 12, 3}}},
 		{Name: "proprio", Space: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}},
-	}}, &own)
-	test.OK(t, err)
+	}}, &own))(t)
 	return s, &own
 }

@@ -343,9 +343,7 @@ func noAllocation(t *testing.T, head string, change func(*vla.Config)) {
 		test.OK(t, p.Backward(train, g, nil))
 	}
 	step()
-	if n := testing.AllocsPerRun(20, step); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
+	test.NoAllocs(t, 20, step)
 }
 
 // Each input matters: another image, wrist image, instruction or number gives other log-probs.

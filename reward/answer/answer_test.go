@@ -11,8 +11,7 @@ import (
 
 func grader(t *testing.T, name string, c Config) *Grader {
 	t.Helper()
-	g, err := Builtin().New(Setup{Type: name, Config: c, Seed: 7})
-	test.OK(t, err)
+	g := test.Must(Builtin().New(Setup{Type: name, Config: c, Seed: 7}))(t)
 	return g
 }
 
@@ -42,9 +41,7 @@ func TestExact(t *testing.T) {
 		{"the text, cut off", Response{Question: q, Tokens: []int32{7}, Text: "42"}, Grade{0, verify.Wrong}},
 		{"nothing", Response{Question: q, Tokens: []int32{0}, Ended: true}, Grade{0, verify.Wrong}},
 	} {
-		if got := grade(t, grader(t, "exact", DefaultConfig()), c.r); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		test.Equal(t, grade(t, grader(t, "exact", DefaultConfig()), c.r), c.want, "%s", c.name)
 	}
 }
 

@@ -21,8 +21,7 @@ func python(t *testing.T, script string) Setup {
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")
 	}
-	at, err := filepath.Abs("../../clients/python")
-	test.OK(t, err)
+	at := test.Must(filepath.Abs("../../clients/python"))(t)
 	t.Setenv("PYTHONPATH", at)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	s := Setup{Type: Program, Config: DefaultConfig()}
@@ -34,8 +33,7 @@ func python(t *testing.T, script string) Setup {
 func TestProgram(t *testing.T) {
 	s := python(t, "../../examples/verifier/verifier.py")
 	s.Config.RewardScale, s.Config.FormatReward = 5, 0.5
-	g, err := Builtin().New(s)
-	test.OK(t, err)
+	g := test.Must(Builtin().New(s))(t)
 	q := &Question{Text: "1+1=", Solutions: []string{"2", "two"}}
 	grades := make([]Grade, 3)
 	for range 2 { // the program goes on
@@ -43,13 +41,9 @@ func TestProgram(t *testing.T) {
 			{Question: q, Text: "two"}})
 		test.OK(t, err)
 		want := []Grade{{5.5, verify.Right}, {0.5, verify.Wrong}, {0, verify.Unparsable}}
-		if !slices.Equal(grades, want) {
-			t.Errorf("%v, want %v", grades, want)
-		}
+		test.EqualSlices(t, grades, want)
 	}
-	if err := g.Close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, g.Close())
 }
 
 // TestJudge: graders with one Judge ask one program, also at the same time, until the last one closes.
@@ -75,14 +69,10 @@ func TestJudge(t *testing.T) {
 		all.Go(func() {
 			for k := range pids[i] {
 				grades := make([]Grade, 1)
-				if err := g.Grade(grades, []Response{{Question: &Question{}}}); err != nil {
-					t.Error(err)
-				}
+				test.Check(t, g.Grade(grades, []Response{{Question: &Question{}}}))
 				pids[i][k] = grades[0].Reward
 			}
-			if err := g.Close(); err != nil {
-				t.Error(err)
-			}
+			test.Check(t, g.Close())
 		})
 	}
 	all.Wait()
@@ -135,11 +125,7 @@ func TestProgramFails(t *testing.T) {
 		})
 	}
 	s := Setup{Type: Program, Config: DefaultConfig()}
-	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "program.command: none") {
-		t.Errorf("without a command: %v", err)
-	}
+	test.Fails(t, CheckProgram(s), "program.command: none", "without a command")
 	s.Config.Program.Command = []string{"no-such-judge"}
-	if err := CheckProgram(s); err == nil || !strings.Contains(err.Error(), "no-such-judge") {
-		t.Errorf("a program that is nowhere: %v", err)
-	}
+	test.Fails(t, CheckProgram(s), "no-such-judge", "a program that is nowhere")
 }

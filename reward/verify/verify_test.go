@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Each line has texts of one answer, between " ~ ". Every pair is equal, in both orders.
@@ -424,9 +426,7 @@ func TestFunctions(t *testing.T) {
 	} {
 		got := read(c.text).tree.atPoints().at(0).realPart()
 		want, _, err := big.ParseFloat(c.want, 10, precision, big.ToNearestEven)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		if d, _ := new(big.Float).Sub(got, want).Float64(); d < -1e-59 || d > 1e-59 {
 			t.Errorf("%s differs from %s by %g", c.text, c.want, d)
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
@@ -139,9 +140,7 @@ func TestAccuracy(t *testing.T) {
 		}
 		tasks := task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
 		s, err := advice.New(cfg, rolestest.Registries(), tasks, make([]int, 4), true)
-		if err != nil {
-			t.Fatalf("%s: %v", c.name, err)
-		}
+		test.OK(t, err, "%s", c.name)
 		r, err := compare(t, s, session.Try(rolestest.Registries(), tasks, asked))
 		if err != nil {
 			fmt.Printf("%s: not measured: %v\n", c.name, err)

@@ -89,8 +89,7 @@ func TestAuto(t *testing.T) {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(want, "\n"))
 	}
 
-	before, err := os.ReadFile(file)
-	test.OK(t, err)
+	before := test.Must(os.ReadFile(file))(t)
 	longer, _ := rolestest.MustLoad(t, rolestest.Cartpole, auto(small(log, "auto", "runner.max_epochs=6"))...)
 	if said := train(t, longer, 2, "auto"); strings.Contains(said, "Place ") || !strings.Contains(said, "resuming") {
 		t.Errorf("a resume said\n%s", said)
@@ -133,8 +132,7 @@ func TestAutoOfFurtherComponents(t *testing.T) {
 	if !slices.Equal(planned, hand) || len(hand) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
 	}
-	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	test.OK(t, err)
+	p := test.Must(advice.ReadPlan(filepath.Join(log, "auto", "plan.json")))(t)
 	x := p.Found.Winner()
 	if len(p.Layout.Reward) == 0 || len(p.Layout.Inference) == 0 || !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
 		t.Errorf("%v takes %v s", p.Layout, x.Seconds)
@@ -172,8 +170,7 @@ func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, ove
 	if !slices.Equal(planned, placed) || len(placed) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(placed, "\n"))
 	}
-	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	test.OK(t, err)
+	p := test.Must(advice.ReadPlan(filepath.Join(log, "auto", "plan.json")))(t)
 	return p, said
 }
 
@@ -206,8 +203,7 @@ func TestAutoOfAnswers(t *testing.T) {
 func TestNoCritic(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
 		"{actor: 0-1, rollout: auto, critic: auto}")...)
-	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	test.OK(t, err)
+	s := test.Must(advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false))(t)
 	var usage config.UsageError
 	if _, err := s.Profile(t.Context(), nil, nil); !errors.As(err, &usage) ||
 		!strings.Contains(err.Error(), "critic: expected no such component without") ||
@@ -347,8 +343,7 @@ func TestOtherJob(t *testing.T) {
 		t.Helper()
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml",
 			answers(t, log, "a", placement, more...)...)
-		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 8), false)
-		test.OK(t, err)
+		s := test.Must(advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 8), false))(t)
 		return s
 	}
 	s := subject("{actor: auto, rollout: auto}")
@@ -378,9 +373,7 @@ func TestAutoMistakes(t *testing.T) {
 			"cluster.component_placement.env={node_group: a, placement: auto}"},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, overrides, false)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", overrides, err, want)
-		}
+		test.Fails(t, err, want, "%v", overrides)
 	}
 }
 
@@ -397,8 +390,6 @@ func TestWorldLike(t *testing.T) {
 		{make([]int, 12), 16, 12},
 		{[]int{0, 0, 1, 1, 2, 2}, 2, 2},
 	} {
-		if got := advice.WorldLike(c.nodes, c.cores); got != c.want {
-			t.Errorf("nodes %v, %d cores: %d ranks, expected %d", c.nodes, c.cores, got, c.want)
-		}
+		test.Equal(t, advice.WorldLike(c.nodes, c.cores), c.want, "nodes %v, %d cores: ranks", c.nodes, c.cores)
 	}
 }

@@ -54,8 +54,7 @@ func TestAutoDivides(t *testing.T) {
 	subject := func(name string, more ...string) *advice.Subject {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
 			"{actor: auto, rollout: auto}", more...)...)
-		s, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1, 2, 3}, false)
-		test.OK(t, err)
+		s := test.Must(advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1, 2, 3}, false))(t)
 		return s
 	}
 	s := subject("auto")
@@ -70,8 +69,7 @@ func TestAutoDivides(t *testing.T) {
 		t.Errorf("%q, %v", note, err)
 	}
 	w.Actors = 2
-	f, err := s.Search(m, &planner.Profile{Work: w})
-	test.OK(t, err)
+	f := test.Must(s.Search(m, &planner.Profile{Work: w}))(t)
 	l := f.Winner().Layout
 	if l.Meshes["actor"].Members() != 2 || len(l.Actor) != 4 || l.Actor[0] == l.Actor[1] {
 		t.Errorf("%v", l)
@@ -108,11 +106,9 @@ func TestShallow(t *testing.T) {
 	test.OK(t, err)
 	w := p.Work()
 	asked := planner.Asked{Ranks: 2, Cores: 1, Budget: time.Second}
-	whole, err := p.Profile(t.Context(), asked)
-	test.OK(t, err)
+	whole := test.Must(p.Profile(t.Context(), asked))(t)
 	asked.Room = w.Model.Parts[0].Actor * 3 / 4
-	shallow, err := p.Profile(t.Context(), asked)
-	test.OK(t, err)
+	shallow := test.Must(p.Profile(t.Context(), asked))(t)
 	if x := &shallow.Work; x.Model.Layers != 8 || x.GradientBytes != w.GradientBytes || !(x.New > 0) ||
 		x.OptimiserSteps != whole.Work.OptimiserSteps || x.Bytes != w.Bytes {
 		t.Errorf("%+v", x)
@@ -124,7 +120,5 @@ func TestShallow(t *testing.T) {
 	}
 	asked.Room = w.Model.Parts[0].Actor / 100
 	_, err = p.Profile(t.Context(), asked)
-	if err == nil || !strings.Contains(err.Error(), "a layer of the model needs") {
-		t.Errorf("no room for a layer: %v", err)
-	}
+	test.Fails(t, err, "a layer of the model needs", "no room for a layer")
 }

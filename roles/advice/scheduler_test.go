@@ -119,10 +119,8 @@ func (s *simulated) moved(t *testing.T, placement string) planner.Layout {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=0", "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0, env: 0, rollout: 0}")
-	moved, err := cfg.Moved(rolestest.Registries(), placement)
-	test.OK(t, err)
-	p, err := moved.Place(s.layout.Nodes)
-	test.OK(t, err)
+	moved := test.Must(cfg.Moved(rolestest.Registries(), placement))(t)
+	p := test.Must(moved.Place(s.layout.Nodes))(t)
 	l := s.layout
 	for name, ranks := range map[string]*[]int{"actor": &l.Actor, "env": &l.Env, "rollout": &l.Rollout} {
 		if !strings.Contains(placement, name) {
@@ -380,8 +378,7 @@ func TestSchedulerOfASubject(t *testing.T) {
 		"+cluster.component_placement.rollout={node_group: few, placement: 0:0-1}",
 		"cluster.node_groups=[{label: few, node_ranks: 1}]", "cluster.auto_scheduler=true",
 		"rollout.pipeline_stage_num=1")
-	subject, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1}, true)
-	test.OK(t, err)
+	subject := test.Must(advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1}, true))(t)
 	s := newSimulated(1)
 	s.profile.Work.Envs, s.profile.Work.Actors = 64, 2
 	s.machine.Memory = 0

@@ -20,8 +20,7 @@ import (
 func TestWritten(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
 		"{actor: auto, rollout: auto}")...)
-	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	test.OK(t, err)
+	s := test.Must(advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false))(t)
 	both := planner.Axes{Stage: true, Tensor: true}
 	if space := s.Space(); len(space.Threads) != 0 || !maps.Equal(space.Free, map[string]planner.Axes{"actor": both,
 		"rollout": {Tensor: true}}) {
@@ -117,16 +116,13 @@ func TestPasted(t *testing.T) {
 			continue
 		}
 		var file, keys map[string]any
-		if err := errors.Join(yaml.Unmarshal(cfg.Resolved(), &file),
-			yaml.Unmarshal([]byte(s.YAML(&c.layout)), &keys)); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, errors.Join(yaml.Unmarshal(cfg.Resolved(), &file),
+			yaml.Unmarshal([]byte(s.YAML(&c.layout)), &keys)))
 		for _, of := range []string{"inference", "critic"} { // they are as the actors by default
 			delete(file[of].(map[string]any), "model")
 		}
 		paste(file, keys)
-		text, err := yaml.Marshal(file)
-		test.OK(t, err)
+		text := test.Must(yaml.Marshal(file))(t)
 		pasted, _, err := config.LoadText(rolestest.Registries(), "pasted.yaml", text, nil, false)
 		if err != nil {
 			t.Errorf("%s: %v\n%s", c.name, err, s.YAML(&c.layout))
@@ -160,7 +156,6 @@ func sorted(t *testing.T, text []byte) []string {
 	t.Helper()
 	var all map[string]any
 	test.OK(t, yaml.Unmarshal(text, &all))
-	again, err := yaml.Marshal(all)
-	test.OK(t, err)
+	again := test.Must(yaml.Marshal(all))(t)
 	return strings.Split(string(again), "\n")
 }

@@ -81,8 +81,7 @@ func TestBench(t *testing.T) {
 			if code != 0 {
 				t.Fatalf("exit code %d\n%s", code, stderr)
 			}
-			rep, err := results.Read(out)
-			test.OK(t, err)
+			rep := test.Must(results.Read(out))(t)
 			least := c.rows
 			if strings.Contains(c.args, "--tune") || strings.Contains(c.args, "--op all") {
 				least = 1
@@ -321,8 +320,7 @@ func writeScaled(t *testing.T, old, path string, factor float64) {
 		}
 		row.Median *= factor
 	}
-	f, err := os.Create(path)
-	test.OK(t, err)
+	f := test.Must(os.Create(path))(t)
 	w, err := results.NewWriter("json", f)
 	if err == nil {
 		err = w.End(rep)

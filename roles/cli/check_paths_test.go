@@ -16,9 +16,7 @@ func TestCheckPaths(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "job.yaml")
 	job := strings.Replace(keyJob, "save_at_end: false, ", "", 1)
-	if err := os.WriteFile(file, []byte(job), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(job), 0o666))
 	reg := standIn{obs: 2, act: 2}.registries()
 	train := func(name string, overrides ...string) string {
 		t.Helper()

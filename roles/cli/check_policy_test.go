@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
@@ -45,9 +46,7 @@ func TestCheckPolicy(t *testing.T) {
 			}
 			golden := filepath.Join("testdata/policy", name+".txt")
 			if os.Getenv("RLINF_UPDATE") != "" {
-				if err := os.WriteFile(golden, []byte(tree), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.WriteFile(golden, []byte(tree), 0o666))
 			}
 			if want, err := os.ReadFile(golden); err != nil || tree != string(want) {
 				t.Errorf("%v:\n%s\nexpected %s", err, tree, want)

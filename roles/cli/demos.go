@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -66,7 +65,7 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 		return err
 	}
 	progress.Phase("writing " + filepath.Clean(c.String("out")))
-	if err := durable.Write(c.String("out"), d.Write); err != nil {
+	if err := d.Write(c.String("out")); err != nil {
 		return err
 	}
 	stop()

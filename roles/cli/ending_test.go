@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
@@ -41,16 +42,12 @@ func TestNobodyReads(t *testing.T) {
 		os.Exit(Run([]string{"rlinf", "help"}, rolestest.Registries(), tasks(), Own{}))
 	}
 	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	r.Close()
 	cmd := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
 	cmd.Env = append(os.Environ(), "RLINF_TEST_NOBODY=yes")
 	cmd.Stdout, cmd.Stderr = w, w
-	if err := cmd.Run(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, cmd.Run())
 }
 
 // A run that resumes names exactly the steps whose metrics it lacks.

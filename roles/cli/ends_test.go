@@ -71,8 +71,7 @@ data: {train_data_paths: %[4]s/data.jsonl, val_data_paths: %[4]s/data.jsonl, app
 actor: {micro_batch_size: 2, %s, model: {model_type: llama, model_path: %s}}
 `, task, more, name, f.dir, chat, data, actor, filepath.Join(f.dir, model)))
 	if task == "reasoning" {
-		text, err := os.ReadFile(path)
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(path))(t)
 		writeFile(t, path, string(text)+
 			"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, n_minibatches: 1}\n")
 	}
@@ -135,9 +134,7 @@ func TestOneEnd(t *testing.T) {
 			}
 			ok(t, "-c", tuned)
 			ok(t, "export", in("tuned"), "--out", in("out"))
-			if got := f.answers(t, "out", c.flags...); !slices.Equal(got, want) {
-				t.Errorf("the exported model answers %q, expected %q", got, want)
-			}
+			test.EqualSlices(t, f.answers(t, "out", c.flags...), want, "the exported model answers")
 
 			// the base folder knows the end of the checkpoint
 			check := func(config string, args ...string) {
@@ -155,9 +152,7 @@ func TestOneEnd(t *testing.T) {
 			ok(t, "-c", rewarded)
 			check(rewarded)
 			ok(t, "export", in("rewarded"), "--out", in("again"))
-			if got := f.answers(t, "again", c.flags...); !slices.Equal(got, want) {
-				t.Errorf("the model that was rewarded answers %q, expected %q", got, want)
-			}
+			test.EqualSlices(t, f.answers(t, "again", c.flags...), want, "the model that was rewarded answers")
 			for _, model := range []string{"out", "again"} {
 				tokens, err := hf.ReadTokens(in(model), "")
 				set := []int{257, 256, 259}
@@ -201,19 +196,13 @@ func TestGenerateEnds(t *testing.T) {
 		t.Fatalf("%v has no token that could be its end", free)
 	}
 	writeFile(t, filepath.Join(base, "generation_config.json"), fmt.Sprintf(`{"eos_token_id": [%d]}`, last))
-	if got := generate(); !slices.Equal(got, end) {
-		t.Errorf("an end of the folder: %v, expected %v", got, end)
-	}
+	test.EqualSlices(t, generate(), end, "an end of the folder")
 	test.OK(t, os.Remove(filepath.Join(base, "generation_config.json")))
-	config, err := json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)})
-	test.OK(t, err)
+	config := test.Must(json.Marshal(map[string]string{"eos_token": tokenAt(t, base, last)}))(t)
 	writeFile(t, filepath.Join(base, "tokenizer_config.json"), string(config))
-	if got := generate(); !slices.Equal(got, end) {
-		t.Errorf("an end of the tokenizer: %v, expected %v", got, end)
-	}
+	test.EqualSlices(t, generate(), end, "an end of the tokenizer")
 	writeFile(t, filepath.Join(f.dir, "typed"), f.tokens.Decode([]int32{71, 72})+"\n")
-	typed, err := os.Open(filepath.Join(f.dir, "typed"))
-	test.OK(t, err)
+	typed := test.Must(os.Open(filepath.Join(f.dir, "typed")))(t)
 	defer typed.Close()
 	stdin := os.Stdin
 	os.Stdin = typed
@@ -225,9 +214,7 @@ func TestGenerateEnds(t *testing.T) {
 	adapter, first := t.TempDir(), hf.Tokens{BOS: -1, EOS: []int{int(free[0])}, Pad: -1}
 	m := newLlama(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 2, Targets: []string{"q_proj"}}})
 	test.OK(t, hf.SaveAdapter(m, adapter, base, first))
-	if got := generate("--adapter", adapter); !slices.Equal(got, free[:1]) {
-		t.Errorf("an end of the adapter: %v, expected %v", got, free[:1])
-	}
+	test.EqualSlices(t, generate("--adapter", adapter), free[:1], "an end of the adapter")
 	writeFile(t, filepath.Join(base, "chat_template.jinja"), "{% for m in messages %}{{ m.content }}{% endfor %}")
 	const warning = "warning: the chat template writes no special token after an answer"
 	if out := ok(t, "generate", "-m", base, "--chat", "--prompts", filepath.Join(f.dir, "prompts"),
@@ -239,8 +226,7 @@ func TestGenerateEnds(t *testing.T) {
 // tokenAt returns the text of a token in the tokenizer.json of a folder.
 func tokenAt(t *testing.T, dir string, id int32) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(dir, "tokenizer.json")))(t)
 	var file struct {
 		Model struct{ Vocab map[string]int32 }
 	}

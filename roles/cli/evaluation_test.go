@@ -165,7 +165,7 @@ func TestEvaluationKeys(t *testing.T) {
 		"external": {"{command: x}", refused}, "use_fixed_reset_state_ids": {"true", elsewhere},
 		"split": {"", elsewhere}, "perturb": {"", elsewhere}, "instructions": {"", elsewhere},
 		"observations": {"", elsewhere}, "video_cfg": {"", elsewhere}, "step_delay": {"", elsewhere},
-		"step_delay_max": {"", elsewhere},
+		"step_delay_max": {"", elsewhere}, "data_collection": {"{enabled: true}", works},
 	}
 	for f := range reflect.TypeFor[env.Config]().Fields() {
 		key, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")

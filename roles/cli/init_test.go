@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -15,9 +16,7 @@ import (
 // TestInit: init writes a configuration of at most 25 lines that can be trained, and overwrites no file.
 func TestInit(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := os.Rename(languageFolder(t), "qwen"); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Rename(languageFolder(t), "qwen"))
 	line := `{"prompt": "the hen", "answer": " and the hat"}` + "\n"
 	for _, data := range []string{"train.jsonl", "test.jsonl"} {
 		writeFile(t, data, strings.Repeat(line, 70))
@@ -51,9 +50,7 @@ func TestInit(t *testing.T) {
 			t.Errorf("%s again: code %d, %s", c.args, code, errs)
 		}
 	}
-	if err := os.Mkdir("empty", 0o777); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.Mkdir("empty", 0o777))
 	for args, want := range map[string]string{
 		"":                              "init: expected the command of a simulator, a name of rlinf envs, or",
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,

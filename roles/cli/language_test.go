@@ -30,10 +30,8 @@ func languageFolderOf(t *testing.T, change func(*lm.Model)) string {
 	t.Helper()
 	dir := t.TempDir()
 	text := filepath.Join(dir, "text")
-	if err := os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)),
-		0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(text, []byte(strings.Repeat("the hen and the hat are in the hut; ", 20)),
+		0o666))
 	code, out, errs := run(t, "tokenizer", "train", "--out", dir, "--vocab-size", "280", text)
 	if code != loop.ExitOK || !strings.Contains(out, "tokens") {
 		t.Fatalf("tokenizer train: %d, %s%s", code, out, errs)
@@ -92,9 +90,7 @@ func TestLanguageCommands(t *testing.T) {
 	}
 	whole := said[scores](t, "score", "-m", dir, "--ids", strings.TrimSuffix(strings.Repeat("5,17,3,8,", 200), ","),
 		"--json")
-	if !slices.Equal(whole.LogProbs[:3], got.LogProbs) {
-		t.Errorf("score of a longer text begins with %v, want %v", whole.LogProbs[:3], got.LogProbs)
-	}
+	test.EqualSlices(t, whole.LogProbs[:3], got.LogProbs, "score of a longer text begins with")
 
 	text := said[struct{ Text string }](t, "tokenizer", "decode", "-m", dir, "--ids", "72,105", "--json").Text
 	if code, out, errs := run(t, "tokenizer", "decode", "-m", dir, "--ids", "72,105"); code != loop.ExitOK ||
@@ -227,9 +223,7 @@ func TestDividedModels(t *testing.T) {
 			if want == "" {
 				want = out
 			}
-			if out != want {
-				t.Errorf("%v: %s, expected %s", args, out, want)
-			}
+			test.Equal(t, out, want, "%v", args)
 		}
 	}
 }

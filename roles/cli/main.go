@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/cli/doctor"
+	"github.com/rlinf/rlinf/roles/cli/experience"
 	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/cli/manual"
 	"github.com/rlinf/rlinf/roles/cli/sweep"
@@ -165,6 +166,9 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runRender(c, reg) })},
+		{Name: "export", ArgsUsage: "CHECKPOINT", UsageText: exportUsage, Description: exportDescription,
+			Usage: "export a trained policy as ONNX or C, or a language model in the format of Hugging Face",
+			Flags: exportFlags(), Action: args.Alone(func(c *cli.Context) error { return runExport(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
 			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
 			Action: args.Alone(func(c *cli.Context) error { return runDemos(c, reg) })},
@@ -197,7 +201,9 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 			Action: writeVersion},
 		doctor.Command(),
 	}
-	app.Commands = slices.Concat(app.Commands, language.Commands(reg), manual.Commands(reg))
+	app.Commands = slices.Concat(app.Commands, language.Commands(), manual.Commands(reg))
+	data := app.Commands[slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == "data" })]
+	data.Subcommands = append(data.Subcommands, experience.Show())
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
@@ -225,10 +231,11 @@ func group(commands []*cli.Command) {
 		category string
 		commands []string
 	}{
-		{"train and evaluate", []string{"init", "check", "plan", "slurm", "scale", "sweep", "eval", "demos", "bridge"}},
+		{"train and evaluate", []string{"init", "check", "plan", "slurm", "scale", "sweep", "eval", "export",
+			"demos", "bridge"}},
 		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
-		{"language models", []string{"data", "tokenizer", "generate", "score", "export"}},
+		{"language models", []string{"data", "tokenizer", "generate", "score"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},
 	} {
 		for _, name := range g.commands {

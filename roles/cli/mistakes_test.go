@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -149,9 +150,7 @@ func TestStagesTogether(t *testing.T) {
 	)
 	job := filepath.Join(t.TempDir(), "job.yaml")
 	text := readFile(t, rolestest.Cartpole)
-	if err := os.WriteFile(job, append([]byte("defaults: [env/nowhere@env.train]\n"), text...), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(job, append([]byte("defaults: [env/nowhere@env.train]\n"), text...), 0o666))
 	for _, command := range []string{"", "check"} {
 		args := append(strings.Fields(command), "-c", job, "actor.global_batch_size=500", "actor.model.obs_dim=7")
 		code, _, stderr := run(t, args...)

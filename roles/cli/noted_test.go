@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -15,9 +16,7 @@ func TestNotes(t *testing.T) {
 	dir := t.TempDir()
 	sim := standIn{obs: 2, act: 2, limit: 40}
 	file := filepath.Join(dir, "job.yaml")
-	if err := os.WriteFile(file, []byte(keyJob), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(file, []byte(keyJob), 0o666))
 	record := func(name string, flags ...string) string {
 		t.Helper()
 		out := filepath.Join(dir, name)

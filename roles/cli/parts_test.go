@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
@@ -268,9 +269,7 @@ func refuseOwn(t *testing.T, path string, args, want []string) {
 		lines[i], _, _ = strings.Cut(lines[i], " Known: ")
 	}
 	rolestest.Expect(t, "errors", lines, want...)
-	if code != loop.ExitConfig {
-		t.Errorf("exit code %d, want %d", code, loop.ExitConfig)
-	}
+	test.Equal(t, code, loop.ExitConfig, "exit code")
 }
 
 // TestOwnKeysOfEvaluation: if evaluations have another environment, it has keys and defaults of its own.
@@ -308,9 +307,7 @@ func TestOwnKeysResolved(t *testing.T) {
 	reg := withParts(new(made))
 	cfg, _, err := config.Load(reg, ownJob(t, "  my_coef: 0.5", "    my_width: 9", "      gusts: {every: 3}",
 		"  my_coef: 2"), nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	text := string(cfg.Resolved())
 	for key, times := range map[string]int{"\n    my_coef: 0.5\n": 1, "\n        my_width: 9\n": 1, "every: 3\n": 2,
 		"wind: 0.25\n": 2, "\n    my_coef: 2\n": 1} {

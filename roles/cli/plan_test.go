@@ -94,8 +94,7 @@ func planWhatIf(t *testing.T, file string) {
 
 // planFloats: a machine and a profile may have whole numbers with a fraction, as other programs write them.
 func planFloats(t *testing.T, file, out string) {
-	text, err := os.ReadFile(file)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(file))(t)
 	floats := filepath.Join(t.TempDir(), "floats.json")
 	text = regexp.MustCompile(`(?m)([:\[ ] *-?[0-9]+)(,?)$`).ReplaceAll(text, []byte("$1.0$2"))
 	if err := os.WriteFile(floats, text, 0o600); err != nil || !bytes.Contains(text, []byte(`"cores": `)) ||

@@ -27,12 +27,10 @@ func evilRun(t *testing.T, logs string) (dir string) {
 	dir = filepath.Join(logs, evil)
 	long := evil + strings.Repeat("long", 1<<14)
 	quoted := func(text string) string {
-		b, err := json.Marshal(text)
-		test.OK(t, err)
+		b := test.Must(json.Marshal(text))(t)
 		return string(b)
 	}
-	text, err := os.ReadFile(rolestest.Cartpole)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(rolestest.Cartpole))(t)
 	settings := strings.Replace(string(text), "runner:",
 		"runner:\n  "+quoted(long)+": 1\n  task_type: "+quoted(long), 1)
 	settings += "\n" + quoted(evil) + ": {" + quoted(long) + ": " + quoted(long) + "}\n"
@@ -55,8 +53,7 @@ func goodRun(t *testing.T, logs string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(logs, "good"+evil)
 	evaluated(t, dir, 1, 5)
-	text, err := os.ReadFile(rolestest.Cartpole)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(rolestest.Cartpole))(t)
 	writeFile(t, filepath.Join(dir, "config.yaml"), string(text))
 	writeFile(t, filepath.Join(dir, "STATUS"), evil)
 	return dir
@@ -68,8 +65,7 @@ func TestPrintable(t *testing.T) {
 	logs := t.TempDir()
 	dir := evilRun(t, logs)
 	good := goodRun(t, logs)
-	valid, err := filepath.Abs(rolestest.Cartpole)
-	test.OK(t, err)
+	valid := test.Must(filepath.Abs(rolestest.Cartpole))(t)
 	t.Chdir(t.TempDir()) // some commands write files there
 	tried, seen := 0, map[string]bool{}
 	check := func(words ...string) {

@@ -166,17 +166,13 @@ func TestRLinfSpellings(t *testing.T) {
 		"vla.yaml":        {"needs a VLA policy (openvla_oft) and the simulator LIBERO"},
 	}
 	files, _ := filepath.Glob("testdata/rlinf/*.yaml")
-	if len(files) != len(want) {
-		t.Errorf("%d files, want %d", len(files), len(want))
-	}
+	test.Equal(t, len(files), len(want), "files")
 	if testing.Short() {
 		files = files[:2]
 	}
 	for _, file := range files {
 		r := check(t, file)
-		if got := [2]string{r.verdict, r.overrides()}; got != want[filepath.Base(file)] {
-			t.Errorf("%s: %q, want %q", file, got, want[filepath.Base(file)])
-		}
+		test.Equal(t, [2]string{r.verdict, r.overrides()}, want[filepath.Base(file)], "%s", file)
 		if !strings.Contains(r.verdict, "policy") {
 			r.train(t)
 		}
@@ -219,8 +215,7 @@ func TestRLinfRecipes(t *testing.T) {
 	if repo == "" {
 		t.Skip("RLINF_REPO is not set: it names the repository RLinf/RLinf at commit a3816b596")
 	}
-	repo, err := filepath.Abs(repo)
-	test.OK(t, err)
+	repo = test.Must(filepath.Abs(repo))(t)
 	t.Setenv("EMBODIED_PATH", filepath.Join(repo, "examples/embodiment"))
 	table, play := verdicts(t, repo)
 	if os.Getenv("RLINF_UPDATE") != "" {
@@ -228,9 +223,7 @@ func TestRLinfRecipes(t *testing.T) {
 	}
 	want := readFile(t, verdictTable)
 	sameVerdicts(t, table, want)
-	if len(play) != 20 {
-		t.Errorf("%d recipes with an MLP run, want 20", len(play))
-	}
+	test.Equal(t, len(play), 20, "recipes with an MLP run")
 	for _, r := range play {
 		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
 	}

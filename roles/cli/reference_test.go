@@ -111,9 +111,7 @@ func TestSchemaAccepts(t *testing.T) {
 	} {
 		var doc any
 		test.OK(t, yaml.Unmarshal([]byte(text), &doc))
-		if got := follows(root, doc, ""); got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		test.Equal(t, follows(root, doc, ""), want, "%s", text)
 	}
 }
 
@@ -207,9 +205,7 @@ func runCases(t *testing.T, cases []commandCase) {
 	for _, c := range cases {
 		t.Run(c.args, func(t *testing.T) {
 			code, stdout, stderr := run(t, strings.Fields(c.args)...)
-			if code != c.code {
-				t.Errorf("exit code %d, want %d", code, c.code)
-			}
+			test.Equal(t, code, c.code, "exit code")
 			for _, want := range c.want {
 				if !strings.Contains(stdout+stderr, want) {
 					t.Errorf("want %q in\n%s%s", want, stdout, stderr)
@@ -319,10 +315,10 @@ func TestHelpGroups(t *testing.T) {
 	_, help, _ := run(t, "help")
 	at := 0
 	for _, want := range []string{
-		"\n   train and evaluate:\n     init ", "\n     check ", "\n     bridge ",
+		"\n   train and evaluate:\n     init ", "\n     check ", "\n     export ", "\n     bridge ",
 		"\n   look at runs:\n     status ", "\n     watch ", "\n     report ", "\n     compare ", "\n     trace ",
 		"\n   look up environments and keys:\n     envs ", "\n     help, h ",
-		"\n   language models:\n     data ", "\n     export ",
+		"\n   language models:\n     data ", "\n     score ",
 		"\n   machine and shell:\n     doctor ", "\n     man ",
 	} {
 		next := strings.Index(help[at:], want)
@@ -386,10 +382,8 @@ func TestCompletion(t *testing.T) {
 	}
 	_, script, _ := run(t, "completion", "bash")
 	fake := filepath.Join(t.TempDir(), "rlinf")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(fake, []byte("#!/bin/sh\nshift 3; echo \"seen:$*=\"; echo \"a.b=true\"\n"),
+		0o755))
 	for line, want := range map[string]string{
 		fake + " check al": "seen:check al=\na.b=true\n",
 		fake + " a.b=t":    "seen:a.b=t=\ntrue\n",

@@ -42,8 +42,7 @@ func folderOf(t *testing.T, cfg *config.Config, ranks int, status runfolder.Stat
 func begun(t *testing.T, dir string, p runfolder.Provenance) {
 	t.Helper()
 	p.Started, p.Iterations = time.Date(2026, 3, 4, 5, 6, 30, 0, time.UTC), 100
-	text, err := json.Marshal([]runfolder.Provenance{p})
-	test.OK(t, err)
+	text := test.Must(json.Marshal([]runfolder.Provenance{p}))(t)
 	writeFile(t, filepath.Join(dir, "provenance.json"), string(text))
 }
 
@@ -56,16 +55,14 @@ func writeFile(t testing.TB, path, text string) {
 
 func readFile(t testing.TB, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(path))(t)
 	return string(text)
 }
 
 // runningJob makes this process the job that runs in dir, until the test ends.
 func runningJob(t *testing.T, dir string) *runfolder.Folder {
 	t.Helper()
-	f, err := runfolder.Open(dir, "")
-	test.OK(t, err)
+	f := test.Must(runfolder.Open(dir, ""))(t)
 	t.Cleanup(func() { f.Close() })
 	test.OK(t, f.SetStatus(runfolder.Running))
 	return f

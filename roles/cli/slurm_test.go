@@ -40,8 +40,7 @@ func TestSlurmScriptsAreThoseOfTheFolder(t *testing.T) {
 				args = []string{"--template", template, "-c", "configs/cartpole_disaggregated.yaml",
 					"cluster.num_nodes=2"}
 			}
-			got, err := slurmScript(t, args...)
-			test.OK(t, err)
+			got := test.Must(slurmScript(t, args...))(t)
 			want := readFile(t, filepath.Join("scripts", "slurm", file+".sbatch"))
 			if got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -113,11 +112,8 @@ func TestSlurmResources(t *testing.T) {
 			"nodes=2 ntasks-per-node=1 cpus-per-task=1 nodes=1 ntasks-per-node=2 cpus-per-task=1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			script, err := slurmScript(t, strings.Fields("-c "+c.args)...)
-			test.OK(t, err)
-			if got := strings.Join(slurmOptions(script), " "); got != c.want {
-				t.Errorf("%s: got %s, want %s", c.args, got, c.want)
-			}
+			script := test.Must(slurmScript(t, strings.Fields("-c "+c.args)...))(t)
+			test.Equal(t, strings.Join(slurmOptions(script), " "), c.want, "%s", c.args)
 		})
 	}
 }
@@ -125,8 +121,7 @@ func TestSlurmResources(t *testing.T) {
 // Options of the user replace those of the script, because the last of equal options counts.
 func TestSlurmOptionsComeLast(t *testing.T) {
 	const args = "-c configs/cartpole_ppo.yaml --template requeue --sbatch --no-requeue"
-	script, err := slurmScript(t, strings.Fields(args)...)
-	test.OK(t, err)
+	script := test.Must(slurmScript(t, strings.Fields(args)...))(t)
 	if strings.Index(script, "#SBATCH --no-requeue\n") < strings.Index(script, "#SBATCH --requeue\n") ||
 		strings.Count(script, "--no-requeue") != 1 {
 		t.Error(script)

@@ -163,8 +163,7 @@ func TestSweepPicture(t *testing.T) {
 // evaluations returns the evaluations of a run, by step.
 func evaluations(t *testing.T, dir string) map[int64]float64 {
 	t.Helper()
-	r, err := results.ReadRun(dir, "eval/return")
-	test.OK(t, err)
+	r := test.Must(results.ReadRun(dir, "eval/return"))(t)
 	found := map[int64]float64{}
 	for _, row := range r.Rows {
 		found[row.Step] = row.Values["eval/return"]

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -21,9 +22,7 @@ func recorded(t *testing.T) (dir string) {
 	r.Begin(r.Site(trace.Site{Op: trace.Work, Name: "simulate", Cause: trace.Working}))
 	r.End(0, 0)
 	log.Cut(1)
-	if err := log.Write(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, log.Write())
 	return dir
 }
 

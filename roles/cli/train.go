@@ -49,17 +49,48 @@ func evalFlags() []cli.Flag {
 			Usage:       "play `N` episodes, or take the first N samples of data.val_data_paths",
 			DefaultText: "env.eval.total_num_envs, or all samples"}, 1, env.MaxEnvs),
 		&cli.BoolFlag{Name: "json", Usage: "write the figures as a JSON object"},
+		&cli.StringFlag{Name: "record", Usage: "write the episodes as demonstrations to `FILE`, safetensors"},
+		args.Force(),
+		&cli.StringFlag{Name: "only", Usage: "record only episodes with `success`"},
+		&cli.Float64Flag{Name: "min-return", Usage: "record only episodes whose return is at least `R`"},
+		args.Int(cli.IntFlag{Name: "max-steps", Usage: "record at most `N` transitions", DefaultText: "all"}, 1,
+			args.MaxCount),
 	}
+}
+
+// recordOf returns where an evaluation records episodes, and which.
+func recordOf(c *cli.Context) (r task.Record, err error) {
+	r.File = c.String("record")
+	for _, flag := range []string{"only", "min-return", "max-steps", "force"} {
+		if c.IsSet(flag) && r.File == "" {
+			return r, config.Usagef("--%s: expected --record FILE, too", flag)
+		}
+	}
+	if only := c.String("only"); only != "" && only != env.Success {
+		return r, config.Usagef("--only %s: expected success", only)
+	}
+	if r.OnlySuccess, r.MaxSteps = c.IsSet("only"), c.Int("max-steps"); c.IsSet("min-return") {
+		least := c.Float64("min-return")
+		r.MinReturn = &least
+	}
+	if r.File == "" {
+		return r, nil
+	}
+	return r, args.CheckOut(c, "record", r.File, isDemonstration)
 }
 
 // runEval evaluates the policy of a checkpoint: on the ranks of a launcher, or on -np goroutine ranks (default 1).
 // It returns the exit code. The session writes the job's errors.
 func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, error) {
+	record, err := recordOf(c)
 	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
 		Evaluation: &task.Asked{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
-			JSON: c.Bool("json")}})
+			JSON: c.Bool("json"), Record: record}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
+	if wrong == nil {
+		wrong = err
+	}
 	if args.Launched() || c.IsSet("np") {
 		ranks, err := args.OpenWorld(c, cfg, wrong, s.Logs(), s.Stalled)
 		if err != nil {

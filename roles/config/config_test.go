@@ -46,9 +46,7 @@ func TestLoadConfig(t *testing.T) {
 		{"logprob_type of the model", c.PolicyConfig().LogProbType, "action_level"},
 		{"entropy_type, from logprob_type", c.Algorithm.EntropyType, "action_level"},
 	} {
-		if v.got != v.want {
-			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
-		}
+		test.Equal(t, v.got, v.want, "%s", v.what)
 	}
 }
 
@@ -66,8 +64,7 @@ func TestEvaluationsHaveNoGroups(t *testing.T) {
 		{[]string{"env.eval.use_fixed_reset_state_ids=true"}, 1, true},
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, grouped...)...)
-		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		test.OK(t, err)
+		again := test.Must(config.Parse(rolestest.Registries(), c.Resolved()))(t)
 		for _, e := range []*env.Config{&c.Env.Eval, &again.Env.Eval} {
 			if e.GroupSize != tc.group || e.UseFixedResetStateIDs != tc.fixed {
 				t.Errorf("%q: groups of %d, fixed %v", tc.overrides, e.GroupSize, e.UseFixedResetStateIDs)
@@ -390,9 +387,7 @@ func TestIdleKeysOfTexts(t *testing.T) {
 			"algorithm.eval_rollout_epoch": "2",
 			"reward.reward_weight":         "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
 			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + key + "=" + value}, true)
-			if err == nil || !strings.Contains(err.Error(), "known, but without effect here") {
-				t.Errorf("%s, %s=%s: %v", task, key, value, err)
-			}
+			test.Fails(t, err, "known, but without effect here", "%s, %s=%s", task, key, value)
 		}
 		_, warnings, err := config.Load(rolestest.Registries(), file, []string{"data.messages_key=x"}, false)
 		if text := strings.Join(warnings, "\n"); err != nil || strings.Contains(text, "data.messages_key") !=
@@ -406,9 +401,7 @@ func TestIdleKeysOfTexts(t *testing.T) {
 			}
 		}
 		cfg, _, err := config.Load(rolestest.Registries(), file, nil, true)
-		if err != nil {
-			t.Fatalf("%s: %v", task, err)
-		}
+		test.OK(t, err, "%s", task)
 		record := filepath.Join(t.TempDir(), "config.yaml")
 		test.OK(t, os.WriteFile(record, cfg.Record(), 0o666))
 		older := fmt.Sprint("env.eval.group_size=", cfg.Algorithm.GroupSize) // as version 0.1.0 recorded it
@@ -458,9 +451,7 @@ func TestHeadline(t *testing.T) {
 		for i, interval := range []int{-1, 10} {
 			c := &config.Config{}
 			c.Runner.TaskType, c.Runner.ValCheckInterval = task, interval
-			if got := c.Headline(); got != want[i] {
-				t.Errorf("%s, val_check_interval %d: %s, want %s", task, interval, got, want[i])
-			}
+			test.Equal(t, c.Headline(), want[i], "%s, val_check_interval %d", task, interval)
 		}
 	}
 }

@@ -53,9 +53,7 @@ func TestLayouts(t *testing.T) {
 		got := fmt.Sprint(c.Layout("actor"), c.Layout("rollout"), c.Layout("inference"), c.Layout("critic"),
 			c.Layout("reward"))
 		want := fmt.Sprint(tc.actor, tc.rollout, tc.inference, tc.critic, tc.reward)
-		if got != want {
-			t.Errorf("%q: %s, want %s", tc.overrides, got, want)
-		}
+		test.Equal(t, got, want, "%q", tc.overrides)
 		record := filepath.Join(t.TempDir(), "config.yaml")
 		test.OK(t, os.WriteFile(record, c.Record(), 0o666))
 		again, warnings, err := config.Load(rolestest.Registries(), record, nil, true)
@@ -143,9 +141,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 	_, _, err := config.Load(rolestest.Registries(), answering(t), []string{"cluster.component_placement.actor=auto",
 		"++actor.model.tensor_model_parallel_size=2"}, false)
-	if err != nil {
-		t.Errorf("auto with a layout: %v", err)
-	}
+	test.Check(t, err, "auto with a layout")
 	_, _, err = config.Load(rolestest.Registries(), answering(t), []string{"++actor.model.recompute_granularity=full",
 		"++actor.model.recompute_method=block"}, false)
 	if !strings.Contains(fmt.Sprint(err), "recompute_num_layers: not set: expected a number > 0 with") {

@@ -111,7 +111,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 
 // evaluationLike returns the section env.eval for the section train, if no key of env.eval is given.
 func evaluationLike(train env.Config) env.Config {
-	train.VideoCfg = env.DefaultVideo()
+	train.VideoCfg, train.DataCollection = env.DefaultVideo(), env.DefaultConfig().DataCollection
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
 	train.GroupSize, train.UseFixedResetStateIDs = 1, false  // each episode has an initial state of its own
 	trainingAlone(&train)
@@ -123,6 +123,7 @@ func evaluationLike(train env.Config) env.Config {
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
 		c.found.Decode("env.eval", &c.Env.Train) // only evaluations have environments
+		c.Env.Train.DataCollection = env.DefaultConfig().DataCollection
 		c.found.Decode("env.train", &c.Env.Train)
 	}
 	if !c.found.Has("env.train.group_size") {

@@ -54,9 +54,7 @@ func TestMovedMistakes(t *testing.T) {
 		"{env: {placement: 0, node: 1}}": "unknown key",
 	} {
 		m, err := cfg.Moved(rolestest.Registries(), text)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, %v, want %s", text, m, err, want)
-		}
+		test.Fails(t, err, want, "%q: %v", text, m)
 	}
 	_, err := cfg.Moved(rolestest.Registries(), "{evn: 0, critic: 1, actor: ''}")
 	if err == nil || strings.Count(err.Error(), "\n") < 2 {
@@ -69,8 +67,7 @@ func TestKeepMembers(t *testing.T) {
 	nodes := make([]int, 8)
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0-7, env: 0-2, rollout: 0}")
-	before, err := cfg.Place(nodes)
-	test.OK(t, err)
+	before := test.Must(cfg.Place(nodes))(t)
 	for text, want := range map[string]string{
 		"{actor: 2-3}":                   "{actor: '2-3:0-7', env: 0-2, rollout: 0}",
 		"{actor: '0,4-5', env: 6-7}":     "{actor: '0:0-2,4:3-5,5:6-7', env: '6:0-1,7', rollout: 0}",
@@ -80,12 +77,9 @@ func TestKeepMembers(t *testing.T) {
 		"{rollout: 9}":                   "{actor: 0-7, env: 0-2, rollout: 9}",
 		"{actor: 7, env: 7, rollout: 7}": "{actor: '7:0-7', env: '7:0-2', rollout: 7}",
 	} {
-		m, err := cfg.Moved(rolestest.Registries(), text)
-		test.OK(t, err)
+		m := test.Must(cfg.Moved(rolestest.Registries(), text))(t)
 		m.KeepMembers(before, nodes)
-		if got := strings.ReplaceAll(m.PlacementText(), `"`, "'"); got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		test.Equal(t, strings.ReplaceAll(m.PlacementText(), `"`, "'"), want, "%s", text)
 	}
 }
 
@@ -137,31 +131,25 @@ func TestPlacementRemoved(t *testing.T) {
 		"~cluster.component_placement.critic":      "it was not given",
 		"~cluster.component_placement.env,rollout": "it was not given",
 	} {
-		if _, err := load(override); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", override, err, want)
-		}
+		test.Fails(t, test.Err(load(override)), want, "%s", override)
 	}
 }
 
 // TestPlacementOfFiles: a file takes components out of the keys of its presets, as an override does.
 func TestPlacementOfFiles(t *testing.T) {
-	base, err := filepath.Abs(rolestest.Cartpole)
-	test.OK(t, err)
+	base := test.Must(filepath.Abs(rolestest.Cartpole))(t)
 	for _, c := range []struct{ places, want string }{
 		{`{"actor,env,rollout": 0-1}`, "{'actor,env,rollout': 0-1}"},
 		{`{"env, rollout": 1}`, "{actor: 0-7, 'env, rollout': 1}"},
 		{`{env: 1}`, "{actor: 0-7, env: 1, rollout: 4-7}"},
 	} {
 		dir := t.TempDir()
-		text, err := os.ReadFile(base)
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(base))(t)
 		job := "defaults: [base]\ncluster: {component_placement: " + c.places + "}\n"
 		for name, text := range map[string]string{"base.yaml": string(text), "job.yaml": job} {
 			test.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 		}
 		cfg, _ := rolestest.MustLoad(t, filepath.Join(dir, "job.yaml"))
-		if got := strings.ReplaceAll(cfg.PlacementText(), `"`, "'"); got != c.want {
-			t.Errorf("%s: %s, want %s", c.places, got, c.want)
-		}
+		test.Equal(t, strings.ReplaceAll(cfg.PlacementText(), `"`, "'"), c.want, "%s", c.places)
 	}
 }

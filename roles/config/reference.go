@@ -120,7 +120,8 @@ func inherited(key string) string {
 		"env.eval.use_rel_reward", "env.eval.reward_coef", "env.eval.reward_clip": // keys of training alone
 		return ""
 	}
-	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {
+	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") &&
+		!strings.HasPrefix(rest, "data_collection") {
 		return "env.train." + rest
 	}
 	for _, optim := range []string{"actor.critic_optim.", "algorithm.entropy_tuning.optim."} {

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/reward"
@@ -93,10 +94,7 @@ func TestInheritedDefaults(t *testing.T) {
 	change(reflect.ValueOf(c).Elem())
 	c.Algorithm.EntropyType = "" // its own word for the other key's
 	before := values(c)
-	tree, err := config.Parse("empty", []byte("runner: {}"), config.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	tree := test.Must(config.Parse("empty", []byte("runner: {}"), config.Options{}))(t)
 	c.found = tree.Decode(c)
 	c.derive(false, false)
 	after, inherits := values(c), 0

@@ -107,8 +107,7 @@ func TestCriticRate(t *testing.T) {
 		{[]string{"actor.optim.value_lr=0.125", "actor.critic_optim.value_lr=0"}, 0.5},
 	} {
 		c, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(tc.overrides, "actor.optim.lr=0.5")...)
-		again, err := config.Parse(rolestest.Registries(), c.Resolved())
-		test.OK(t, err)
+		again := test.Must(config.Parse(rolestest.Registries(), c.Resolved()))(t)
 		if got := c.Actor.CriticOptim.CriticLR(); got != tc.want || again.Actor.CriticOptim.CriticLR() != got {
 			t.Errorf("%q: critics learn at %v, then %v, want %v", tc.overrides, got,
 				again.Actor.CriticOptim.CriticLR(), tc.want)
@@ -143,9 +142,8 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "job.yaml")
 		test.OK(t, os.WriteFile(file, []byte("env: {train: "+tc.train+", eval: "+tc.eval+"}\n"), 0o666))
 		c, _, _ := config.Load(rolestest.Registries(), file, tc.overrides, false)
-		if got := [2]string{c.Env.Train.ID(), c.Env.Eval.ID()}; got != tc.want {
-			t.Errorf("train %s, eval %s, %q: %v, want %v", tc.train, tc.eval, tc.overrides, got, tc.want)
-		}
+		test.Equal(t, [2]string{c.Env.Train.ID(), c.Env.Eval.ID()}, tc.want,
+			"train %s, eval %s, %q", tc.train, tc.eval, tc.overrides)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"reflect"
 	"slices"
@@ -112,8 +113,6 @@ func TestSuccessRuleOfChunks(t *testing.T) {
 	}
 	for np, components := range map[int]string{1: "actor,env,rollout,reward: 0",
 		2: "actor: 0; env: 1; rollout: 0; reward: 1"} {
-		if got := rewards(np, components, "reward.reward_type=success"); !slices.Equal(got, want) {
-			t.Errorf("%s: %v\nwant %v", components, got, want)
-		}
+		test.EqualSlices(t, rewards(np, components, "reward.reward_type=success"), want, "%s", components)
 	}
 }

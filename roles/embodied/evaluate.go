@@ -28,6 +28,9 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	}
 	alone := *cfg
 	alone.Runner.OnlyEval = true
+	if on.Record.File != "" {
+		alone.Env.Eval.DataCollection = on.Record.DataCollection
+	}
 	on.Phase("starting simulators")
 	cfg, err := on.Ask(ctx, &alone, ranks)
 	if err != nil || cfg == nil {
@@ -55,8 +58,9 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 		return err
 	}
 	if w.Rank() == 0 {
+		unrecorded := e.join(len(ranks))
 		on.Progress.Done()
-		if err := e.write(on, all); err != nil {
+		if err := errors.Join(e.write(on, all), unrecorded); err != nil {
 			return err
 		}
 	}
@@ -73,8 +77,11 @@ type evaluation struct {
 	film         string // file of the film
 	unfilmed     error  // the error that ended the film
 	unrenderable string // the simulator that cannot be rendered; "" if there is none
-	episodes     int    // number of environments; each epoch has as many episodes
-	epochs       int    // number of episodes in each environment
+	record       string // file of recorded episodes; "" if none are recorded
+	recorded     play.Joined
+	lookAhead    bool // recorded transitions have next observations
+	episodes     int  // number of environments; each epoch has as many episodes
+	epochs       int  // number of episodes in each environment
 }
 
 // prepare reads the policy of cfg, and checks the environments. Its errors are mistakes of the user.
@@ -104,6 +111,13 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if err := cfg.OpenVideos(); err != nil {
 		return nil, err
 	}
+	if e.record = how.Record.File; e.record == "" {
+		name := "eval_" + strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
+		if e.record, err = cfg.RecordFile(env.Eval, name); err != nil {
+			return nil, err
+		}
+	}
+	e.lookAhead = cfg.Algorithm.LooksAhead()
 	if e.episodes == 0 {
 		e.episodes, e.epochs = e.env.TotalNumEnvs, e.env.RolloutEpoch
 	}
@@ -142,12 +156,32 @@ func (e *evaluation) play(reg config.Registries, lo, hi int, report func(string,
 	if _, _, err := stage.Fit(e.policy); err != nil {
 		return nil, errors.Join(fmt.Errorf("evaluate in %s: %w", e.spec.Name, err), stage.Vec.Close())
 	}
+	if e.record != "" {
+		if err := stage.RecordEpisodes(e.record, e.env.DataCollection, e.lookAhead); err != nil {
+			return nil, errors.Join(err, stage.Vec.Close())
+		}
+	}
 	stage.Record(e.film, reg.Programs)
 	stage.CountEpisodes(report, e.epochs)
 	defer func() { e.unfilmed = stage.FilmError() }()
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
-	if err := player.PlayEpisodes(stage, e.epochs); err != nil {
+	if err := errors.Join(player.PlayEpisodes(stage, e.epochs), stage.EndTape()); err != nil {
 		return nil, errors.Join(err, stage.Vec.Close())
 	}
 	return env.AppendRows(nil, stage.Episodes.Take()), stage.Vec.Close()
+}
+
+// join writes the recorded episodes of all ranks, if any are recorded. ranks is the number of ranks that have played.
+func (e *evaluation) join(ranks int) (err error) {
+	if e.record == "" {
+		return nil
+	}
+	var los []int
+	for i := range ranks {
+		if lo, hi := e.share(i, ranks); lo < hi {
+			los = append(los, lo)
+		}
+	}
+	e.recorded, err = play.JoinTapes(e.record, e.record, los, e.env.DataCollection)
+	return err
 }

@@ -5,10 +5,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -48,11 +50,9 @@ func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config,
 		append([]string{"runner.ckpt_path=" + filepath.Join(t.TempDir(), "weights"),
 			"env.eval.env_type=losing", "env.eval.total_num_envs=5"}, overrides...)...)
 	pol := rolestest.NewPolicy(t, rolestest.EnvConfig("CartPole-v1", 5), 1, nil)
-	if err := durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error {
+	test.OK(t, durable.Write(cfg.Runner.CkptPath, func(w io.Writer) error {
 		return tensor.WriteSafetensors(w, job.ModelDict(pol.Params()), nil)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return cfg, config.Registries{Policies: policy.Builtin(), Algorithms: algo.Builtin(), Rewards: reward.Builtin(),
 		Envs: all.Registry().With("losing", func(cfg env.Config, n int) (env.Vec, error) {
 			cfg.EnvType = "CartPole-v1"
@@ -137,5 +137,37 @@ func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
 		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {
 			t.Errorf("%s: exit code %d: %s", arg, code, got)
 		}
+	}
+}
+
+// The recorded file is the same on any number of ranks. It has no lost episodes.
+func TestEvaluationRecords(t *testing.T) {
+	cfg, reg := evaluationJob(t, 0, "env.eval.rollout_epoch=2")
+	var want []byte
+	for _, ranks := range []int{1, 2, 3, 8} {
+		file := filepath.Join(t.TempDir(), "demos.safetensors")
+		says, code := evaluate(cfg, reg, ranks, task.Asked{Record: task.Record{File: file}})
+		got, err := os.ReadFile(file)
+		if err != nil || code != 0 || !strings.Contains(says, "  record              "+file+": 10 episodes, ") {
+			t.Fatalf("%d ranks: exit code %d, %v: %s", ranks, code, err, says)
+		}
+		if want == nil {
+			want = got
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("%d ranks record another file", ranks)
+		}
+	}
+	cfg, reg = evaluationJob(t, 2)
+	file := filepath.Join(t.TempDir(), "demos.safetensors")
+	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: task.Record{File: file}}); code != 0 ||
+		!strings.Contains(says, ": 3 episodes, ") {
+		t.Errorf("2 of 5 lost: exit code %d: %s", code, says)
+	}
+	least := 1e6
+	record := task.Record{File: file, DataCollection: env.DataCollection{MinReturn: &least}}
+	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: record}); code != loop.ExitFailed ||
+		!strings.Contains(says, "eval/return") || !strings.Contains(says, "no episode to record: 3 were played") {
+		t.Errorf("none is good enough: exit code %d: %s", code, says)
 	}
 }

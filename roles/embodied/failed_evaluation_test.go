@@ -99,17 +99,14 @@ func train(t *testing.T, at, folder, resume, components string, np int, override
 	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: asked, Out: &out,
 		Log: &out, Resume: resume, Command: "rlinf"})
 	code, err := s.Start(context.Background(), local.New(np), cfg, nil, nil)
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 	return out.String(), code
 }
 
 // lines returns the metrics of a run without times.
 func lines(t *testing.T, folder string) (all []map[string]any) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "run", "metrics.jsonl"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(folder, "run", "metrics.jsonl")))(t)
 	for line := range strings.Lines(string(text)) {
 		var m map[string]any
 		test.OK(t, json.Unmarshal([]byte(line), &m))

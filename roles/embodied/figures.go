@@ -31,6 +31,9 @@ func (e *evaluation) write(on *task.Evaluation, blob []byte) error {
 	if e.env.VideoCfg.SaveVideo && e.unrenderable == "" && e.unfilmed == nil {
 		r.Film = e.film
 	}
+	if n := e.recorded; n.Episodes > 0 {
+		r.Record, r.Recorded = e.record, [2]int{n.Episodes, n.Transitions}
+	}
 	set := func(name string, value float64) {
 		r.Names, r.Values = append(r.Names, "eval/"+name), append(r.Values, value)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/state"
 	"slices"
 	"strings"
@@ -66,9 +67,7 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 				}
 				return nil
 			})
-			if compared != 16*12 {
-				t.Errorf("%d log-probs compared, want %d", compared, 16*12)
-			}
+			test.Equal(t, compared, 16*12, "log-probs compared")
 		})
 	}
 }
@@ -157,9 +156,7 @@ func TestInferenceResumes(t *testing.T) {
 func TestInferenceWithoutWork(t *testing.T) {
 	cfg, _, err := config.Load(rolestest.Registries(),
 		placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0"), nil, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	want := "cluster.component_placement: expected no place for inference, or algorithm.recompute_logprobs or " +
 		"algorithm.kl_beta (else there is nothing to infer)"
 	if _, err := (Task{}).Draft(cfg, rolestest.Registries(), []int{0}).Complete(cfg,

@@ -77,7 +77,7 @@ func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	if err := g.check(p.Placement); err != nil {
 		return nil, err
 	}
-	r := &EmbodiedRunner{Groups: g, plan: p, synced: -1}
+	r := &EmbodiedRunner{Groups: g, plan: p, synced: -1, leads: c.World().Rank() == 0}
 	if err := r.connect(c.World(), g.Actor.Spec(), g.Rollout.Spec(), g.Env.Spec()); err != nil {
 		return nil, err
 	}

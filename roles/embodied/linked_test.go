@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/timeline"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -57,9 +58,7 @@ func TestDelayedLink(t *testing.T) {
 					got += fmt.Sprintf(": %s %d to %s %d", from.Component, from.Member, to.Component, to.Member)
 				}
 			}
-			if got != c.want {
-				t.Errorf("got %q, want %q", got, c.want)
-			}
+			test.Equal(t, got, c.want)
 		})
 	}
 }

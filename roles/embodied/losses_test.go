@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Too many lost episodes among the last hundred are an error. Few episodes and old episodes have no effect.
@@ -35,7 +36,5 @@ func TestLosses(t *testing.T) {
 		}
 	}
 	l := newLosses("env.train", env.DefaultConfig()) // without external simulators any share may be lost
-	if err := l.add(env.Summary{NumLost: 1000}); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, l.add(env.Summary{NumLost: 1000}))
 }

@@ -25,8 +25,7 @@ import (
 // placed writes the configuration of path with another placement, such as "actor: 0-1; env,rollout: 2".
 func placed(t *testing.T, path, components string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(path))(t)
 	head, rest, ok := strings.Cut(string(text), "  component_placement:\n")
 	if !ok {
 		t.Fatalf("%s places no components", path)
@@ -221,8 +220,7 @@ func rewardModel(t *testing.T) string {
 		c.HiddenSizes = []int{16}
 	})
 	path := filepath.Join(t.TempDir(), "model.safetensors")
-	f, err := os.Create(path)
-	test.OK(t, err)
+	f := test.Must(os.Create(path))(t)
 	test.OK(t, tensor.WriteSafetensors(f, job.ModelDict(net.Params()), nil))
 	test.OK(t, f.Close())
 	return path
@@ -261,8 +259,7 @@ func TestRewardMistakes(t *testing.T) {
 		// a network with other hidden sizes
 		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false)
 	test.OK(t, err)
-	j, err := Task{}.Draft(cfg, reg, []int{0}).Complete(cfg, reg)
-	test.OK(t, err)
+	j := test.Must(Task{}.Draft(cfg, reg, []int{0}).Complete(cfg, reg))(t)
 	if err := j.CheckFiles(0); err == nil || !strings.Contains(err.Error(), "reward.model.model_path") ||
 		!strings.Contains(err.Error(), "actor.0.weight is") {
 		t.Errorf("another network's parameters: %v", err)

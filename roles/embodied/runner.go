@@ -33,11 +33,21 @@ type EmbodiedRunner struct {
 	evalObs, evalAct *spmd.Channel
 	pause            context.CancelFunc // pauses env and rollout workers; nil if they are paused
 	producers        []*spmd.Future[loop.None]
+	leads            bool  // this rank writes the recorded episodes
+	began            int64 // the iterations before this run
+	recorded         bool  // the recorded episodes are written
 	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
-// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next.
-func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
+// Next ends an iteration, and reports whether another iteration follows: see loop.Loop.Next. At the end of the run it
+// writes the recorded episodes.
+func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) {
+	if more, err = r.loop.Next(ctx); more || err != nil || r.recorded {
+		return more, err
+	}
+	r.recorded = true
+	return false, r.endRecordings(ctx)
+}
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
@@ -64,7 +74,9 @@ func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	if err := loop.WaitAll(ctx, rollout); err != nil {
 		return err
 	}
-	return r.loop.Restore(ctx)
+	err := r.loop.Restore(ctx)
+	r.began = r.loop.GlobalStep()
+	return err
 }
 
 // Run trains until the last step, or until the ranks agree to stop.

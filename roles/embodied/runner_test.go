@@ -3,9 +3,11 @@ package embodied
 import (
 	"context"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 
 	"github.com/rlinf/rlinf/collectives"
@@ -69,9 +71,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 				log = trace.NewLog(trace.Options{Run: cfg.Folder(), Rank: w.Rank(), Ranks: np, All: true})
 				loop.Record(w, log)
 				defer func() {
-					if err := log.Flush(true); err != nil {
-						t.Error(err)
-					}
+					test.Check(t, log.Flush(true))
 				}()
 			}
 			c, err := loop.NewCluster(ctx, w, &p.Plan, shared,
@@ -93,9 +93,7 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 			shared.Close()
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 }
 
 // allRanks returns a group of all ranks of w.
@@ -131,20 +129,22 @@ func TestAllocations(t *testing.T) {
 		hidden string
 	}{
 		{"one rank", 1, "../../configs/cartpole_one_rank.yaml", "[64,64]"},
+		{"recorded", 1, "../../configs/cartpole_one_rank.yaml",
+			"[64,64] env.train.data_collection.enabled=true env.train.data_collection.save_dir=" + t.TempDir()},
 		{"labels of an expert", 1, "../../configs/pendulum_dagger.yaml", "[64,64]"},
 		{"disaggregated", 4, "../../configs/cartpole_disaggregated.yaml", "[64,64]"},
 		{"disaggregated, wide", 4, "../../configs/cartpole_disaggregated.yaml", "[256,256]"},
 	}
 	if testing.Short() {
-		cases = cases[2:3]
+		cases = cases[3:4]
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			perIteration := func(steps string) float64 {
-				return mallocsPerIteration(t, c.np, c.config, "env.train.max_steps_per_rollout_epoch="+steps,
-					"actor.model.hidden_sizes="+c.hidden,
-					"env.train.total_num_envs=8", "algorithm.update_epoch=1", "actor.global_batch_size=64",
-					"actor.micro_batch_size=32")
+				overrides := strings.Fields("actor.model.hidden_sizes=" + c.hidden)
+				return mallocsPerIteration(t, c.np, c.config, append(overrides,
+					"env.train.max_steps_per_rollout_epoch="+steps, "env.train.total_num_envs=8",
+					"algorithm.update_epoch=1", "actor.global_batch_size=64", "actor.micro_batch_size=32")...)
 			}
 			few, many := perIteration("16"), perIteration("2512") // 2512 is 16 + 2496
 			// the Go runtime and the race detector also allocate now and then

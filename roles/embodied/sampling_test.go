@@ -13,8 +13,7 @@ import (
 
 // Ranks without actors learn whether another rollout is needed, and make it. The metrics are those of one rank.
 func TestDynamicSamplingOnAnyRanks(t *testing.T) {
-	text, err := os.ReadFile("../../configs/cartpole_grpo.yaml")
-	test.OK(t, err)
+	text := test.Must(os.ReadFile("../../configs/cartpole_grpo.yaml"))(t)
 	apart := filepath.Join(t.TempDir(), "apart.yaml")
 	placed := strings.Replace(string(text), "actor,env,rollout: 0", "actor: 1\n    env: 0\n    rollout: 1-2", 1)
 	test.OK(t, os.WriteFile(apart, []byte(placed), 0o600))

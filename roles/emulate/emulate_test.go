@@ -41,8 +41,7 @@ func TestCurves(t *testing.T) {
 	if s.Setting.Stretch = 2; os.Getenv("RLINF_TEST_FULL") != "" {
 		s.Ranks, s.StrongEnvs, s.FitRanks, s.Setting.Stretch = []int{8, 32, 128, 512}, 512, 32, 0
 	}
-	all, err := s.Curves(t.Context(), nil)
-	test.OK(t, err)
+	all := test.Must(s.Curves(t.Context(), nil))(t)
 	// The environments of strong scaling cannot be divided among 48 ranks.
 	if want := 2*len(s.Ranks) + 2*len(s.Ranks) + 2*2 + 2; len(all) != want {
 		t.Errorf("%d points, want %d", len(all), want)
@@ -81,11 +80,9 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 	for _, n := range ranks {
 		s := example()
 		s.Ranks, s.Envs, s.Stretch, s.Record = n, 2*n, 2, t.TempDir()
-		if _, err := Run(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(Run(t.Context(), s))(t)
 		size := int64(0)
-		if err := filepath.WalkDir(s.Record, func(path string, d fs.DirEntry, err error) error {
+		test.OK(t, filepath.WalkDir(s.Record, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
@@ -94,9 +91,7 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 				size += info.Size()
 			}
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		per := float64(size) / float64(n)
 		t.Logf("%d ranks: %.0f bytes for each", n, per)
 		if least == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/internal/results/resultstest"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
@@ -108,10 +109,7 @@ func (o *observed) Moved(to *spmd.Placement, step int64, seconds float64) {
 func trained(t *testing.T, s Setting) (r Result, metrics []string) {
 	t.Helper()
 	s.Record = t.TempDir()
-	r, err := Run(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r = test.Must(Run(t.Context(), s))(t)
 	return r, resultstest.Untimed(t, filepath.Join(s.Record, "run"))
 }
 

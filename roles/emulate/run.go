@@ -3,6 +3,7 @@ package emulate
 import (
 	"bytes"
 	"context"
+	_ "embed" // job.yaml
 	"errors"
 	"fmt"
 	"math"
@@ -216,28 +217,13 @@ func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
 	}
 }
 
+// jobYAML is the configuration of the job, as a format of fmt.
+//
+//go:embed job.yaml
+var jobYAML string
+
 // yaml returns the configuration of the job.
 func (s *Setting) yaml(folder string) []byte {
-	return fmt.Appendf(nil, `cluster:
-  component_placement:
-    actor,env,rollout: all
-  auto_scheduler: %v
-  tracer: {record: %v}
-runner:
-  max_steps: %d
-  save_interval: -1
-  save_at_end: false
-  val_check_interval: -1
-  seed: %d
-  logger: {log_path: %q, experiment_name: run}
-algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 1}
-env:
-  train: {env_type: %s, total_num_envs: %d, max_steps_per_rollout_epoch: %d}
-actor:
-  micro_batch_size: %d
-  global_batch_size: %d
-  model: {model_type: %s}
-  optim: {lr: 3.0e-4}
-`, s.Scheduler != nil, s.Record != "", s.Warmup+s.Iterations+1, s.Seed, folder, Name, s.Envs, s.Steps, s.batch(),
-		s.batch()*s.Ranks, Name)
+	return fmt.Appendf(nil, jobYAML, s.Scheduler != nil, s.Record != "", s.Warmup+s.Iterations+1, s.Seed, folder, Name,
+		s.Envs, s.Steps, s.batch(), s.batch()*s.Ranks, Name)
 }

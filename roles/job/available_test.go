@@ -54,9 +54,7 @@ func TestFindRoom(t *testing.T) {
 			test.OK(t, os.MkdirAll(filepath.Dir(path), 0o777))
 			test.OK(t, os.WriteFile(path, []byte(text), 0o666))
 		}
-		if got := FindAvailable(root, 1).String(); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
-		}
+		test.Equal(t, FindAvailable(root, 1).String(), c.want, "%s", c.name)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -20,12 +19,10 @@ func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
 	t.Helper()
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "CartPole-v1"
-	vec, err := all.Registry().New(cfg, 1)
-	test.OK(t, err)
+	vec := test.Must(all.Registry().New(cfg, 1))(t)
 	net := policy.DefaultConfig()
 	net.HiddenSizes, net.NormalizeObservations = hidden, true
-	p, err := policy.NewMLP(net, vec.Spec(), seed, tensor.Heap)
-	test.OK(t, err)
+	p := test.Must(policy.NewMLP(net, vec.Spec(), seed, tensor.Heap))(t)
 	return p.Params()
 }
 
@@ -58,9 +55,7 @@ func TestModelComesBack(t *testing.T) {
 	} {
 		dst := newModel(t, 2, 8, 4)
 		test.OK(t, load(dst))
-		if err := rolestest.SameDict(ModelDict(dst), ModelDict(src)); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		test.Check(t, rolestest.SameDict(ModelDict(dst), ModelDict(src)), "%s", name)
 		if got, want := tensor.FromF32(dst.Data, len(dst.Data)),
 			tensor.FromF32(src.Data, len(src.Data)); !bytes.Equal(got.Bytes(), want.Bytes()) {
 			t.Errorf("%s: parameters differ", name)
@@ -125,9 +120,7 @@ func TestForeignModelIsRefused(t *testing.T) {
 		{"one for another", swapped, last},
 		{"another width", wider, names(full)[0]},
 	} {
-		if err := LoadModel(own, c.d); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want it to name %s", c.what, err, c.want)
-		}
+		test.Fails(t, LoadModel(own, c.d), c.want, "%s", c.what)
 	}
 	if a, b := tensor.FromF32(own.Data, len(own.Data)), tensor.FromF32(before, len(before)); !bytes.Equal(a.Bytes(),
 		b.Bytes()) {

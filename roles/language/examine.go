@@ -103,7 +103,11 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	err error) {
 	on.Phase("loading the model")
 	var trained *job.TensorFile
-	x.plan, err = planEvaluation(on)
+	if on.Record.File != "" {
+		err = fmt.Errorf("--record %s: expected the policy of a job with environments", on.Record.File)
+	} else {
+		x.plan, err = planEvaluation(on)
+	}
 	if err == nil {
 		x.from, trained, err = openModel(on.Config, &x.plan.Language, on.Checkpoint)
 	}

@@ -56,8 +56,7 @@ func TestFailedEvaluationLeavesACheckpoint(t *testing.T) {
 		}
 		s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: task.Tasks{FineTuning{}},
 			Asked: asked, Out: &out, Log: &out, Resume: resume, Command: "rlinf", Own: session.Own{Program: program}})
-		code, err := s.Start(t.Context(), local.New(2), cfg, nil, nil)
-		test.OK(t, err)
+		code := test.Must(s.Start(t.Context(), local.New(2), cfg, nil, nil))(t)
 		return out.String(), code
 	}
 	out, code := train("", 2)

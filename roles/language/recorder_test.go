@@ -3,6 +3,7 @@ package language
 import (
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
@@ -19,8 +20,6 @@ func TestScore(t *testing.T) {
 		cfg := &config.Config{}
 		cfg.Runner.TaskType, cfg.Runner.EarlyStop.Monitor, cfg.Runner.ValCheckInterval = c.task, c.monitor, 1
 		r := &recorder{plan: &plan.Plan{Job: &job.Job{Config: cfg}}, watched: 0.5}
-		if got := r.Score(3); got != c.want {
-			t.Errorf("%s, %s: %v, want %v", c.task, c.monitor, got, c.want)
-		}
+		test.Equal(t, r.Score(3), c.want, "%s, %s", c.task, c.monitor)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -125,9 +126,7 @@ func TestAgreement(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Errorf("%d ranks: %v", np, err)
-		}
+		test.Check(t, err, "%d ranks", np)
 	}
 }
 
@@ -204,7 +203,7 @@ func TestAgreementMessages(t *testing.T) {
 	for _, np := range []int{1, 2, 8, 9, 64, 65, 512, 600} {
 		messages := make([]atomic.Int64, np)
 		const steps = 3
-		if err := agreeing(t, np, func(ctx context.Context, a *agreement, rank int) error {
+		test.OK(t, agreeing(t, np, func(ctx context.Context, a *agreement, rank int) error {
 			a.comm = countingComm{a.comm, &messages[rank]}
 			for step := range int64(steps) {
 				if err := a.begin(ctx, vote{step: step}, []byte{byte(rank)}); err != nil {
@@ -215,9 +214,7 @@ func TestAgreementMessages(t *testing.T) {
 				}
 			}
 			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 		levels := 0
 		for n := 1; n < np; n *= fan {
 			levels++
@@ -292,7 +289,7 @@ func BenchmarkAgreement(b *testing.B) {
 	for _, np := range []int{2, 8, 64, 512} {
 		b.Run(fmt.Sprint(np), func(b *testing.B) {
 			b.ReportAllocs()
-			if err := agreeing(b, np, func(ctx context.Context, a *agreement, rank int) error {
+			test.OK(b, agreeing(b, np, func(ctx context.Context, a *agreement, rank int) error {
 				report := make([]byte, 300)
 				for step := range int64(b.N) {
 					if err := a.begin(ctx, vote{step: step}, report); err != nil {
@@ -303,9 +300,7 @@ func BenchmarkAgreement(b *testing.B) {
 					}
 				}
 				return nil
-			}); err != nil {
-				b.Fatal(err)
-			}
+			}))
 		})
 	}
 }
@@ -332,9 +327,7 @@ func TestAgreementWithoutMemory(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // TestSlowestIterations: rank 0 tells all ranks to hold an iteration that is the slowest of its hundred so far.

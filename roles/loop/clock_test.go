@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -40,9 +41,7 @@ func TestClocksOfNodes(t *testing.T) {
 			}
 			return nil
 		})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	tr, err := trace.Read(run)
 	if err != nil || len(tr.Problems) > 0 || len(tr.Attempts) != 1 {
 		t.Fatalf("%v, %q", err, tr.Problems)

@@ -55,14 +55,11 @@ func cartpoleLogbook(t *testing.T, overrides ...string) (*loop.Plan, *loop.Logbo
 	t.Helper()
 	placed := append(overrides, "cluster.component_placement={actor: 0, env: 0, rollout: 0}")
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, placed...)
-	j, err := task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1))
-	test.OK(t, err)
-	folder, err := runfolder.Open(t.TempDir(), "")
-	test.OK(t, err)
+	j := test.Must(task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1)))(t)
+	folder := test.Must(runfolder.Open(t.TempDir(), ""))(t)
 	t.Cleanup(func() { folder.Close() })
-	book, err := loop.OpenLogbook(folder, &j.Plan, loop.StartState{},
-		metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{})
-	test.OK(t, err)
+	book := test.Must(loop.OpenLogbook(folder, &j.Plan, loop.StartState{},
+		metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{}))(t)
 	return &j.Plan, book, folder
 }
 
@@ -117,8 +114,7 @@ func TestMeansOfUnmeasured(t *testing.T) {
 		test.OK(t, book.Record(step+1, &r))
 	}
 	test.OK(t, book.Close())
-	text, err := os.ReadFile(folder.Metrics())
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(folder.Metrics()))(t)
 	want := []map[string]any{{"sometimes": 1.0, "broken": nil}, {"late": 4.5, "sometimes": 4.0, "broken": 0.0}}
 	for line := range bytes.Lines(text) {
 		var all map[string]any
@@ -140,8 +136,7 @@ func TestMeansOfUnmeasured(t *testing.T) {
 // iteration.
 func linesOf(t *testing.T, path string, steps float64) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(path))(t)
 	for line := range bytes.Lines(text) {
 		var m map[string]any
 		test.OK(t, json.Unmarshal(line, &m))
@@ -167,8 +162,7 @@ func TestTensorBoardAxis(t *testing.T) {
 		if len(files) != 1 {
 			t.Fatalf("event files %q", files)
 		}
-		text, err := os.ReadFile(files[0])
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(files[0]))(t)
 		// An event is its time, its step, a varint behind the byte 16, and its values behind the byte 42.
 		step := append(binary.AppendUvarint([]byte{16}, uint64(want)), 42)
 		if !bytes.Contains(text[bytes.LastIndex(text, []byte("    ")):], step) ||

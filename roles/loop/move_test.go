@@ -97,8 +97,7 @@ func TestEpisodesOfAMove(t *testing.T) {
 	}
 	test.OK(t, spmd.Run(t.Context(), local.New(1), spmd.Options{Log: io.Discard}, main))
 	test.OK(t, book.Close())
-	text, err := os.ReadFile(folder.Metrics())
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(folder.Metrics()))(t)
 	episodes := 0.0
 	for line := range strings.Lines(string(text)) {
 		var m map[string]float64

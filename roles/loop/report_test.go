@@ -5,6 +5,8 @@ import (
 	"math"
 	"reflect"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func reports() []Report {
@@ -33,9 +35,7 @@ func TestReportComesBack(t *testing.T) {
 		if !bytes.HasPrefix(b, []byte("before")) {
 			t.Fatalf("append wrote over what stood before: %q", b[:6])
 		}
-		if err := got.parse(b[len("before"):]); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, got.parse(b[len("before"):]))
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("got %v, want %v", got, want)
 		}

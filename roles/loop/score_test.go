@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 )
@@ -40,8 +41,6 @@ func TestScore(t *testing.T) {
 		if score := l.score(c.step); score != nil {
 			got = fmt.Sprint(*score)
 		}
-		if got != c.want {
-			t.Errorf("step %d of evaluations every %d: %s, want %s", c.step, c.interval, got, c.want)
-		}
+		test.Equal(t, got, c.want, "step %d of evaluations every %d", c.step, c.interval)
 	}
 }

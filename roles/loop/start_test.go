@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"regexp"
@@ -11,9 +12,7 @@ import (
 // default.
 func TestOlderConfig(t *testing.T) {
 	c, _, err := config.Load(rolestest.Registries(), "../../configs/cartpole_one_rank.yaml", nil, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	now := string(c.Resolved())
 	older := regexp.MustCompile(`(?m)^    expectile: .*\n`).ReplaceAllString(now, "")
 	if older == now {

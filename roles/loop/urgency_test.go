@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A signal that comes twice within a second counts once, as timeout and launchers send it; later, or
@@ -28,9 +30,7 @@ func TestSameSignalWithinASecondCountsOnce(t *testing.T) {
 	} {
 		var u urgency
 		for i, s := range signals {
-			if got := u.add(s.code, start.Add(s.after)); got != s.want {
-				t.Errorf("%s: signal %d: at once %v, want %v", name, i, got, s.want)
-			}
+			test.Equal(t, u.add(s.code, start.Add(s.after)), s.want, "%s: signal %d: at once", name, i)
 		}
 	}
 }
@@ -48,7 +48,5 @@ func TestBeforeExit(t *testing.T) {
 		f(0)
 	}
 	slices.Sort(called)
-	if !slices.Equal(called, []string{"of a run", "third"}) {
-		t.Errorf("called %q", called)
-	}
+	test.EqualSlices(t, called, []string{"of a run", "third"}, "called")
 }

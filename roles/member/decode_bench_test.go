@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -95,9 +96,7 @@ func generate(b *testing.B, c lm.Config, ranks int, requests []engine.Request) f
 		})
 		return err
 	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	test.OK(b, err)
 	return best
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/mesh"
@@ -49,9 +50,7 @@ func TestDivide(t *testing.T) {
 			})
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		rolestest.Expect(t, fmt.Sprintf("%d parts on %d ranks", c.size, c.ranks), got, c.want...)
 	}
 }

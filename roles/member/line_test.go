@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -83,14 +84,12 @@ func tree[T float32 | float64](addends [][]float64, i int) T {
 func TestLineSumsByTheTree(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "ring.json")
 	ring := `{"schema":1,"rules":[{"kind":"allreduce","algorithm":"ring"}]}`
-	if err := os.WriteFile(table, []byte(ring), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(table, []byte(ring), 0o666))
 	j := newJob(t, "comm.reduce=fast", "comm.table="+table)
 	if !j.Collectives().Fast || j.Collectives().Table == nil {
 		t.Fatal("the job's collectives are not the fastest")
 	}
-	if err := onMesh(t, axes(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
+	test.OK(t, onMesh(t, axes(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
 		for _, axis := range []string{mesh.Tensor, mesh.Stage} {
 			l, err := member.NewLine(ctx, m, j, axis)
 			if err != nil {
@@ -101,9 +100,7 @@ func TestLineSumsByTheTree(t *testing.T) {
 			}
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // checkLine checks the sums of a line, and what it gathers. members are its members.

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -47,7 +47,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 		clear(x)
 		return err
 	}
-	if err := onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
+	test.OK(t, onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -67,15 +67,13 @@ func TestStagesExchangeMessages(t *testing.T) {
 			}
 		}
 		return s.Flush()
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // A stage continues after a Send whose message nobody has received.
 func TestSendDoesNotWait(t *testing.T) {
 	j, gone := newJob(t), make(chan struct{})
-	if err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
+	test.OK(t, onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
 		s, err := member.NewStage(ctx, m, j)
 		if err != nil {
 			return err
@@ -92,9 +90,7 @@ func TestSendDoesNotWait(t *testing.T) {
 			return context.Cause(ctx)
 		}
 		return s.Recv(0, x)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 func TestStageNamesMistakes(t *testing.T) {
@@ -119,9 +115,7 @@ func TestStageNamesMistakes(t *testing.T) {
 			}
 			return errors.Join(err, s.Send(0, make([]float32, 2)))
 		})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error %v, want %q", err, want)
-		}
+		test.Fails(t, err, want)
 	}
 }
 

@@ -1,9 +1,9 @@
 package mesh
 
 import (
-	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -12,9 +12,7 @@ func TestPlaces(t *testing.T) {
 	m := Mesh{Stages: 2, Tensor: 2}
 	for member, want := range []Point{{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0},
 		{1, 1, 1}} {
-		if at := m.At(member); at != want {
-			t.Errorf("member %d: %v, want %v", member, at, want)
-		}
+		test.Equal(t, m.At(member), want, "member %d", member)
 		if m.IsFirst(member) != (member == 0 || member == 4) || m.First(want.Replica) != 4*want.Replica {
 			t.Errorf("member %d: first %v, of its replica %d", member, m.IsFirst(member), m.First(want.Replica))
 		}
@@ -28,7 +26,5 @@ func TestPlaces(t *testing.T) {
 func TestAxes(t *testing.T) {
 	got := Mesh{Stages: 2, Tensor: 3}.Axes(24)
 	want := []spmd.Axis{{Name: Replica, Size: 4}, {Name: Stage, Size: 2}, {Name: Tensor, Size: 3}}
-	if !slices.Equal(got, want) {
-		t.Errorf("axes %v, want %v", got, want)
-	}
+	test.EqualSlices(t, got, want, "axes")
 }

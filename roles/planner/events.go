@@ -1,12 +1,12 @@
 package planner
 
-import "container/heap"
+import "github.com/rlinf/rlinf/internal/heap"
 
 // An engine runs processes in virtual time. It is deterministic: events at the same time are handled in the order in
 // which they were scheduled.
 type engine struct {
 	now    float64
-	agenda agenda
+	agenda heap.Heap[event]
 	seq    int
 	nodes  []cores
 	ranks  []sharing
@@ -57,7 +57,7 @@ type cores struct {
 	slow   func(k int) float64 // factor by which k concurrent computations are slower than one
 	done   float64             // core seconds that one computation would have received since the run began
 	at     float64             // the time at which done was updated
-	active []job               // the present computations, as a heap ordered by end
+	active heap.Heap[job]      // the present computations, ordered by end
 	stamp  int                 // the stamp of this node's latest event; older events do not count
 }
 
@@ -94,21 +94,6 @@ const (
 	finishes                  // a computation on a node ends
 )
 
-type agenda []event
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(event)) }
-func (a *agenda) Pop() any {
-	last := len(*a) - 1
-	x := (*a)[last]
-	*a = (*a)[:last]
-	return x
-}
-
 // A sharing divides the time of a rank evenly among its members that are in an operation, even if they wait there.
 type sharing struct {
 	present Spent   // numbers of members, by operation
@@ -129,8 +114,10 @@ func (s *sharing) change(op string, n, now float64) {
 // on a node are slower than a single one.
 func newEngine(nodes, ranks int, slow func(k int) float64) *engine {
 	e := &engine{nodes: make([]cores, nodes), ranks: make([]sharing, ranks)}
+	e.agenda.Less = func(a, b *event) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
 	for i := range e.nodes {
 		e.nodes[i].slow = slow
+		e.nodes[i].active.Less = func(a, b *job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }
 	}
 	return e
 }
@@ -151,13 +138,13 @@ func (e *engine) start(node, rank int, b body) int {
 func (e *engine) add(x event) {
 	x.seq = e.seq
 	e.seq++
-	heap.Push(&e.agenda, x)
+	e.agenda.Push(x)
 }
 
 // run handles events until none is left, or until e.events reaches limit. It returns the time of the last event.
 func (e *engine) run(limit int) float64 {
-	for len(e.agenda) > 0 && e.events < limit {
-		x := heap.Pop(&e.agenda).(event)
+	for e.agenda.Len() > 0 && e.events < limit {
+		x := e.agenda.Pop()
 		if x.what == finishes && x.stamp != e.nodes[x.index].stamp {
 			continue
 		}
@@ -259,13 +246,13 @@ func (e *engine) advance(p int) {
 func (e *engine) begin(node, p int, busy float64) {
 	n := &e.nodes[node]
 	e.progress(n)
-	n.push(job{n.done + busy, p})
+	n.active.Push(job{n.done + busy, p})
 	e.plan(node)
 }
 
 // progress updates n.done to the present time.
 func (e *engine) progress(n *cores) {
-	if k := len(n.active); k > 0 {
+	if k := n.active.Len(); k > 0 {
 		n.done += (e.now - n.at) / n.slow(k)
 	}
 	n.at = e.now
@@ -275,8 +262,8 @@ func (e *engine) progress(n *cores) {
 func (e *engine) plan(node int) {
 	n := &e.nodes[node]
 	n.stamp++
-	if k := len(n.active); k > 0 {
-		left := max(0, n.active[0].end-n.done)
+	if k := n.active.Len(); k > 0 {
+		left := max(0, n.active.First().end-n.done)
 		e.add(event{at: e.now + left*n.slow(k), what: finishes, index: node, stamp: n.stamp})
 	}
 }
@@ -285,7 +272,7 @@ func (e *engine) plan(node int) {
 func (e *engine) finish(node int) {
 	n := &e.nodes[node]
 	e.progress(n)
-	j := n.pop()
+	j := n.active.Pop()
 	n.done = max(n.done, j.end)
 	if wait := e.procs[j.proc].waits; wait > 0 {
 		e.add(event{at: e.now + wait, what: resumes, index: j.proc})
@@ -294,39 +281,3 @@ func (e *engine) finish(node int) {
 	}
 	e.plan(node)
 }
-
-// push adds a job to the heap of a node.
-func (n *cores) push(j job) {
-	n.active = append(n.active, j)
-	for i := len(n.active) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !less(n.active[i], n.active[up]) {
-			return
-		}
-		n.active[i], n.active[up] = n.active[up], n.active[i]
-		i = up
-	}
-}
-
-// pop removes the job that ends first.
-func (n *cores) pop() job {
-	first, last := n.active[0], len(n.active)-1
-	n.active[0] = n.active[last]
-	n.active = n.active[:last]
-	for i := 0; ; {
-		least := i
-		for _, c := range []int{2*i + 1, 2*i + 2} {
-			if c < last && less(n.active[c], n.active[least]) {
-				least = c
-			}
-		}
-		if least == i {
-			return first
-		}
-		n.active[i], n.active[least] = n.active[least], n.active[i]
-		i = least
-	}
-}
-
-// less orders jobs by end, and jobs with equal ends by process.
-func less(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // rewarded is the job of waiting with reward workers whose calls take this long.
@@ -86,10 +88,7 @@ func TestFurtherComponents(t *testing.T) {
 		Cost{Op: OpLogProbs, Rows: 2048, Seconds: 160e-3, Busy: 160e-3})
 	find := func(s Space) *Found {
 		s.Nodes, s.Idle = ranksOf(4), true
-		f, err := Search(m, slow, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := test.Must(Search(m, slow, s))(t)
 		return f
 	}
 	f := find(Space{Further: map[string]int{"reward": 0, "inference": 0}})

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/mesh"
 )
 
@@ -91,11 +92,8 @@ func TestDividedSearch(t *testing.T) {
 	m := twoCores()
 	m.Cores = 8
 	meshes := map[string]mesh.Mesh{"actor": by(2, 2), "rollout": by(1, 2), "inference": by(1, 4)}
-	f, err := Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
-		Further: map[string]int{"inference": 0}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := test.Must(Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
+		Further: map[string]int{"inference": 0}}))(t)
 	for _, x := range f.Best {
 		l := &x.Layout
 		if len(l.Actor) != 8 || len(l.Rollout)%2 != 0 || len(l.Inference)%4 != 0 || len(l.Inference) == 0 {
@@ -112,9 +110,7 @@ func TestOtherLayouts(t *testing.T) {
 	m := twoCores()
 	m.Memory = 60
 	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
-	if _, err := Search(m, p, s); err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
-		t.Errorf("whole: %v", err)
-	}
+	test.Fails(t, test.Err(Search(m, p, s)), "no placement fits into the memory", "whole")
 	s.Free = map[string]Axes{"rollout": {Tensor: true}}
 	f, err := Search(m, p, s)
 	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 tensor parts)") ||
@@ -171,9 +167,7 @@ func TestDividedActors(t *testing.T) {
 		m.Memory, s.Free, s.Further = c.memory, c.free, c.further
 		f, err := Search(m, p, s)
 		if c.mesh == (mesh.Mesh{}) {
-			if err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
-				t.Errorf("%s: %v", c.name, err)
-			}
+			test.Fails(t, err, "no placement fits into the memory", "%s", c.name)
 			continue
 		}
 		if err != nil {
@@ -235,10 +229,7 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	for _, further := range []map[string]int{nil, {"inference": 0}} {
 		s.Further = further
 		begun := time.Now()
-		f, err := Search(m, p, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := test.Must(Search(m, p, s))(t)
 		if l := &f.Winner().Layout; f.Looked > 50_000 || l.Meshes["actor"].Members() < 2 {
 			t.Errorf("of %d layouts %v wins", f.Looked, l)
 		}

@@ -203,8 +203,7 @@ func TestMovesKeepNumbers(t *testing.T) {
 		Rollout: []int{1, 1, 1, 1}, Stages: 2}
 	m := twoCores()
 	m.Nodes = 4
-	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
-	test.OK(t, err)
+	f := test.Must(Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
 	shared := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -235,8 +234,7 @@ func TestMovesKeepRanks(t *testing.T) {
 		Stages: 1}
 	m := twoCores()
 	m.Cores, m.Nodes = 1, 6
-	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
-	test.OK(t, err)
+	f := test.Must(Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
 	few := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -274,8 +272,7 @@ func TestMoveOfFurtherComponents(t *testing.T) {
 		Inference: []int{3, 3, 5}, Stages: 1}
 	s := Space{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
 		Further: map[string]int{"reward": 0, "inference": 0}}
-	f, err := Search(m, p, s)
-	test.OK(t, err)
+	f := test.Must(Search(m, p, s))(t)
 	stays := false
 	for _, x := range f.Best {
 		l := &x.Layout

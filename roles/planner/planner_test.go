@@ -185,9 +185,7 @@ func TestPlacementStrings(t *testing.T) {
 		if want == "3:0-1,4:2-3" {
 			want = "3-4:0-3"
 		}
-		if got := spmd.PlacementOf(ranks); got != want {
-			t.Errorf("%v: %s, want %s", ranks, got, want)
-		}
+		test.Equal(t, spmd.PlacementOf(ranks), want, "%v", ranks)
 	}
 }
 
@@ -214,8 +212,7 @@ func ranksOf(n int) []int { return make([]int, n) }
 func TestSearchFindsTheBest(t *testing.T) {
 	m, p := twoCores(), waiting()
 	s := Space{Nodes: ranksOf(3), Idle: true}
-	f, err := Search(m, p, s)
-	test.OK(t, err)
+	f := test.Must(Search(m, p, s))(t)
 	best := math.Inf(1)
 	looked := 0
 	var each func(n int, ranks []int, use func([]int))
@@ -260,8 +257,7 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 	}
 	var text [2]strings.Builder
 	for i := range text {
-		f, err := Search(m, p, s)
-		test.OK(t, err)
+		f := test.Must(Search(m, p, s))(t)
 		events := 0
 		for _, x := range f.Best {
 			events += x.Events
@@ -326,26 +322,19 @@ func TestFiles(t *testing.T) {
 	test.OK(t, Write(file, m, p))
 	m2, p2, err := Read(file)
 	test.OK(t, err)
-	a, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
-	test.OK(t, err)
+	a := test.Must(Search(m, p, Space{Nodes: ranksOf(2), Idle: true}))(t)
 	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
 	if err != nil || a.Winner().Seconds != b.Winner().Seconds ||
 		a.Winner().Layout.String() != b.Winner().Layout.String() {
 		t.Errorf("%v, then %v (%v)", a.Winner(), b.Winner(), err)
 	}
 	own := Identity{"b1", "here", "j1"}
-	if err := p2.Fits(own, false); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, p2.Fits(own, false))
 	for want, id := range map[string]Identity{"another machine": {"b1", "there", "j1"}, "another build": {"b2", "here",
 		"j1"}, "another job": {"b1", "here", "j2"}} {
-		if err := p2.Fits(id, false); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: %v, want %s", id, err, want)
-		}
+		test.Fails(t, p2.Fits(id, false), want, "%v", id)
 	}
-	if err := p2.Fits(Identity{"b1", "there", "j1"}, true); err != nil {
-		t.Errorf("another machine on purpose: %v", err)
-	}
+	test.Check(t, p2.Fits(Identity{"b1", "there", "j1"}, true), "another machine on purpose")
 	for want, wrong := range map[string]Profile{
 		"crowd.0: infer on 1 cores":          {Work: p.Work, Crowd: []Crowd{{OpInfer, 1, 2}}},
 		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},

@@ -31,8 +31,7 @@ type lastLines struct {
 // sayLast compares the last lines of each run with those expected.
 func sayLast(t *testing.T, cases []lastLines) {
 	t.Helper()
-	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
-	test.OK(t, err)
+	cartpoleFile := test.Must(filepath.Abs(rolestest.Cartpole))(t)
 	t.Chdir(t.TempDir())
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -257,9 +256,7 @@ func TestLauncherHere(t *testing.T) {
 			test.OK(t, os.Symlink(real, filepath.Join(dir, name)))
 		}
 		t.Setenv("PATH", dir)
-		if got := [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}; got != c.want {
-			t.Errorf("%v: %v, want %v", c.files, got, c.want)
-		}
+		test.Equal(t, [2]string{launcherHere("mpirun"), launcherHere("mpiexec")}, c.want, "%v", c.files)
 	}
 }
 

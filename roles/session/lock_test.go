@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/embodied"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -51,9 +52,7 @@ func TestLockOfAWanderer(t *testing.T) {
 		started := session.New(session.Options{Registries: rolestest.Registries(), Asked: asked, Out: &text, Log: &text,
 			Tasks: task.Tasks{embodied.Task{}}, Scheduler: s, Heartbeat: 700 * time.Millisecond})
 		code, err := started.Start(context.Background(), local.New(ranks), cfg, nil, nil)
-		if err != nil {
-			t.Error(err)
-		}
+		test.Check(t, err)
 		return code, text.String()
 	}
 	asked := loop.Watch()
@@ -74,9 +73,7 @@ func TestLockOfAWanderer(t *testing.T) {
 		}
 		if renewed > second { // let the heartbeat seem old
 			second, newest = second+1, time.Unix(1_500_000_000, 0)
-			if err := os.Chtimes(lock, newest, newest); err != nil {
-				t.Error(err)
-			}
+			test.Check(t, os.Chtimes(lock, newest, newest))
 			code, text := start(nil, asked.ForRun(), of(dir, "1"))
 			if code != loop.ExitConfig || !strings.Contains(text, ": in use by process ") {
 				t.Errorf("a second start: exit code %d\n%s", code, text)

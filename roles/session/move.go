@@ -105,6 +105,8 @@ func (m *mover) immovable() string {
 	switch {
 	case m.Own.Program != nil && !m.Own.Movable:
 		return immovableProgram
+	case m.plan.Config.Env.Train.DataCollection.Enabled || m.plan.Config.Env.Eval.DataCollection.Enabled:
+		return "data_collection.enabled: the episodes are recorded where they are played"
 	case m.w.Size() == 1:
 		return "the job has one rank, so its members have no other place"
 	}

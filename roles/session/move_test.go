@@ -98,11 +98,9 @@ func run(t *testing.T, dir string, ranks int, s session.Scheduler, path string, 
 func results(t *testing.T, run string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	config, err := os.ReadFile(filepath.Join(run, "config.yaml"))
-	test.OK(t, err)
+	config := test.Must(os.ReadFile(filepath.Join(run, "config.yaml")))(t)
 	asynchronous := bytes.Contains(config, []byte("async: true")) // it counts an episode when it hears of it
-	text, err := os.ReadFile(filepath.Join(run, "metrics.jsonl"))
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(filepath.Join(run, "metrics.jsonl")))(t)
 	var kept strings.Builder
 	for line := range strings.Lines(string(text)) {
 		var m map[string]any
@@ -113,13 +111,11 @@ func results(t *testing.T, run string) map[string]string {
 				delete(m, name)
 			}
 		}
-		line, err := json.Marshal(m)
-		test.OK(t, err)
+		line := test.Must(json.Marshal(m))(t)
 		kept.Write(append(line, '\n'))
 	}
 	all["metrics"] = kept.String()
-	files, err := filepath.Glob(filepath.Join(run, "checkpoints", "*", "*.safetensors"))
-	test.OK(t, err)
+	files := test.Must(filepath.Glob(filepath.Join(run, "checkpoints", "*", "*.safetensors")))(t)
 	for _, f := range files {
 		b, err := os.ReadFile(f)
 		test.OK(t, err)
@@ -204,8 +200,7 @@ func (w walk) job(t *testing.T) (config string, overrides []string) {
 func membersOf(t *testing.T, ranks int, config string, overrides ...string) map[string]int {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, config, overrides...)
-	place, err := cfg.Place(make([]int, ranks))
-	test.OK(t, err)
+	place := test.Must(cfg.Place(make([]int, ranks)))(t)
 	members := map[string]int{}
 	for _, name := range place.Components() {
 		members[name] = len(place.Ranks(name))
@@ -342,8 +337,7 @@ func TestTraceOfMoves(t *testing.T) {
 		dir := t.TempDir()
 		run(t, dir, 4, s, "../../internal/digests/testdata/ppo_disaggregated.yaml", "++runner.max_steps=8",
 			"++cluster.allow_idle_ranks=true", "++cluster.tracer.enable=true")
-		text, err := os.ReadFile(filepath.Join(dir, "run/trace.json"))
-		test.OK(t, err)
+		text := test.Must(os.ReadFile(filepath.Join(dir, "run/trace.json")))(t)
 		var timeline struct {
 			TraceEvents []struct{ Name, Ph string }
 		}
@@ -422,8 +416,7 @@ func TestVerifierInAMove(t *testing.T) {
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")
 	}
-	clients, err := filepath.Abs("../../clients/python")
-	test.OK(t, err)
+	clients := test.Must(filepath.Abs("../../clients/python"))(t)
 	t.Setenv("PYTHONPATH", clients)
 	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	dir := t.TempDir()

@@ -33,14 +33,10 @@ func TestProfileReplaces(t *testing.T) {
 func TestProfileAddress(t *testing.T) {
 	for _, address := range []string{":0", "127.0.0.1:0"} {
 		p := Profile{Address: address}
-		if err := p.start(0); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, p.start(0))
 		if at := p.server.Addr().(*net.TCPAddr); !at.IP.IsLoopback() {
 			t.Errorf("--pprof %s listens at %v, expected this machine alone", address, at)
 		}
-		if err := p.stop(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, p.stop())
 	}
 }

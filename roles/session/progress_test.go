@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -43,7 +44,5 @@ func TestCountsAfterAMove(t *testing.T) {
 		})
 		return nil
 	}
-	if err := spmd.Run(t.Context(), ranks, spmd.Options{}, shown); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, spmd.Run(t.Context(), ranks, spmd.Options{}, shown))
 }

@@ -84,6 +84,9 @@ func (i *interrupter) Refused()                              {}
 func TestPromisedEnd(t *testing.T) {
 	for _, inMove := range []bool{false, true} {
 		for _, interval := range []int{1, 2, 3, 4} {
+			if testing.Short() && interval != 3 {
+				continue
+			}
 			t.Run(fmt.Sprintf("move %v, save_interval %d", inMove, interval), func(t *testing.T) {
 				cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "~cluster.component_placement",
 					"+cluster.component_placement={actor: 0, env: 1, rollout: 1}", "runner.max_steps=12",

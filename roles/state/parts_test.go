@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
@@ -154,9 +155,7 @@ func TestRowsOfAnySplit(t *testing.T) {
 				}
 				return err
 			})
-			if err != nil {
-				t.Fatalf("%d steps, from %v to %v: %v", steps, cuts[0], cuts[1], err)
-			}
+			test.OK(t, err, "%d steps, from %v to %v", steps, cuts[0], cuts[1])
 		}
 	}
 }
@@ -170,9 +169,7 @@ func TestPartial(t *testing.T) {
 		f.state = whole.state.Slice(2*rank, 2*rank+2)
 		return Collect(ctx, g, c, f.parts(rank == 0), func(c *Collection) error { return c.Write(&b, EnvFile) })
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	d, _, err := tensor.ReadSafetensors(b.Bytes())
 	if _, ok := d.Get("I64"); err != nil || !ok || d.Len() != 2 { // and the ring
 		t.Errorf("%v, %v", d, err)
@@ -240,9 +237,7 @@ func TestMove(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatalf("%v: %v", d, err)
-		}
+		test.OK(t, err, "%v", d)
 		if n := sent.largest.Load(); n > 2*piece || scale > 1 && n < piece {
 			t.Errorf("%v: the largest message has %d bytes, want %d", d, n, piece)
 		}

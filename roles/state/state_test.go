@@ -124,8 +124,7 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 // sources returns the files as sources, with readers on rank 0.
 func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
 	for _, file := range []string{ModelFile, TrainerFile} {
-		r, err := tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file])))
-		test.OK(t, err)
+		r := test.Must(tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file]))))(t)
 		s := Source{File: file, Fields: r.Fields}
 		if rank == 0 {
 			s.Reader = r
@@ -181,9 +180,7 @@ func TestStateInAnyDivision(t *testing.T) {
 					}
 					return nil
 				})
-				if err != nil {
-					t.Fatalf("from %v to %v in pieces of %d: %v", from, to, piece, err)
-				}
+				test.OK(t, err, "from %v to %v in pieces of %d", from, to, piece)
 			}
 		}
 	}
@@ -247,9 +244,7 @@ func TestOrder(t *testing.T) {
 			return nil
 		})
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // A meter remembers the largest transfer.
@@ -331,9 +326,7 @@ func TestWriteFails(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	test.Check(t, err)
 }
 
 // A failing writer accepts the header of a file, and nothing after it.
@@ -375,8 +368,7 @@ func TestDistributeFails(t *testing.T) {
 		"a file becomes short": {func(_ int, from []Source, _ []Part) {
 			if r := from[1].Reader; r != nil {
 				b := files[TrainerFile]
-				short, err := tensor.NewSafetensorsReader(bytes.NewReader(b[:len(b)-4]), int64(len(b)))
-				test.OK(t, err)
+				short := test.Must(tensor.NewSafetensorsReader(bytes.NewReader(b[:len(b)-4]), int64(len(b))))(t)
 				from[1].Reader = short
 			}
 		}, `trainer.safetensors: read safetensors: tensor "optim.m": EOF`},
@@ -397,9 +389,7 @@ func TestDistributeFails(t *testing.T) {
 			c.change(rank, from, parts)
 			return distribute(ctx, g, from, parts, 64)
 		})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", what, err, c.want)
-		}
+		test.Fails(t, err, c.want, "%s", what)
 	}
 }
 
@@ -429,9 +419,7 @@ func TestPartsThatDoNotFit(t *testing.T) {
 			parts := c.change(rank, newState(t, d, rank, 1).parts())
 			return Collect(ctx, g, c2, parts, func(c *Collection) error { return c.Write(io.Discard, ModelFile) })
 		})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %s", what, err, c.want)
-		}
+		test.Fails(t, err, c.want, "%s", what)
 	}
 	from := sources(t, files, 0, plain)
 	given := Given{ModelFile: from[0].Fields, TrainerFile: from[1].Fields}

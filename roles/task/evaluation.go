@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/config"
@@ -26,6 +27,13 @@ type Asked struct {
 	// episodes, and a language model gets all questions or texts.
 	Episodes int
 	JSON     bool // write the metrics as JSON
+	Record   Record
+}
+
+// A Record says where the episodes of an evaluation are written as demonstrations, and which.
+type Record struct {
+	File string // "" for what env.eval.data_collection says
+	env.DataCollection
 }
 
 // An Evaluation has what a session provides to each rank of a job that only evaluates.
@@ -80,6 +88,8 @@ type Results struct {
 	Count     int    // number of these units
 	States    int    // number of different initial states; 0 if each episode has its own
 	Film      string // file of the film; "" if there is none
+	Record    string // file of the recorded episodes; "" if there is none
+	Recorded  [2]int // episodes and transitions in this file
 	Names     []string
 	Values    []float64
 	Intervals map[string][2]float64 // 95 % confidence intervals of some metrics
@@ -110,6 +120,10 @@ func (e *Evaluation) Write(r *Results) error {
 	if r.Film != "" {
 		fmt.Fprintf(e.Out, "  %-*s %s\n", width, "film", r.Film)
 	}
+	if r.Record != "" {
+		fmt.Fprintf(e.Out, "  %-*s %s: %d episodes, %d transitions\n", width, "record", printable.Line(r.Record),
+			r.Recorded[0], r.Recorded[1])
+	}
 	return nil
 }
 
@@ -117,6 +131,9 @@ func (r *Results) writeJSON(out io.Writer) error {
 	all := map[string]any{"checkpoint": r.From, "task": r.Task, r.Unit: r.Count}
 	if r.Film != "" {
 		all["film"] = r.Film
+	}
+	if r.Record != "" {
+		all["record"], all["recorded_episodes"], all["recorded_transitions"] = r.Record, r.Recorded[0], r.Recorded[1]
 	}
 	if r.States > 0 {
 		all["initial_states"] = r.States

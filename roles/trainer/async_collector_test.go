@@ -16,8 +16,7 @@ import (
 func newAsyncCollector(t testing.TB, learner policy.Policy, envs int) *AsyncCollector {
 	t.Helper()
 	cfg := rolestest.EnvConfig("CartPole-v1", envs)
-	c, err := NewAsyncCollector(all.Registry(), cfg, learner, rolestest.NewPolicy(t, cfg, 9, nil), 1)
-	test.OK(t, err)
+	c := test.Must(NewAsyncCollector(all.Registry(), cfg, learner, rolestest.NewPolicy(t, cfg, 9, nil), 1))(t)
 	return c
 }
 
@@ -29,8 +28,7 @@ func TestAsyncCollectorCollectsTheSame(t *testing.T) {
 	want, got := newCollector(t, cfg, pol), newAsyncCollector(t, pol, 3)
 	for i, n := range []int{20, 20, 20} {
 		w := collect(t, want, n, i == 0)
-		g, err := got.Collect(n, i == 0)
-		test.OK(t, err)
+		g := test.Must(got.Collect(n, i == 0))(t)
 		for f := range w.Len() {
 			if name, x := w.Entry(f); !bytes.Equal(x.Bytes(), g.Must(name).Bytes()) {
 				t.Errorf("rollout %d: other %s", i, name)
@@ -53,8 +51,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 		if fresh {
 			before = slices.Clone(pol.Params().Data)
 		}
-		r, err := c.Collect(length, call == 0)
-		test.OK(t, err)
+		r := test.Must(c.Collect(length, call == 0))(t)
 		want := int64(call - 1)
 		if fresh {
 			want = int64(call)
@@ -66,8 +63,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 		copy(pol.Params().Data, before)
 		obs := tensor.Dict{}
 		obs.Set("state", r.Must("observation.state").At(0))
-		eval, err := pol.Evaluate(work, obs, r.Must("action").At(0))
-		test.OK(t, err)
+		eval := test.Must(pol.Evaluate(work, obs, r.Must("action").At(0)))(t)
 		if !slices.Equal(eval.LogProb.F32(), r.Must("sample_log_prob").At(0).F32()) {
 			t.Errorf("call %d: the actions are not those of the parameters of one update before", call)
 		}
@@ -93,19 +89,16 @@ func TestTrainerLearnsFromTheBackground(t *testing.T) {
 		ppo.LossType, ppo.Gamma, ppo.GAELambda, ppo.UpdateEpoch, ppo.ValueLossCoef = "decoupled_actor_critic", 0.98,
 			0.9, 10, 0.5
 		optim.LR, optim.LRScheduler, optim.WeightDecay = 2e-3, "linear", 0
-		algorithm, err := algo.NewPPO(algo.Setup{
+		algorithm := test.Must(algo.NewPPO(algo.Setup{
 			Config: ppo, Optim: optim, GlobalBatch: 128, Seed: 1, Iterations: nEpochs, Steps: nSteps, Envs: nEnvs,
 			Policy: pol,
-		})
-		test.OK(t, err)
-		eval, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20))
-		test.OK(t, err)
+		}))(t)
+		eval := test.Must(NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20)))(t)
 		collector := newAsyncCollector(t, pol, nEnvs)
 		trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: collector, Evaluator: eval}
 		test.OK(t, trainer.Train(t.Context(), epochs, nSteps, nil))
 		test.OK(t, collector.Close())
-		s, err := trainer.Evaluate(20, true)
-		test.OK(t, err)
+		s := test.Must(trainer.Evaluate(20, true))(t)
 		return pol, s.Return
 	}
 	one, _ := train(3)

@@ -20,29 +20,24 @@ import (
 // returns the mean return of 20 episodes.
 func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
 	t.Helper()
-	alg, err := algo.Builtin().New(s)
-	test.OK(t, err)
-	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
-	test.OK(t, err)
+	alg := test.Must(algo.Builtin().New(s))(t)
+	evaluator := test.Must(NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20)))(t)
 	trainer := Trainer{Policy: s.Policy, Algorithm: alg, Collector: collector, Evaluator: evaluator}
 	test.OK(t, trainer.Train(t.Context(), epochs, s.Steps, nil))
-	sum, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	sum := test.Must(trainer.Evaluate(20, true))(t)
 	return sum.Return
 }
 
 func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollector {
 	t.Helper()
-	c, err := NewSyncCollector(all.Registry(), cfg, pol, 1)
-	test.OK(t, err)
+	c := test.Must(NewSyncCollector(all.Registry(), cfg, pol, 1))(t)
 	return c
 }
 
 // collect returns a copy of a rollout of n more steps, without the tensors that an algorithm adds.
 func collect(t testing.TB, c *SyncCollector, n int, reset bool) (d tensor.Dict) {
 	t.Helper()
-	rollout, err := c.Collect(n, reset)
-	test.OK(t, err)
+	rollout := test.Must(c.Collect(n, reset))(t)
 	for i := range rollout.Len() {
 		if name, x := rollout.Entry(i); name != "advantage" && name != "return" {
 			d.Set(name, x.Clone())
@@ -64,11 +59,9 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 		Policy: pol,
 	})
 	test.OK(t, err)
-	eval, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20))
-	test.OK(t, err)
+	eval := test.Must(NewEvaluator(all.Registry(), rolestest.EnvConfig("CartPole-v1", 20)))(t)
 	trainer := &Trainer{Policy: pol, Algorithm: algorithm, Collector: newCollector(t, cfg, pol), Evaluator: eval}
-	before, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	before := test.Must(trainer.Evaluate(20, true))(t)
 	rounds, episodes := 0, 0
 	err = trainer.Train(t.Context(), nEpochs, nSteps, func(s Step) error {
 		if s.Epoch != rounds || len(s.Metrics.Names) == 0 {
@@ -79,8 +72,7 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 		return nil
 	})
 	test.OK(t, err)
-	after, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	after := test.Must(trainer.Evaluate(20, true))(t)
 	t.Logf("evaluation %.1f before, %.1f after %d rounds with %d episodes", before.Return, after.Return, rounds,
 		episodes)
 	if rounds != nEpochs || episodes == 0 || before.Return > 100 || after.Return < 400 {
@@ -132,8 +124,7 @@ type recorded struct {
 func newRecorded(t *testing.T, cfg env.Config, pol policy.Policy, n, chunk, steps int) *recorded {
 	t.Helper()
 	d := collect(t, newCollector(t, cfg, pol), steps, true)
-	vec, err := all.Registry().New(cfg, n)
-	test.OK(t, err)
+	vec := test.Must(all.Registry().New(cfg, n))(t)
 	r := &recorded{T: t, n: n, chunk: chunk, d: d, pol: pol, work: pol.NewWork(n), vec: vec,
 		seeder: env.NewSeeder(cfg, env.Train, 0, n), out: vec.Spec().NewStep(n, chunk)}
 	test.OK(t, vec.Reset(nil, r.seeder.Next(), r.out))
@@ -416,14 +407,12 @@ func TestCollectNothingIsAnError(t *testing.T) {
 func TestEvaluatorRepeatsItself(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 5)
 	cfg.MaxEpisodeSteps = 30
-	e, err := NewEvaluator(all.Registry(), cfg)
-	test.OK(t, err)
+	e := test.Must(NewEvaluator(all.Registry(), cfg))(t)
 	one := rolestest.NewPolicy(t, cfg, 1, nil)
 	other := rolestest.NewPolicy(t, cfg, 2, func(p *policy.Config) { p.NumActionChunks = 3 })
 	var sums []env.Summary
 	for _, pol := range []policy.Policy{one, one, other, one} {
-		s, err := e.Evaluate(pol, 5, true)
-		test.OK(t, err)
+		s := test.Must(e.Evaluate(pol, 5, true))(t)
 		if s.NumTrajectories != 5 || s.EpisodeLen != 30 {
 			t.Errorf("%d episodes of %v steps, want 5 of 30", s.NumTrajectories, s.EpisodeLen)
 		}
@@ -439,8 +428,7 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 func TestEvaluatorPlaysAsManyAsAskedFor(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 2)
 	cfg.MaxEpisodeSteps = 10
-	e, err := NewEvaluator(all.Registry(), cfg)
-	test.OK(t, err)
+	e := test.Must(NewEvaluator(all.Registry(), cfg))(t)
 	pol := rolestest.NewPolicy(t, cfg, 1, nil)
 	evaluate := func(n int, deterministic bool) env.Summary {
 		t.Helper()

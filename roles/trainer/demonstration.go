@@ -3,10 +3,8 @@ package trainer
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -30,12 +28,13 @@ type Demonstration struct {
 
 	Progress algo.Progress // counts the kept episodes; may be nil
 
-	Spec              env.Spec       // the spec of the environments, after Play
-	fields            []tensor.Field // the tensors of one transition
-	Kept              [][]byte       // encoded transitions
-	own, last         tensor.Tensor  // actions to record: of this step, and of the previous step
-	Played, Succeeded int            // numbers of played and of successful episodes
-	Omitted           int            // number of steps that Still has left out of the played episodes
+	Spec              env.Spec // the spec of the environments, after Play
+	transitions       *play.Transitions
+	episodes          []algo.DemoEpisode // the kept episodes
+	Kept              [][]byte           // encoded transitions
+	own, last         tensor.Tensor      // actions to record: of this step, and of the previous step
+	Played, Succeeded int                // numbers of played and of successful episodes
+	Omitted           int                // number of steps that Still has left out of the played episodes
 }
 
 // shares splits n into whole numbers in proportion to weights. The first positive weights get the remainder, one each.
@@ -89,26 +88,26 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	}
 	defer s.Vec.Close()
 	d.Spec = s.Vec.Spec()
-	d.fields = d.transitionFields()
 	if d.Noise > 0 && d.Spec.Action.Kind != env.Box {
 		return config.Usagef("--noise %g: %s takes choices, to which none can be added", d.Noise, d.Spec.Name)
 	}
+	d.transitions = play.NewTransitions(d.Spec, n, 1, !d.NoNext)
+	last := make([]env.Episode, n) // the last ended episode of each environment
+	s.Episodes.OnEnd = func(e env.Episode) { last[e.Env] = e }
 	if err := s.Begin(); err != nil {
 		return err
 	}
-	before := d.Spec.NewStep(n, 1).Obs
-	success := d.Spec.InfoIndex("success")
 	kept, missing := make([][][]byte, n), make([]int, n)
-	running, succeeded := make([][][]byte, n), make([]bool, n)
+	episodes, running := make([][]algo.DemoEpisode, n), make([][][]byte, n)
 	for i := range missing {
 		missing[i] = (d.Episodes + n - 1 - i) / n
 	}
-	want, task := shares(d.Spec.TaskWeights, d.Episodes), d.Spec.InfoIndex(env.TaskNumber)
+	want := shares(d.Spec.TaskWeights, d.Episodes)
 	for left, t := d.Episodes, uint64(0); left > 0; t++ {
 		if err := d.act(s, t); err != nil {
 			return err
 		}
-		before.CopyFrom(s.Now.Obs)
+		d.transitions.Begin(s.Now.Obs)
 		if err := s.Step(); err != nil {
 			return err
 		}
@@ -118,33 +117,29 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 			}
 			_, ended := s.Now.Took(i)
 			if ended || len(running[i]) == 0 || !d.idle(d.own, i) {
-				running[i] = append(running[i], d.transition(i, before, s, ended))
+				running[i] = append(running[i], d.transitions.Append(nil, i, d.own, s.Now, s.Now.FinalObs))
 			} else {
 				d.Omitted++
-			}
-			infos := s.Now.InfoOf(i)
-			for at := success; success >= 0 && at < len(infos); at += len(d.Spec.Info) {
-				succeeded[i] = succeeded[i] || infos[at] != 0
 			}
 			if !ended {
 				continue
 			}
-			d.Played++
-			if succeeded[i] {
+			e, of := last[i], max(last[i].Task-1, 0)
+			if !e.Aborted {
+				d.Played++
+			}
+			if e.SuccessOnce && !e.Aborted {
 				d.Succeeded++
 			}
-			of := 0
-			if len(d.Spec.Tasks) > 0 {
-				of = int(infos[len(infos)-len(d.Spec.Info)+task])
-			}
-			if (succeeded[i] || d.All) && want[of] > 0 {
+			if (e.SuccessOnce || d.All) && !e.Aborted && want[of] > 0 {
 				want[of]--
 				kept[i] = append(kept[i], running[i]...)
+				episodes[i] = append(episodes[i], d.transitions.Episode(e, running[i][0], len(running[i])))
 				missing[i]--
 				left--
 				d.Progress.Report("demonstration", d.Episodes-left, d.Episodes)
 			}
-			running[i], succeeded[i] = nil, false
+			running[i] = nil
 		}
 		d.last.CopyFrom(d.own)
 		if d.Played > 100 && d.Succeeded*100 < d.Played && !d.All {
@@ -152,8 +147,8 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 				d.Spec.Name, d.Succeeded, d.Played)
 		}
 	}
-	for _, episodes := range kept {
-		d.Kept = append(d.Kept, episodes...)
+	for i := range kept {
+		d.Kept, d.episodes = append(d.Kept, kept[i]...), append(d.episodes, episodes[i]...)
 	}
 	return nil
 }
@@ -204,26 +199,6 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	return nil
 }
 
-// transitionFields describes the tensors of one transition.
-func (d *Demonstration) transitionFields() []tensor.Field {
-	var fields []tensor.Field
-	sections := []string{algo.Observations, algo.NextObservations}
-	if d.NoNext {
-		sections = sections[:1]
-	}
-	for _, section := range sections {
-		for _, f := range d.Spec.Obs {
-			fields = append(fields, tensor.Field{Name: section + "." + f.Name, DType: f.DType, Shape: f.Shape})
-		}
-	}
-	action := d.Spec.Action
-	return append(fields, []tensor.Field{
-		{Name: algo.FieldAction, DType: action.DType, Shape: []int{1, action.Dim()}},
-		{Name: algo.FieldReward, DType: tensor.F32},
-		{Name: algo.FieldTerminated, DType: tensor.U8},
-		{Name: algo.FieldTruncated, DType: tensor.U8}}...)
-}
-
 // disturb adds noise to actions, and clips the results to the bounds of actions.
 func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	if d.Noise == 0 {
@@ -241,44 +216,15 @@ func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	}
 }
 
-// transition encodes the last step of environment i of s. obsBefore has the observations before the step.
-func (d *Demonstration) transition(i int, obsBefore tensor.Dict, s *play.Stage, ended bool) []byte {
-	observations := []tensor.Dict{obsBefore, s.Now.Obs}
-	if ended {
-		observations[1] = s.Now.FinalObs
-	}
-	if d.NoNext {
-		observations = observations[:1]
-	}
-	var out []byte
-	row := func(t tensor.Tensor) {
-		size := len(t.Bytes()) / t.Dim(0)
-		out = append(out, t.Bytes()[i*size:(i+1)*size]...)
-	}
-	for _, obs := range observations {
-		for _, f := range d.Spec.Obs {
-			row(obs.Must(f.Name))
+// Write writes the kept transitions to the file at path: see algo.WriteDemos.
+func (d *Demonstration) Write(path string) error {
+	rate := float64(d.Succeeded) / float64(d.Played)
+	return algo.WriteDemos(path, d.transitions.Header(d.episodes, rate), func(add func([]byte) error) error {
+		for _, transition := range d.Kept {
+			if err := add(transition); err != nil {
+				return err
+			}
 		}
-	}
-	for _, t := range []tensor.Tensor{d.own, s.Now.Reward, s.Now.Terminated, s.Now.Truncated} {
-		row(t)
-	}
-	return out
-}
-
-// Write writes the kept transitions as safetensors. The first dimension of every tensor is the number of transitions.
-func (d *Demonstration) Write(w io.Writer) error {
-	var all tensor.Dict
-	at := 0
-	for _, f := range d.fields {
-		size := f.Bytes()
-		t := tensor.New(f.DType, append([]int{len(d.Kept)}, f.Shape...)...)
-		for i, transition := range d.Kept {
-			copy(t.Bytes()[i*size:], transition[at:at+size])
-		}
-		all.Set(f.Name, t)
-		at += size
-	}
-	return tensor.WriteSafetensors(w, all, map[string]string{"env": d.Spec.Name, "episodes": strconv.Itoa(d.Episodes),
-		"success_rate": fmt.Sprint(float64(d.Succeeded) / float64(d.Played))})
+		return nil
+	})
 }

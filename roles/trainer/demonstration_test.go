@@ -1,12 +1,14 @@
 package trainer
 
 import (
-	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/test"
@@ -22,10 +24,20 @@ func TestDemonstration(t *testing.T) {
 	cfg.RewardCoef = 0.5 // a wrapper, which passes the expert on
 	d := Demonstration{Episodes: 6}
 	test.OK(t, d.Play(rolestest.Walkers(), cfg))
-	var file bytes.Buffer
-	test.OK(t, d.Write(&file))
-	got, about, err := tensor.ReadSafetensors(file.Bytes())
+	path := filepath.Join(t.TempDir(), "demos.safetensors")
+	test.OK(t, d.Write(path))
+	file, err := os.ReadFile(path)
 	test.OK(t, err)
+	got, about, err := tensor.ReadSafetensors(file)
+	test.OK(t, err)
+	opened, err := algo.OpenDemos(path)
+	test.OK(t, err)
+	test.OK(t, opened.Close())
+	// Returns are those of the task, which the wrapper does not halve.
+	if episodes := slices.Repeat([]algo.DemoEpisode{{Len: 3, Return: 6, Success: true}}, 6); !opened.HasSuccess ||
+		!slices.Equal(opened.Episodes, episodes) {
+		t.Errorf("episodes %v, want %v", opened.Episodes, episodes)
+	}
 	if about["env"] != "walker" || about["episodes"] != "6" || d.Succeeded != 6 || d.Played <= 6 {
 		t.Errorf("%v, %d of %d", about, d.Succeeded, d.Played)
 	}
@@ -38,17 +50,13 @@ func TestDemonstration(t *testing.T) {
 			t.Errorf("%s: %v, want %v six times", name, x, episode)
 		}
 	}
-	if x := got.Must("terminated").U8(); !slices.Equal(x, slices.Repeat([]byte{0, 0, 1}, 6)) {
-		t.Errorf("terminated: %v", x)
-	}
+	test.EqualSlices(t, got.Must("terminated").U8(), slices.Repeat([]byte{0, 0, 1}, 6), "terminated")
 	if x := got.Must("truncated").U8(); slices.Max(x) != 0 {
 		t.Errorf("truncated: %v", x)
 	}
 	for name, shape := range map[string][]int{"action": {18, 1, 1}, "observation.state": {18, 1}, "reward": {18},
 		"truncated": {18}} {
-		if got := got.Must(name).Shape(); !slices.Equal(got, shape) {
-			t.Errorf("%s: shape %v, want %v", name, got, shape)
-		}
+		test.EqualSlices(t, got.Must(name).Shape(), shape, "%s: shape", name)
 	}
 
 	d = Demonstration{Episodes: 6, All: true}
@@ -91,11 +99,13 @@ func TestDemonstrationRepeats(t *testing.T) {
 func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config) tensor.Dict {
 	t.Helper()
 	test.OK(t, d.Play(envs, cfg))
-	var out bytes.Buffer
-	test.OK(t, d.Write(&out))
-	file, _, err := tensor.ReadSafetensors(out.Bytes())
+	path := filepath.Join(t.TempDir(), "demos.safetensors")
+	test.OK(t, d.Write(path))
+	file, err := os.ReadFile(path)
 	test.OK(t, err)
-	return file
+	got, _, err := tensor.ReadSafetensors(file)
+	test.OK(t, err)
+	return got
 }
 
 // TestDemonstrationNoise: the written actions have the noise, stay within their bounds, and follow from the seed.
@@ -160,9 +170,7 @@ func TestShares(t *testing.T) {
 		{nil, 7, []int{7}}, {[]float64{1, 1, 1}, 7, []int{3, 2, 2}}, {[]float64{0, 2, 1}, 6, []int{0, 4, 2}},
 		{[]float64{0, 1, 0, 1}, 1, []int{0, 1, 0, 0}},
 	} {
-		if got := shares(c.weights, c.n); !slices.Equal(got, c.want) {
-			t.Errorf("%d by %v: %v, want %v", c.n, c.weights, got, c.want)
-		}
+		test.EqualSlices(t, shares(c.weights, c.n), c.want, "%d by %v", c.n, c.weights)
 	}
 }
 

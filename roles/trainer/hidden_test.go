@@ -29,10 +29,8 @@ func newRecurrent(t testing.TB, cfg env.Config, change func(*policy.Config)) pol
 	if change != nil {
 		change(&net)
 	}
-	vec, err := all.Registry().New(cfg, 1)
-	test.OK(t, err)
-	pol, err := policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	vec := test.Must(all.Registry().New(cfg, 1))(t)
+	pol := test.Must(policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap))(t)
 	return pol
 }
 
@@ -51,8 +49,7 @@ type replay struct {
 // newReplay begins with the second episodes of n environments.
 func newReplay(t *testing.T, cfg env.Config, pol policy.Policy, n int) *replay {
 	t.Helper()
-	vec, err := all.Registry().New(cfg, n)
-	test.OK(t, err)
+	vec := test.Must(all.Registry().New(cfg, n))(t)
 	r := &replay{t, pol, pol.NewWork(n), vec, env.NewSeeder(cfg, env.Train, 0, n), vec.Spec().NewStep(n, 1),
 		tensor.New(tensor.F32, n, policy.HiddenLen(pol))}
 	r.seeder.Started(nil)
@@ -175,19 +172,16 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 			}
 			s.Optim.LR, s.Config.SequenceLength = 0.01, c.length
 			c.algorithm(&s.Config)
-			algorithm, err := algo.Builtin().New(s)
-			test.OK(t, err)
+			algorithm := test.Must(algo.Builtin().New(s))(t)
 			collector := newCollector(t, cfg, s.Policy)
 			for round := range 3 {
-				rollout, err := collector.Collect(steps, false)
-				test.OK(t, err)
+				rollout := test.Must(collector.Collect(steps, false))(t)
 				if first := rollout.Must("memory").At(0).F32(); !c.auto &&
 					slices.ContainsFunc(first, func(x float32) bool { return x != 0 }) {
 					t.Errorf("round %d begins with %v, want zeros: so do its episodes", round, first)
 				}
 				test.OK(t, algorithm.Prepare(&rollout))
-				m, err := algorithm.Update(rollout)
-				test.OK(t, err)
+				m := test.Must(algorithm.Update(rollout))(t)
 				thoughtThen(t, round, m.Names, m.Values)
 			}
 		})
@@ -200,9 +194,7 @@ func thoughtThen(t *testing.T, round int, names []string, values []float64) {
 	for i, name := range names {
 		switch x := values[i]; name {
 		case "actor/ratio_abs", "actor/approx_kl":
-			if x != 0 {
-				t.Errorf("round %d: %s is %v, want 0", round, name, x)
-			}
+			test.Equal(t, x, 0, "round %d: %s", round, name)
 		case "actor/kl_loss":
 			if round == 0 && x != 0 || round > 0 && x == 0 {
 				t.Errorf("round %d: %s is %v", round, name, x)

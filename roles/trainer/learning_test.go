@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/all"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -195,9 +196,7 @@ func TestDAggerLearnsPendulum(t *testing.T) {
 				BetaDecay: 0.5}
 			s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
 			s.CriticOptim, s.Config.OffPolicy.EntropyTuning.Optim = s.Optim, s.Optim
-			if err := collector.CollectLabels(s.Config.OffPolicy.Dagger); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, collector.CollectLabels(s.Config.OffPolicy.Dagger))
 			s.Rollout = collector.Fields(T)
 			got := trainPendulum(t, s, collector, epochs)
 			t.Logf("return %.1f", got)

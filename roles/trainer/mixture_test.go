@@ -17,16 +17,12 @@ import (
 // expert and of the policy.
 func TestCollectLabels(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 6)
-	vec, err := rolestest.Walkers().New(cfg, 1)
-	test.OK(t, err)
-	pol, err := policy.NewMLP(policy.DefaultConfig(), vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	vec := test.Must(rolestest.Walkers().New(cfg, 1))(t)
+	pol := test.Must(policy.NewMLP(policy.DefaultConfig(), vec.Spec(), 1, tensor.Heap))(t)
 	for name, beta := range map[string]float64{"the expert": 1, "the policy": 0, "both": 0.5} {
-		c, err := NewSyncCollector(rolestest.Walkers(), cfg, pol, 1)
-		test.OK(t, err)
+		c := test.Must(NewSyncCollector(rolestest.Walkers(), cfg, pol, 1))(t)
 		test.OK(t, c.CollectLabels(algo.DaggerConfig{InitBeta: beta, BetaDecay: 1}))
-		rollout, err := c.Collect(100, true)
-		test.OK(t, err)
+		rollout := test.Must(c.Collect(100, true))(t)
 		if _, ok := rollout.Get("observation." + env.ExpertAction); ok || len(c.Spec().Obs) != 1 {
 			t.Error("the policy is shown what the expert would do")
 		}

@@ -41,17 +41,12 @@ func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations
 	s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad = 1e-3, 0, 0
 	change(&s)
 	s.CriticOptim = s.Optim
-	alg, err := algo.Builtin().New(s)
-	test.OK(t, err)
-	evaluator, err := NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20))
-	test.OK(t, err)
+	alg := test.Must(algo.Builtin().New(s))(t)
+	evaluator := test.Must(NewEvaluator(all.Registry(), rolestest.EnvConfig("Pendulum-v1", 20)))(t)
 	var m algo.Metrics
 	trainer := Trainer{Policy: pol, Algorithm: alg, Evaluator: evaluator}
-	if err := trainer.Train(t.Context(), iterations, 0, func(s Step) error { m = s.Metrics; return nil }); err != nil {
-		t.Fatal(err)
-	}
-	sum, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	test.OK(t, trainer.Train(t.Context(), iterations, 0, func(s Step) error { m = s.Metrics; return nil }))
+	sum := test.Must(trainer.Evaluate(20, true))(t)
 	return sum.Return, m
 }
 
@@ -83,11 +78,8 @@ func TestReadDemos(t *testing.T) {
 		rolestest.NewPolicy(t, rolestest.EnvConfig("Pendulum-v1", 1), 1, nil))
 	c.CollectTransitions()
 	fields := c.Fields(1)
-	got, err := algo.ReadDemos(rolestest.WriteDemos(t, demos), fields)
-	test.OK(t, err)
-	if err := rolestest.SameDict(got, demos); err != nil {
-		t.Error(err)
-	}
+	got := test.Must(algo.ReadDemos(rolestest.WriteDemos(t, demos), fields))(t)
+	test.Check(t, rolestest.SameDict(got, demos))
 	without := func(name string) (d tensor.Dict) {
 		for i := range demos.Len() {
 			if n, x := demos.Entry(i); n != name {

@@ -14,8 +14,7 @@ import (
 // learn trains s.Policy in the environments of cfg, and returns its evaluations before and after.
 func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds int) (before, after float64) {
 	t.Helper()
-	collector, err := NewSyncCollector(reg, cfg, s.Policy, 1)
-	test.OK(t, err)
+	collector := test.Must(NewSyncCollector(reg, cfg, s.Policy, 1))(t)
 	if algo.Builtin().OffPolicy(s.Config) {
 		collector.CollectTransitions()
 	}
@@ -23,18 +22,14 @@ func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds
 		collector.CollectActionRewards()
 	}
 	s.Rollout = collector.Fields(s.Steps)
-	algorithm, err := algo.Builtin().New(s)
-	test.OK(t, err)
+	algorithm := test.Must(algo.Builtin().New(s))(t)
 	episodes := rolestest.EnvConfig(cfg.EnvType, 20)
 	episodes.StateElements, episodes.FrameStack = cfg.StateElements, cfg.FrameStack
-	eval, err := NewEvaluator(reg, episodes)
-	test.OK(t, err)
+	eval := test.Must(NewEvaluator(reg, episodes))(t)
 	trainer := &Trainer{Policy: s.Policy, Algorithm: algorithm, Collector: collector, Evaluator: eval}
-	first, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	first := test.Must(trainer.Evaluate(20, true))(t)
 	test.OK(t, trainer.Train(t.Context(), rounds, s.Steps, nil))
-	last, err := trainer.Evaluate(20, true)
-	test.OK(t, err)
+	last := test.Must(trainer.Evaluate(20, true))(t)
 	t.Logf("evaluation %.1f before, %.1f after", first.Return, last.Return)
 	return first.Return, last.Return
 }
@@ -42,9 +37,7 @@ func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds
 // policyFor makes the policy of net for the environments of cfg.
 func policyFor(t *testing.T, reg *env.Registry, cfg env.Config, net policy.Config) policy.Policy {
 	t.Helper()
-	vec, err := reg.New(cfg, 1)
-	test.OK(t, err)
-	pol, err := policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	vec := test.Must(reg.New(cfg, 1))(t)
+	pol := test.Must(policy.Builtin().New(net, vec.Spec(), 1, tensor.Heap))(t)
 	return pol
 }

@@ -5,7 +5,6 @@
 package trainer
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -33,10 +32,8 @@ func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Conf
 		change(&cfg, &own)
 	}
 	envCfg := rolestest.EnvConfig("Squares-v0", envs)
-	vec, err := reg.New(envCfg, 1)
-	test.OK(t, err)
-	pol, err := vla.New(cfg, own, vec.Spec(), 1, tensor.Heap)
-	test.OK(t, err)
+	vec := test.Must(reg.New(envCfg, 1))(t)
+	pol := test.Must(vla.New(cfg, own, vec.Spec(), 1, tensor.Heap))(t)
 	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Chunk: 2, Steps: 6,
 		Envs: envs, Policy: pol,
 		GlobalBatch: 64}
@@ -52,10 +49,7 @@ func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	d := Demonstration{Episodes: episodes, All: true, Seed: 1, Noise: 0.2}
 	test.OK(t, d.Play(reg, rolestest.EnvConfig("Squares-v0", 50)))
 	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	f, err := os.Create(path)
-	test.OK(t, err)
-	defer f.Close()
-	test.OK(t, d.Write(f))
+	test.OK(t, d.Write(path))
 	return path
 }
 
@@ -72,8 +66,7 @@ func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup,
 		}
 	}
 	s.Rollout = collector.Fields(s.Steps)
-	a, err := algo.Builtin().New(s)
-	test.OK(t, err)
+	a := test.Must(algo.Builtin().New(s))(t)
 	trainer := &Trainer{Policy: s.Policy, Algorithm: a, Collector: collector}
 	if demos != "" {
 		trainer.Collector = nil
@@ -96,10 +89,8 @@ func squaresSuccess(t *testing.T, reg *env.Registry, pol policy.Policy) float64 
 
 func success(t *testing.T, reg *env.Registry, id string, pol policy.Policy) float64 {
 	t.Helper()
-	e, err := NewEvaluator(reg, rolestest.EnvConfig(id, 100))
-	test.OK(t, err)
-	sum, err := e.Evaluate(pol, 100, true)
-	test.OK(t, err)
+	e := test.Must(NewEvaluator(reg, rolestest.EnvConfig(id, 100)))(t)
+	sum := test.Must(e.Evaluate(pol, 100, true))(t)
 	return sum.Return
 }
 

@@ -466,10 +466,9 @@ func quarter(from, to int) *part {
 // TestReshardPieces: if readers on several nodes need the same rows of a part, one broadcast sends these rows.
 func TestReshardPieces(t *testing.T) {
 	second, third, last := quarter(1, 2), quarter(2, 3), quarter(3, 4)
-	flows, err := newFlows([]member{{"actor", 0, 0, quarter(0, 4)}}, []member{{"rollout", 0, 1, third},
+	flows := test.Must(newFlows([]member{{"actor", 0, 0, quarter(0, 4)}}, []member{{"rollout", 0, 1, third},
 		{"rollout", 1, 2, second}, {"rollout", 2, 2, third}, {"inference", 0, 1, second}, {"inference", 1, 3, last}},
-		[]int{0, 1, 2, 3})
-	test.OK(t, err)
+		[]int{0, 1, 2, 3}))(t)
 	var got []string
 	for _, f := range flows {
 		text := fmt.Sprint(f.part.slices, " to")

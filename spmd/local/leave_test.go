@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/tensor"
@@ -111,9 +112,7 @@ func TestWaitForRankThatWorks(t *testing.T) {
 				}
 				return c.Cancel(&reqs[2])
 			})
-		if err != nil {
-			t.Error(err)
-		}
+		test.Check(t, err)
 	})
 }
 
@@ -172,8 +171,6 @@ func TestChannelOfRankThatLeft(t *testing.T) {
 				}
 				return nil
 			})
-		if err != nil {
-			t.Error(err)
-		}
+		test.Check(t, err)
 	})
 }

@@ -249,8 +249,7 @@ func TestNodesShareMemory(t *testing.T) {
 		t.Fatal("no shared memory")
 	}
 	for rank, want := range []bool{false, false, true, true} {
-		b, err := ranks[rank].Alloc(8)
-		test.OK(t, err)
+		b := test.Must(ranks[rank].Alloc(8))(t)
 		share, _ := ranks[rank].(spmd.SharedMaker).Shared()
 		at, _ := share.Locate(b)
 		if _, err := s.View(rank, at, 8); (err == nil) != want {
@@ -258,9 +257,7 @@ func TestNodesShareMemory(t *testing.T) {
 		}
 	}
 	for _, r := range ranks {
-		if err := r.Close(); err != nil {
-			t.Error(err)
-		}
+		test.Check(t, r.Close())
 	}
 }
 
@@ -310,7 +307,7 @@ func TestLinksDiffer(t *testing.T) {
 	})
 	start := time.Now()
 	var had [2]time.Duration // when a rank had received its message
-	if err := spmd.Run(t.Context(), on, spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
+	test.OK(t, spmd.Run(t.Context(), on, spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		ends, err := w.NewComm([]int{0, 1}, "links")
 		if err != nil {
 			return err
@@ -329,9 +326,7 @@ func TestLinksDiffer(t *testing.T) {
 		}
 		had[w.Rank()] = time.Since(start)
 		return c.Wait(ctx, []spmd.Request{out})
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	if had[0] < slow || had[1] >= had[0] {
 		t.Errorf("rank 0 has its message after %v, and rank 1 after %v", had[0], had[1])
 	}

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/rlinf/rlinf/internal/heap"
 )
 
 // A schedule calls its handler at given times, in a thread of its own. The thread waits in the operating system and
@@ -15,13 +17,14 @@ type schedule[T any] struct {
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	tasks  heap[T]
+	tasks  heap.Heap[task[T]] // the earliest first
 	order  uint64
 	closed bool
 }
 
 func newSchedule[T any](handler func(T)) *schedule[T] {
 	s := &schedule[T]{handler: handler, start: time.Now(), alarm: newAlarm()}
+	s.tasks.Less = func(a, b *task[T]) bool { return a.due < b.due || a.due == b.due && a.order < b.order }
 	s.running.Add(1)
 	go s.run()
 	return s
@@ -38,7 +41,7 @@ func (s *schedule[T]) hold(argument T, due int64) bool {
 		return false
 	}
 	s.order++
-	if s.tasks.push(task[T]{due, s.order, argument}) {
+	if s.tasks.Push(task[T]{due, s.order, argument}) {
 		s.alarm.ring() // the thread sleeps until the time of a later task
 	}
 	return true
@@ -57,11 +60,11 @@ func (s *schedule[T]) run() {
 			return
 		}
 		now, next := s.now(), int64(0)
-		for len(s.tasks) > 0 && s.tasks[0].due <= now {
-			come = append(come, s.tasks.pop().argument)
+		for s.tasks.Len() > 0 && s.tasks.First().due <= now {
+			come = append(come, s.tasks.Pop().argument)
 		}
-		if len(s.tasks) > 0 {
-			next = s.tasks[0].due
+		if s.tasks.Len() > 0 {
+			next = s.tasks.First().due
 		}
 		s.mu.Unlock()
 		for _, argument := range come {
@@ -95,42 +98,6 @@ type task[T any] struct {
 	due      int64
 	order    uint64 // order of creation, for equal times
 	argument T
-}
-
-// A heap is a binary heap of tasks, with the earliest first. (container/heap would allocate for each task.)
-type heap[T any] []task[T]
-
-func (h heap[T]) before(i, j int) bool {
-	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].order < h[j].order
-}
-
-// push adds t and reports whether it is now the earliest task.
-func (h *heap[T]) push(t task[T]) (first bool) {
-	*h = append(*h, t)
-	i := len(*h) - 1
-	for ; i > 0 && h.before(i, (i-1)/2); i = (i - 1) / 2 {
-		(*h)[i], (*h)[(i-1)/2] = (*h)[(i-1)/2], (*h)[i]
-	}
-	return i == 0
-}
-
-func (h *heap[T]) pop() task[T] {
-	t := *h
-	first, last := t[0], len(t)-1
-	t[0], t[last] = t[last], task[T]{}
-	t = t[:last]
-	*h = t
-	for i := 0; ; {
-		child := 2*i + 1
-		if child+1 < last && t.before(child+1, child) {
-			child++
-		}
-		if child >= last || !t.before(child, i) {
-			return first
-		}
-		t[i], t[child] = t[child], t[i]
-		i = child
-	}
 }
 
 // A Timer wakes goroutines at given times. If cores are free, it is late by at most some tens of

@@ -7,6 +7,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
 	"github.com/rlinf/rlinf/spmd/spmdtest"
@@ -20,10 +21,8 @@ func TestManyWorlds(t *testing.T) {
 	}
 	for _, n := range sizes {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			if err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
-				spmdtest.Many(worlds)); err != nil {
-				t.Fatal(err)
-			}
+			test.OK(t, spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},
+				spmdtest.Many(worlds)))
 		})
 	}
 }

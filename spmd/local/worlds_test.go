@@ -105,12 +105,10 @@ func TestFailuresBetweenWorlds(t *testing.T) {
 func BenchmarkChangeOfWorlds(b *testing.B) {
 	const ranks = 8
 	worlds := make([]int, ranks)
-	if err := spmd.Run(b.Context(), local.New(ranks), spmd.Options{}, func(_ context.Context, w *spmd.World) error {
+	test.OK(b, spmd.Run(b.Context(), local.New(ranks), spmd.Options{}, func(_ context.Context, w *spmd.World) error {
 		if worlds[w.Rank()]++; worlds[w.Rank()] <= b.N {
 			return spmd.Again
 		}
 		return nil
-	}); err != nil {
-		b.Fatal(err)
-	}
+	}))
 }

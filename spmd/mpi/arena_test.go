@@ -15,8 +15,7 @@ import (
 // If the reservation is used up, memory comes from elsewhere. Messages can use that memory, but other ranks cannot
 // reach it.
 func TestArenaBeyondItsReservation(t *testing.T) {
-	reserve, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
-	test.OK(t, err)
+	reserve := test.Must(unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON))(t)
 	var a arena
 	a.reserveIn(reserve)
 	defer a.free()
@@ -25,8 +24,7 @@ func TestArenaBeyondItsReservation(t *testing.T) {
 		located bool
 	}{{1, true}, {64, true}, {1<<20 - 256, true}, {129, false}, {64, true}, {65, false}, {64, true}, {1, false},
 		{1 << 20, false}, {0, true}} {
-		b, err := a.alloc(c.n)
-		test.OK(t, err)
+		b := test.Must(a.alloc(c.n))(t)
 		if len(b) != c.n || c.n > 0 && uintptr(unsafe.Pointer(&b[0]))%region.Align != 0 {
 			t.Errorf("alloc(%d) gave %d bytes at %p", c.n, len(b), unsafe.SliceData(b))
 		}

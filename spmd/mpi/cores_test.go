@@ -8,6 +8,8 @@ import (
 	"testing/fstest"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestCgroupBoundsCores(t *testing.T) {
@@ -82,8 +84,6 @@ func TestCrowded(t *testing.T) {
 			[]offer{{cpus: four, quota: 1, group: 7}, {cpus: four, quota: 1, group: 8}},
 			false},
 	} {
-		if got := oversubscribed(c.offers); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		test.Equal(t, oversubscribed(c.offers), c.want, "%s", c.name)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // makesSocket is set in a child of TestForget: a launcher that makes a connection and ends.
@@ -23,45 +25,27 @@ func TestForget(t *testing.T) {
 		if err == nil {
 			err = unix.Sendmsg(3, []byte{0}, unix.UnixRights(pair[0]), nil, 0)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		os.Exit(0) // TestMain would build programs
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := test.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	live := listener.Addr().String()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	closed := test.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	free := closed.Addr().String()
 	closed.Close()
 	defer listener.Close()
 	child := exec.Command("true")
-	if err := child.Run(); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, child.Run())
 	dead, alive := fmt.Sprint(child.Process.Pid), fmt.Sprint(os.Getpid())
 	folder := func(pid string) string {
 		path := filepath.Join(t.TempDir(), "pid."+pid)
-		if err := os.Mkdir(path, 0o700); err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, os.Mkdir(path, 0o700))
 		return path
 	}
 	port := func(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
-	host, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
+	host := test.Must(os.Hostname())(t)
 	open, _ := descriptors(t)
-	halves, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	halves := test.Must(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	unix.Close(halves[1])
 	defer unix.Close(halves[0])
 	left := socketOfDead(t)
@@ -140,9 +124,7 @@ func TestForget(t *testing.T) {
 func socketOfDead(t *testing.T) int {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	its := os.NewFile(uintptr(pair[1]), "socket")
 	child := exec.Command(os.Args[0], "-test.run=^TestForget$")
 	child.Env, child.ExtraFiles = append(os.Environ(), makesSocket+"=1"), []*os.File{its}
@@ -153,17 +135,9 @@ func socketOfDead(t *testing.T) int {
 	defer unix.Close(pair[0])
 	rights := make([]byte, unix.CmsgSpace(4))
 	_, n, _, _, err := unix.Recvmsg(pair[0], make([]byte, 1), rights, unix.MSG_CMSG_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	messages, err := unix.ParseSocketControlMessage(rights[:n])
-	if err != nil {
-		t.Fatal(err)
-	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
+	messages := test.Must(unix.ParseSocketControlMessage(rights[:n]))(t)
+	fds := test.Must(unix.ParseUnixRights(&messages[0]))(t)
 	t.Cleanup(func() { unix.Close(fds[0]) })
 	return fds[0]
 }

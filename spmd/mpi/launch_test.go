@@ -73,8 +73,7 @@ func TestLauncher(t *testing.T) {
 
 // descriptors returns a descriptor of a socket, like a launcher's connection, and one of a pipe.
 func descriptors(t *testing.T) (socket, noSocket int) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	test.OK(t, err)
+	pair := test.Must(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	var pipe [2]int
 	test.OK(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	t.Cleanup(func() {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // If a C file calls another one, that one does not call it back, directly or through other files.
@@ -19,10 +21,7 @@ func TestCFilesAreLayered(t *testing.T) {
 	text, home := map[string]string{}, map[string]string{} // the text of each file, and the file of each function
 	definition := regexp.MustCompile(`(?m)^[a-z][^;{}=]*?\b(rl_\w+)\([^;{}]*\) \{`)
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := test.Must(os.ReadFile(f))(t)
 		text[f] = regexp.MustCompile(`//.*`).ReplaceAllString(string(b), "")
 		for _, d := range definition.FindAllStringSubmatch(text[f], -1) {
 			home[d[1]] = f

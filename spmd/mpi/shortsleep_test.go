@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func never() event { return event{word: new(atomic.Uint32), sleepers: new(atomic.Uint32)} }
@@ -16,9 +18,7 @@ func never() event { return event{word: new(atomic.Uint32), sleepers: new(atomic
 // cpu returns the processor time of the calling thread.
 func cpu(t *testing.T) time.Duration {
 	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, unix.Getrusage(unix.RUSAGE_THREAD, &u))
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 

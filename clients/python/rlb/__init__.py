@@ -11,6 +11,8 @@ rlinf starts the program (env_type: external, external.command), or listens for 
 
     rlb.grade(judge)                                     grades answers (reward_type: program); needs no NumPy
 
+rlb.encode and rlb.decode lead from Gymnasium's spaces to the arrays of an exported policy (rlinf export), and back.
+
 rlb.Conversation is the protocol itself, for other designs; docs/bridge.md describes it.
 """
 
@@ -18,6 +20,7 @@ import importlib
 
 _MODULES = {
     "Box": "spaces", "Conversation": "conversation", "Discrete": "spaces", "MultiDiscrete": "spaces", "ProtocolError": "frames",
+    "decode": "spaces", "encode": "spaces",
     "Solver": "solver", "grade": "grading", "serve": "single", "serve_batch": "batch", "serve_vector": "vector",
 }
 

@@ -19,6 +19,7 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=N
         step(actions, mask, out)           takes a step where mask is True, and writes out.obs, out.reward, out.terminated, out.truncated there. The other
                                            environments wait for a reset or the end of a chunk of actions; their rows are restored after the call
         state_size, save(out), load(states)    optional: writes, or restores, the state of all environments in an array [n, state_size] of bytes
+        expert(actions)                    optional: writes an expert's actions for the present observations, in an array as that of step
         render(i)                          optional: draws environment i, [height, width, 3]
         close()                            optional
 
@@ -31,6 +32,8 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=N
         env = make(num_envs or 1)
     player = _Batch(make, env, info, channels)
     greeting = {"name": name or getattr(make, "__name__", "batch"), "num_envs": num_envs, "max_steps": max_steps, "render": hasattr(env or make, "render")}
+    if hasattr(env or make, "expert"):
+        greeting["expert"] = True
     play(player, greeting, address)
 
 
@@ -134,6 +137,11 @@ class _Batch:
         conversation.reward[:] = 0
         conversation.terminated[:] = conversation.truncated[:] = False
         self._env.load(states["own"])
+
+    def advise(self):
+        actions = np.zeros_like(self.actions.view())
+        self._env.expert(actions)
+        return self.actions.packed(actions)
 
     def render(self, i):
         return self._env.render(i)

@@ -46,6 +46,7 @@ class Conversation:
         self._count = 0
         self._state_size = greeting.get("state_size", 0)
         self._renders = greeting.get("render", False)
+        self._has_expert = greeting.get("expert", False)
         self._channel = connect(address)
         self.logged = address.startswith("fd:")  # the parent has started this process, and its log has the output
         hello = json.dumps(dict(greeting, v=wire.VERSION, token=secret() if token is None else token), allow_nan=False).encode()
@@ -169,6 +170,8 @@ class Conversation:
             return 8 + self.num_envs
         if kind in (wire.SAVE, wire.LOAD) and self._state_size:
             return self.num_envs * self._state_size if kind == wire.LOAD else 0
+        if kind == wire.EXPERT and self._has_expert:
+            return 0
         raise ProtocolError("a request of type %d came, which is none" % kind)
 
     def answer(self, final=False):
@@ -182,7 +185,7 @@ class Conversation:
             self._send(wire.RESULT, wire.FINAL if final else 0, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
 
     def answer_with(self, payload):
-        """Answer SAVE or RENDER with these bytes."""
+        """Answer SAVE, RENDER or EXPERT with these bytes."""
         self._send(wire.RESULT, 0, self._count, payload)
 
     def ended(self):

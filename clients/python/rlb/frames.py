@@ -15,7 +15,7 @@ MAX_PATH = 4096  # bytes
 MAX_SIDE = 1 << 14  # pixels of a picture
 
 # Types of frames.
-HELLO, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER, GRADE = range(1, 14)
+HELLO, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER, GRADE, EXPERT = range(1, 15)
 
 # Flags of READY, STEP and RESULT, and of the configuration.
 SHARED, AUTORESET, FINAL = 1, 2, 4

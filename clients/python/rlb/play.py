@@ -15,7 +15,8 @@ def play(player, greeting, address=None):
     """Send the greeting of the player, and let the player answer requests until the job is over.
 
     A player has fields, actions, info and state_size, for the greeting, and begin(conversation), reset(), step(autoreset), which says whether an episode
-    ended under it, save(), load(states), render(i), which returns a picture [height, width, 3], and close().
+    ended under it, save(), load(states), render(i), which returns a picture [height, width, 3], advise(), which returns the expert's actions as bytes if the
+    greeting has an expert, and close().
     """
     greeting = dict(greeting, lang="python", action=player.actions.space, obs=[field.space for field in player.fields],
                     info=list(player.info), state_size=player.state_size)
@@ -39,6 +40,8 @@ def play(player, greeting, address=None):
                 conversation.answer()
             elif kind == wire.SAVE:
                 conversation.answer_with(player.save())
+            elif kind == wire.EXPERT:
+                conversation.answer_with(player.advise())
             elif kind == wire.LOAD:
                 player.load(conversation.payload)
                 conversation.answer()

@@ -11,7 +11,7 @@ from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -26,6 +26,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  now. A member action_mask of a Dict observation is reported without this argument
     state_size   largest size in bytes of an environment's state, for checkpoints with the state; 0: checkpoints do not have it. save(env) returns the bytes
                  and load(env, bytes) restores them; default: the whole environment, pickled
+    expert       expert(observation) or expert(observation, env) returns the action of an expert in the present state, which it must not change. Then
+                 rlinf demos and DAgger work with this simulator
     channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
     address      the address of rlinf; default: RLB_ADDR
 
@@ -33,7 +35,7 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     ends the process and is printed on standard error; its last lines are rlinf's error message.
     """
     first = make_env()
-    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, channels)
+    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels)
     spec = getattr(first, "spec", None)
     greeting = {
         "name": name or type(getattr(first, "unwrapped", first)).__name__,
@@ -41,13 +43,15 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
         "max_steps": (getattr(spec, "max_episode_steps", None) or 0) if max_steps is None else max_steps,
         "render": getattr(first, "render_mode", None) == "rgb_array",
     }
+    if expert:
+        greeting["expert"] = True
     play(player, greeting, address)
 
 
 class _Single:
     """Plays environments that are stepped one by one."""
 
-    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, channels):
+    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels):
         observation_space = getattr(first, "observation_space", None) if observation_space is None else observation_space
         action_space = getattr(first, "action_space", None) if action_space is None else action_space
         if observation_space is None or action_space is None:
@@ -65,6 +69,8 @@ class _Single:
         self.fields = self.fields + ([self._mask] if self._mask else [])
         self._save = save or pickle.dumps
         self._load = load
+        self._expert = expert
+        self._sees_env = expert is not None and len(_parameters(expert)) > 1
         self._state = state_type(self.fields, state_size)
         self.state_size = self._state.itemsize if state_size else 0
         signature = _parameters(getattr(first, "unwrapped", first).reset)
@@ -78,6 +84,7 @@ class _Single:
         self._final = spaces.Observer(self._observed, conversation.final)
         self._steps = [0] * n
         self._over = [True] * n
+        self._seen = [None] * n  # the present observations, for the expert
         # Single elements are written faster through a memoryview than through an array.
         self._reward = memoryview(conversation.reward)
         self._terminated = memoryview(conversation.terminated)
@@ -103,6 +110,7 @@ class _Single:
         observation, info = result if pair else (result, {})
         self._steps[i], self._over[i] = 0, False
         self._write_mask(self._conversation.obs, i, info)
+        self._seen[i] = observation
         return observation
 
     def _write_mask(self, observations, i, info):
@@ -143,6 +151,7 @@ class _Single:
             if more:
                 conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
                 self._write_mask(conversation.final if ended and autoreset else conversation.obs, i, info)
+            self._seen[i] = observation
             if ended and autoreset:
                 self._final.write(i, observation)
                 observation, final = self._begin_episode(i), True
@@ -158,6 +167,8 @@ class _Single:
             states["obs." + field.name] = self._conversation.obs[field.name]
         for i, env in enumerate(self._envs):
             own = self._save(env)
+            if self._expert:
+                own = pickle.dumps((own, self._seen[i]))
             if len(own) > states["own"].shape[1]:
                 raise ValueError("the state of environment %d takes %d bytes; state_size says %d" % (i, len(own), states["own"].shape[1]))
             states["size"][i] = len(own)
@@ -172,10 +183,17 @@ class _Single:
         conversation.reward[:] = 0
         conversation.terminated[:] = conversation.truncated[:] = False
         for i, (own, size) in enumerate(zip(states["own"], states["size"])):
+            own = own[:size].tobytes()
+            if self._expert:
+                own, self._seen[i] = pickle.loads(own)
             if self._load:
-                self._load(self._envs[i], own[:size].tobytes())
+                self._load(self._envs[i], own)
             else:
-                self._envs[i] = pickle.loads(own[:size])
+                self._envs[i] = pickle.loads(own)
+
+    def advise(self):
+        more = [(env,) if self._sees_env else () for env in self._envs]
+        return self.actions.rows([None if over else self._expert(seen, *env) for over, seen, env in zip(self._over, self._seen, more)])
 
     def render(self, i):
         return self._envs[i].render()

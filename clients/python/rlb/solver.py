@@ -18,17 +18,20 @@ class Solver:
                 solver.send_state(simulation.observe(), reward)    # or send_last at the end of the episode
 
     observation_space, action_space, name, info, max_steps, channels, address    as for serve; figures of info are keyword arguments of send_state and send_last
+    expert    expert(observation) returns the action of an expert in the present state
 
     In an MPI job with rlinf, every rank of the solver calls rlb.mpi.split(), which returns the solver's communicator. Rank 0 of it makes the Solver.
 
     When the job is over, recv_action, seed and send_init raise SystemExit, which ends the program unless it is caught.
     """
 
-    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, channels=None, address=None):
+    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, expert=None, channels=None, address=None):
         self._actions = spaces.Actions(action_space)
         self._figures = list(info)
         fields = spaces.fields(observation_space, channels)
+        self._expert, self._seen = expert, None
         self._conversation = conversation = Conversation({
+            **({"expert": True} if expert else {}),
             "name": name, "lang": "python", "obs": [field.space for field in fields], "action": self._actions.space, "num_envs": 1,
             "max_steps": max_steps, "info": self._figures, "owns_loop": True,
         }, address)
@@ -61,6 +64,7 @@ class Solver:
             self._answer()
         else:  # the step that ended the last episode, under AUTORESET
             self._obs.write(0, observation)
+            self._seen = observation
             self._answer(final=True)
         self._begun, self._steps = True, 0
 
@@ -98,6 +102,7 @@ class Solver:
     def _write(self, observer, observation, reward, terminated, truncated, info):
         conversation = self._conversation
         observer.write(0, observation)
+        self._seen = observation
         conversation.reward[0], conversation.terminated[0], conversation.truncated[0] = reward, terminated, truncated
         for j, name in enumerate(self._figures):
             conversation.info[0, j] = info.get(name, 0)
@@ -111,6 +116,9 @@ class Solver:
                 self._refuse(str(err))
             if request is None:
                 raise SystemExit(0)
+            if request[0] == wire.EXPERT:
+                self._conversation.answer_with(self._actions.rows([self._expert(self._seen) if self._begun else None]))
+                continue
             if request[0] not in (wire.STEP, wire.RESET):
                 self._refuse("a solver that owns its loop does not speak requests of type %d" % request[0])
             self._request = request

@@ -265,6 +265,21 @@ class Actions:
             np.maximum(batch, self._low, batch)
         return batch
 
+    def rows(self, actions):
+        """Return actions of environments, in the type of their space, as bytes of rows as in the request block. An action of None is 0."""
+        rows = np.zeros((len(actions),) + self._shape, np.float32 if self._choices is None else np.int32)
+        for i, action in enumerate(actions):
+            if action is not None:
+                action = to_numpy(action)
+                if action.size != rows[i].size:
+                    raise ValueError("the expert's action is %r, expected %d numbers" % (action, rows[i].size))
+                rows[i] = action.reshape(self._shape) - self._start
+        return rows.tobytes()
+
+    def packed(self, actions):
+        """Return actions in the form of view as bytes of rows as in the request block."""
+        return actions.astype(np.float32 if self._choices is None else np.int32).tobytes()
+
     def each(self):
         """List the actions of the environments in the type of their space: numbers for Discrete, else arrays."""
         batch = self.batch()
@@ -291,3 +306,28 @@ class Observer:
             values = field.value(observations)
             field.check(values.shape, array.shape)
             array[which] = values[which]
+
+
+def encode(space, observation, *, channels=None, batched=False):
+    """Return the arrays that rlinf shows a policy for an observation: a dictionary by name, of arrays [1, ...]. These are the inputs of an exported policy.
+
+    If batched is true, each member of observation has an additional first axis, and the arrays are [N, ...]. fields describes channels.
+    """
+    arrays = {}
+    for field in fields(space, channels):
+        value = field.value(observation)
+        if not batched:
+            field.check(value.shape, field.shape)
+            value = value[None]
+        field.check(value.shape[1:], field.shape)
+        arrays[field.name] = np.ascontiguousarray(value, field.element)
+    return arrays
+
+
+def decode(space, action):
+    """List the actions in a space for the output "action" of an exported policy, [N, A]. Whole numbers are rounded to the nearest, halves to even."""
+    actions = Actions(space)
+    action = np.asarray(action)
+    rows = np.array(action.reshape(len(action), -1), np.float32 if actions.space["kind"] == "box" else np.int32)
+    actions.bind(rows)
+    return actions.each()

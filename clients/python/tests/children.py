@@ -51,6 +51,9 @@ class Batch:
         out.terminated[mask] = abs(self.x[mask]) > 2
         out.truncated[mask] = False
 
+    def expert(self, actions):
+        actions[:, 0] = -self.x
+
     def save(self, out):
         out[:] = self.x.view(np.uint8).reshape(-1, 8)
 
@@ -62,11 +65,16 @@ def vector(mode):
     rlb.serve_vector(lambda n: SyncVectorEnv([Walk] * n, mode), info=["t"])
 
 
+def allowed(seen, walk):
+    """The expert of Rich: to the middle, and a choice that is allowed."""
+    return [int(seen["position"][0] < 0), (walk.t + 1) % 3]
+
+
 {
-    "single": lambda: rlb.serve(Walk, info=["success", "t"], state_size=2000),
-    "rich": lambda: rlb.serve(Rich, num_envs=2),
+    "single": lambda: rlb.serve(Walk, info=["success", "t"], state_size=2000, expert=lambda seen: int(seen[0] < 0)),
+    "rich": lambda: rlb.serve(Rich, num_envs=2, expert=allowed),
     "batch": lambda: rlb.serve_batch(Batch),
-    "solver": lambda: solver(None),
+    "solver": lambda: solver(None, expert=lambda seen: int(seen[0] < 0)),
     "same step": lambda: vector(AutoresetMode.SAME_STEP),
     "next step": lambda: vector(AutoresetMode.NEXT_STEP),
     "disabled": lambda: vector(AutoresetMode.DISABLED),

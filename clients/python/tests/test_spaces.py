@@ -191,5 +191,40 @@ class Images(unittest.TestCase):
                 self.assertEqual(parent.logs, [])  # another child has said it
 
 
+class OfAnExport(unittest.TestCase):
+    """encode and decode lead to the arrays of a policy, and back."""
+
+    space = gymlike.Dict({"eye": gymlike.Box(0, 255, (3, 8, 9), np.uint8), "mode": gymlike.Discrete(4, start=1),
+                          "place": gymlike.Dict({"x": gymlike.Box(-1, 1, (2,), np.float64)})})
+
+    def observation(self, first):
+        return {"eye": np.arange(first, first + 216, dtype=np.uint8).reshape(3, 8, 9), "mode": np.int64(first), "place": {"x": np.array([first, 0.5])}}
+
+    def test_encode(self):
+        x = rlb.encode(self.space, self.observation(2))
+        self.assertEqual({name: (a.shape, a.dtype) for name, a in x.items()}, {
+            "eye": ((1, 8, 9, 3), np.uint8), "mode": ((1, 1), np.int32), "place.x": ((1, 2), np.float32)})
+        self.assertEqual(x["mode"][0, 0], 1)
+        self.assertEqual(x["eye"][0, 1, 2, 1], (2 + 72 + 9 + 2) % 256)
+
+    def test_a_batch_is_rows(self):
+        both = [self.observation(1), self.observation(3)]
+        batch = {"eye": np.stack([o["eye"] for o in both]), "mode": np.array([1, 3]),
+                 "place": {"x": np.stack([o["place"]["x"] for o in both])}}
+        for name, rows in rlb.encode(self.space, batch, batched=True).items():
+            for row, one in zip(rows, both):
+                np.testing.assert_array_equal(row, rlb.encode(self.space, one)[name][0])
+
+    def test_another_shape_is_an_error(self):
+        with self.assertRaisesRegex(ValueError, "place.x has shape"):
+            rlb.encode(self.space, dict(self.observation(1), place={"x": np.zeros(3)}))
+
+    def test_decode(self):
+        self.assertEqual(rlb.decode(gymlike.Discrete(4, start=1), np.array([[0], [3]], np.int32)), [1, 4])
+        whole = rlb.decode(gymlike.Box(-2, 3, (2,), np.int16), np.array([[1.5, 9]], np.float32))
+        self.assertEqual((whole[0].tolist(), whole[0].dtype), ([2, 3], np.int16))
+        with self.assertRaises(rlb.ProtocolError):
+            rlb.decode(gymlike.Discrete(2), np.array([[2]], np.int32))
+
 if __name__ == "__main__":
     unittest.main()

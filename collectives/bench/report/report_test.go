@@ -81,9 +81,7 @@ func write(t *testing.T, format string, r *Report) string {
 	if err == nil {
 		err = w.End(r)
 	}
-	if err != nil {
-		t.Fatalf("%s: %v", format, err)
-	}
+	test.OK(t, err, "%s", format)
 	return b.String()
 }
 
@@ -95,8 +93,7 @@ func TestForms(t *testing.T) {
 		if *rewrite {
 			test.OK(t, os.WriteFile(path, []byte(got), 0o644))
 		}
-		want, err := os.ReadFile(path)
-		test.OK(t, err)
+		want := test.Must(os.ReadFile(path))(t)
 		if got != string(want) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
@@ -112,8 +109,7 @@ func TestForms(t *testing.T) {
 		p2p.Rows[i].Figures = map[string]float64{"bw_gbs": 1.5, "msgs_s": 2e6}
 	}
 	golden("p2p.table", write(t, "table", p2p))
-	svg, err := example().Plot()
-	test.OK(t, err)
+	svg := test.Must(example().Plot())(t)
 	golden("example.svg", string(svg))
 }
 
@@ -124,8 +120,7 @@ func TestPlotIsXML(t *testing.T) {
 		row.Algorithm = strings.Repeat("<&>", i)
 		r.Rows = append(r.Rows, row)
 	}
-	svg, err := r.Plot()
-	test.OK(t, err)
+	svg := test.Must(r.Plot())(t)
 	d := xml.NewDecoder(bytes.NewReader(svg))
 	texts := 0
 	for {
@@ -133,9 +128,7 @@ func TestPlotIsXML(t *testing.T) {
 		if err == io.EOF {
 			break
 		}
-		if err != nil {
-			t.Fatalf("not XML: %v", err)
-		}
+		test.OK(t, err, "not XML")
 		if e, ok := token.(xml.StartElement); ok {
 			if e.Name.Local == "text" {
 				texts++
@@ -160,8 +153,7 @@ func TestJSONReadsBack(t *testing.T) {
 	r := example()
 	path := filepath.Join(t.TempDir(), "r.json")
 	test.OK(t, os.WriteFile(path, []byte(write(t, "json", r)), 0o644))
-	got, err := Read(path)
-	test.OK(t, err)
+	got := test.Must(Read(path))(t)
 	if !reflect.DeepEqual(got, r) {
 		t.Errorf("got %+v\nwant %+v", got, r)
 	}
@@ -171,16 +163,13 @@ func TestJSONReadsBack(t *testing.T) {
 		{`size,med`, "expected the output of rlinf bench -o json"},
 	} {
 		os.WriteFile(path, []byte(c.text), 0o644)
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		test.Fails(t, test.Err(Read(path)), c.want, "%s", c.text)
 	}
 }
 
 // TestSchema: every field has a name of its own in JSON, and the docs explain it.
 func TestSchema(t *testing.T) {
-	docs, err := os.ReadFile("../../../docs/bench.md")
-	test.OK(t, err)
+	docs := test.Must(os.ReadFile("../../../docs/bench.md"))(t)
 	for _, v := range []any{Report{}, Row{}, Fit{}, Prediction{}, Machine{}, Host{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {
@@ -365,8 +354,6 @@ func TestShape(t *testing.T) {
 	}
 	for n, want := range map[int64]string{0: "0B", 1000: "1000B", 1024: "1KiB", 3 << 20: "3MiB",
 		1<<30 + 1: "1073741825B"} {
-		if got := Bytes(n); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
+		test.Equal(t, Bytes(n), want, "%d", n)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // A tab shows one page, and records its messages and requests.
@@ -74,9 +76,7 @@ func open(t testing.TB, page []byte) *tab {
 		t.Fatal(chromium.err)
 	}
 	path := filepath.Join(t.TempDir(), "page.html")
-	if err := os.WriteFile(path, page, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, os.WriteFile(path, page, 0o666))
 	ctx, closeTab := chromedp.NewContext(chromium.Context)
 	t.Cleanup(closeTab)
 	ctx, end := context.WithTimeout(ctx, patience)
@@ -127,9 +127,7 @@ func (b *tab) text(t testing.TB, script string) (text string) {
 // expect fails the test unless the script returns want.
 func (b *tab) expect(t testing.TB, script, want string) {
 	t.Helper()
-	if got := b.text(t, script); got != want {
-		t.Errorf("%s: %q, want %q", script, got, want)
-	}
+	test.Equal(t, b.text(t, script), want, "%s", script)
 }
 
 // quiet fails the test if the page wrote a message or made a request.

@@ -182,8 +182,7 @@ func TestDamagedInBrowser(t *testing.T) {
 
 // A page of several runs has a curve with a band for each group, and the table.
 func TestSeveralRunsInBrowser(t *testing.T) {
-	runs, err := report.GatherRuns([]string{reporttest.Sweep(t)}, reporttest.AnyReturn)
-	test.OK(t, err)
+	runs := test.Must(report.GatherRuns([]string{reporttest.Sweep(t)}, reporttest.AnyReturn))(t)
 	var page bytes.Buffer
 	test.OK(t, report.WriteRuns(&page, runs))
 	b := open(t, page.Bytes())
@@ -208,8 +207,7 @@ func BenchmarkReady(b *testing.B) {
 	page := large(b)
 	var sum, n float64
 	for b.Loop() {
-		ms, err := strconv.ParseFloat(open(b, page).text(b, "document.documentElement.dataset.ready"), 64)
-		test.OK(b, err)
+		ms := test.Must(strconv.ParseFloat(open(b, page).text(b, "document.documentElement.dataset.ready"), 64))(b)
 		sum, n = sum+ms, n+1
 	}
 	b.ReportMetric(sum/n, "ready-ms")
@@ -222,8 +220,7 @@ func BenchmarkFrame(b *testing.B) {
 	n := 0.0
 	for b.Loop() {
 		for i, word := range strings.Fields(tab.text(b, frames)) {
-			v, err := strconv.ParseFloat(word, 64)
-			test.OK(b, err)
+			v := test.Must(strconv.ParseFloat(word, 64))(b)
 			sums[i] += v
 		}
 		n++

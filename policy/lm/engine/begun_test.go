@@ -41,8 +41,7 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results 
 		h, next := hosts[turn%len(hosts)], hosts[(turn+1)%len(hosts)]
 		for range every {
 			for len(h.waiting) > 0 {
-				ok, err := h.Start(&begun[h.waiting[0]], h.waiting[0])
-				test.OK(t, err)
+				ok := test.Must(h.Start(&begun[h.waiting[0]], h.waiting[0]))(t)
 				if !ok {
 					break
 				}
@@ -79,8 +78,7 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results 
 func TestBegun(t *testing.T) {
 	m := model(t)
 	newHost := func(o engine.Options) *host {
-		e, err := engine.New(m, o)
-		test.OK(t, err)
+		e := test.Must(engine.New(m, o))(t)
 		return &host{Engine: e}
 	}
 	for name, s := range samplings() {
@@ -131,8 +129,7 @@ func TestGivenUpSource(t *testing.T) {
 	}
 	want := generate(t, m, engine.Options{}, all)
 	for passes := range 12 {
-		e, err := engine.New(m, engine.Options{MaxRunning: 4, ChunkTokens: 5, CacheTokens: 6 * lm.PageLen})
-		test.OK(t, err)
+		e := test.Must(engine.New(m, engine.Options{MaxRunning: 4, ChunkTokens: 5, CacheTokens: 6 * lm.PageLen}))(t)
 		got, some := make([]engine.Result, len(all)), slices.Clone(all)
 		watch := engine.Watch{Done: func(i int, r *engine.Result) error {
 			got[i] = *r
@@ -181,8 +178,7 @@ func TestBegunInPasses(t *testing.T) {
 		t.Fatalf("%d tokens: expected more, choose another seed", len(want.Tokens))
 	}
 	for _, cached := range []bool{false, true} {
-		e, err := engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4})
-		test.OK(t, err)
+		e := test.Must(engine.New(m, engine.Options{MaxRunning: 2, ChunkTokens: 4}))(t)
 		first := r
 		if ok, err := e.Start(&first, 0); err != nil || !ok {
 			t.Fatal(ok, err)
@@ -197,21 +193,18 @@ func TestBegunInPasses(t *testing.T) {
 			rest.Begun.Cache, passes = rest.Begun.Cache[:0], (len(r.Prompt)+begun+3)/4+len(want.Tokens)-begun-1
 		}
 		e.Use()
-		all, err := e.Generate(t.Context(), []engine.Request{rest}, engine.Watch{})
-		test.OK(t, err)
+		all := test.Must(e.Generate(t.Context(), []engine.Request{rest}, engine.Watch{}))(t)
 		if got := all[0]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%v\n%v", got, want)
 		}
-		if n := e.Use().Passes; n != passes {
-			t.Errorf("cached %v: %d passes, expected %d", cached, n, passes)
-		}
+		test.Equal(t, e.Use().Passes, passes, "cached %v: passes", cached)
 	}
 }
 
 // TestGivenUpParts: an engine of a part of a model gives no cache, because it has only a part of the cache.
 func TestGivenUpParts(t *testing.T) {
 	axes := lmtest.NewAxes(2)
-	if err := lmtest.Run(2, func(i int) error {
+	test.OK(t, lmtest.Run(2, func(i int) error {
 		e, err := engine.New(part(t, lm.Part{Index: i, Size: 2}), engine.Options{Axis: axes[i]})
 		if err != nil {
 			return err
@@ -229,15 +222,12 @@ func TestGivenUpParts(t *testing.T) {
 			return fmt.Errorf("%v: %d tokens and %d numbers of a cache", ok, len(b.Tokens), len(b.Cache))
 		}
 		return nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 }
 
 // TestRefusesBeginnings: a beginning that the text cannot have, or that leaves no token to generate, is an error.
 func TestRefusesBeginnings(t *testing.T) {
-	e, err := engine.New(model(t), engine.Options{})
-	test.OK(t, err)
+	e := test.Must(engine.New(model(t), engine.Options{}))(t)
 	for want, begun := range map[string]engine.Result{
 		"2 tokens with 1 log-probs":              {Tokens: []int32{1, 2}, LogProbs: []float32{0}},
 		"fewer than the 3":                       {Tokens: []int32{1, 2, 3}, LogProbs: []float32{0, 0, 0}},

@@ -53,17 +53,15 @@ func requests(n int, s engine.Sampling) []engine.Request {
 // stops early.
 func generate(t *testing.T, m *lm.Model, o engine.Options, some []engine.Request) []engine.Result {
 	t.Helper()
-	e, err := engine.New(m, o)
-	test.OK(t, err)
+	e := test.Must(engine.New(m, o))(t)
 	defer e.Close()
 	emitted, ended := make([][]int32, len(some)), make([]engine.Result, len(some))
-	results, err := e.Generate(t.Context(), some, engine.Watch{
+	results := test.Must(e.Generate(t.Context(), some, engine.Watch{
 		Token: func(r int, id int32) { emitted[r] = append(emitted[r], id) },
 		Done: func(r int, result *engine.Result) error {
 			ended[r] = *result
 			return nil
-		}})
-	test.OK(t, err)
+		}}))(t)
 	for i, r := range results {
 		if fmt.Sprint(ended[i]) != fmt.Sprint(r) || !slices.Equal(emitted[i], r.Tokens) ||
 			len(r.Tokens) != some[i].Sampling.MaxTokens || r.Stopped {
@@ -117,16 +115,14 @@ func TestParts(t *testing.T) {
 			all := requests(11, s)
 			want := fmt.Sprint(generate(t, m, engine.Options{}, all))
 			axes := lmtest.NewAxes(2)
-			if err := lmtest.Run(2, func(i int) error {
+			test.OK(t, lmtest.Run(2, func(i int) error {
 				m := part(t, lm.Part{Index: i, Size: 2})
 				o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axes[i]}
 				if got := fmt.Sprint(generate(t, m, o, all)); got != want {
 					return fmt.Errorf("it generates\n%s\n%s", got, want)
 				}
 				return nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		})
 	}
 }
@@ -178,11 +174,9 @@ func TestGroups(t *testing.T) {
 			all = append(all, r)
 		}
 		var want []engine.Result
-		e, err := engine.New(m, engine.Options{})
-		test.OK(t, err)
+		e := test.Must(engine.New(m, engine.Options{}))(t)
 		for i := range all {
-			alone, err := e.Generate(t.Context(), all[i:i+1], engine.Watch{})
-			test.OK(t, err)
+			alone := test.Must(e.Generate(t.Context(), all[i:i+1], engine.Watch{}))(t)
 			want = append(want, alone...)
 		}
 		// The prompt's full pages count once. Each answer has a page for the rest of the prompt and its first new
@@ -190,18 +184,16 @@ func TestGroups(t *testing.T) {
 		pages := (length-1)/lm.PageLen + 2*samples
 		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen},
 			{ChunkTokens: 6, MaxRunning: 6}} {
-			e, err := engine.New(m, o)
-			test.OK(t, err)
+			e := test.Must(engine.New(m, o))(t)
 			last := make([]int, samples) // when a request's last token came
 			first := make([]int, samples)
 			n := 0
-			got, err := e.Generate(t.Context(), all, engine.Watch{Token: func(r int, _ int32) {
+			got := test.Must(e.Generate(t.Context(), all, engine.Watch{Token: func(r int, _ int32) {
 				n++
 				if last[r] = n; first[r] == 0 {
 					first[r] = n
 				}
-			}})
-			test.OK(t, err)
+			}}))(t)
 			for i := range want {
 				if fmt.Sprint(got[i]) != fmt.Sprint(want[i]) {
 					t.Errorf("prompt of %d, %+v, sample %d:\n%v\n%v", length, o, i, got[i], want[i])
@@ -221,8 +213,7 @@ func TestStop(t *testing.T) {
 	test.OK(t, err)
 	r := requests(1, engine.Greedy(1))[:1]
 	r[0].Sampling = engine.Greedy(12)
-	free, err := e.Generate(t.Context(), r, engine.Watch{})
-	test.OK(t, err)
+	free := test.Must(e.Generate(t.Context(), r, engine.Watch{}))(t)
 	r[0].Sampling.Stop = []int32{free[0].Tokens[4]}
 	first := slices.Index(free[0].Tokens, free[0].Tokens[4])
 	got, err := e.Generate(t.Context(), r, engine.Watch{})
@@ -247,15 +238,12 @@ func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32
 // TestLowTemperatures: at a temperature close to 0 the most likely token is taken, with a probability of 1.
 func TestLowTemperatures(t *testing.T) {
 	m := model(t)
-	e, err := engine.New(m, engine.Options{})
-	test.OK(t, err)
-	likeliest, err := e.Generate(t.Context(), requests(5, engine.Greedy(8)), engine.Watch{})
-	test.OK(t, err)
+	e := test.Must(engine.New(m, engine.Options{}))(t)
+	likeliest := test.Must(e.Generate(t.Context(), requests(5, engine.Greedy(8)), engine.Watch{}))(t)
 	for _, temperature := range []float64{1e-20, 1e-30, 1e-38, 1e-39, 1e-46, 5e-324} {
 		s := engine.Greedy(8)
 		s.Temperature = temperature
-		got, err := e.Generate(t.Context(), requests(5, s), engine.Watch{})
-		test.OK(t, err)
+		got := test.Must(e.Generate(t.Context(), requests(5, s), engine.Watch{}))(t)
 		for i, r := range got {
 			uncertain := slices.Max(r.LogProbs) != 0 || slices.Min(r.LogProbs) != 0
 			if uncertain || !slices.Equal(r.Tokens, likeliest[i].Tokens) {
@@ -292,8 +280,7 @@ func TestFrequencies(t *testing.T) {
 		{3, 1, 11, 3},
 	} {
 		const n = 4000
-		e, err := engine.New(m, engine.Options{Tokens: c.tokens})
-		test.OK(t, err)
+		e := test.Must(engine.New(m, engine.Options{Tokens: c.tokens}))(t)
 		drawn := slices.DeleteFunc(slices.Clone(byProb), func(id int) bool { return c.tokens > 0 && id >= c.tokens })
 		s := engine.Sampling{MaxTokens: 1, Temperature: temperature, TopK: c.topK, TopP: c.topP, RepetitionPenalty: 1,
 			Seed: 9}
@@ -301,8 +288,7 @@ func TestFrequencies(t *testing.T) {
 		for i := range n {
 			all = append(all, engine.Request{Prompt: prompt, Sampling: s, Key: uint64(i), Sample: 3})
 		}
-		results, err := e.Generate(t.Context(), all, engine.Watch{})
-		test.OK(t, err)
+		results := test.Must(e.Generate(t.Context(), all, engine.Watch{}))(t)
 		count, share := make([]float64, vocab), 0.0
 		for _, r := range results {
 			count[r.Tokens[0]]++
@@ -331,8 +317,7 @@ func TestRefuses(t *testing.T) {
 	if _, err := engine.New(m, engine.Options{MaxRunning: 8, ChunkTokens: 4}); err == nil {
 		t.Error("passes of fewer tokens than sequences are not refused")
 	}
-	e, err := engine.New(m, engine.Options{CacheTokens: 32})
-	test.OK(t, err)
+	e := test.Must(engine.New(m, engine.Options{CacheTokens: 32}))(t)
 	good := engine.Request{Prompt: []int32{1, 2}, Sampling: engine.Greedy(4)}
 	for want, spoil := range map[string]func(*engine.Request){
 		"an empty prompt":       func(r *engine.Request) { r.Prompt = nil },
@@ -359,23 +344,18 @@ func TestRefuses(t *testing.T) {
 	if _, err := e.Generate(ctx, []engine.Request{good}, engine.Watch{}); err == nil || err.Error() != "enough" {
 		t.Errorf("cancelled: %v", err)
 	}
-	if _, err := e.Generate(t.Context(), []engine.Request{good}, engine.Watch{}); err != nil {
-		t.Errorf("after errors: %v", err)
-	}
+	test.Check(t, test.Err(e.Generate(t.Context(), []engine.Request{good}, engine.Watch{})), "after errors")
 }
 
 // TestNoAllocation: a longer answer costs no more allocations than a short one.
 func TestNoAllocation(t *testing.T) {
 	m := model(t)
-	e, err := engine.New(m, engine.Options{})
-	test.OK(t, err)
+	e := test.Must(engine.New(m, engine.Options{}))(t)
 	count := func(tokens int) float64 {
 		s := engine.Sampling{MaxTokens: tokens, Temperature: 1, TopK: 5, TopP: 0.9, RepetitionPenalty: 1.1}
 		r := []engine.Request{{Prompt: []int32{1}, Sampling: s}, {Prompt: []int32{2, 3}, Sampling: s}}
 		return testing.AllocsPerRun(5, func() {
-			if _, err := e.Generate(t.Context(), r, engine.Watch{}); err != nil {
-				t.Fatal(err)
-			}
+			test.Must(e.Generate(t.Context(), r, engine.Watch{}))(t)
 		})
 	}
 	if short, long := count(8), count(200); long > short {
@@ -385,15 +365,12 @@ func TestNoAllocation(t *testing.T) {
 
 // TestUse: a request with 5 prompt tokens and 3 new tokens takes 3 passes. It has one page up to its 16th token.
 func TestUse(t *testing.T) {
-	e, err := engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen})
-	test.OK(t, err)
+	e := test.Must(engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen}))(t)
 	generate := func(prompt, tokens int) engine.Use {
 		t.Helper()
 		one := engine.Request{Prompt: make([]int32, prompt),
 			Sampling: engine.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: tokens}}
-		if _, err := e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}))(t)
 		return e.Use()
 	}
 	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
@@ -401,9 +378,7 @@ func TestUse(t *testing.T) {
 	}
 	// The text has a second page from its 17th token on: in the last 2 of 4 passes.
 	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
-	if got != want {
-		t.Errorf("%+v, want %+v", got, want)
-	}
+	test.Equal(t, got, want)
 	if got := e.Use(); got != (engine.Use{}) {
 		t.Errorf("%+v without a pass", got)
 	}

@@ -138,17 +138,14 @@ func (s *speedCase) prefill(b *testing.B) {
 
 func (s *speedCase) decode(b *testing.B, sequences int) {
 	m := s.model(b, lm.Options{Frozen: true})
-	e, err := engine.New(m, engine.Options{MaxRunning: sequences})
-	test.OK(b, err)
+	e := test.Must(engine.New(m, engine.Options{MaxRunning: sequences}))(b)
 	requests := make([]engine.Request, sequences)
 	for i := range requests {
 		requests[i] = engine.Request{Prompt: s.text(i)[:1], Key: uint64(i), Sampling: engine.Greedy(s.length)}
 		requests[i].Sampling.Temperature = 1
 	}
 	run := func() {
-		if _, err := e.Generate(context.Background(), requests, engine.Watch{}); err != nil {
-			b.Fatal(err)
-		}
+		test.Must(e.Generate(context.Background(), requests, engine.Watch{}))(b)
 	}
 	weights, c := s.head()+s.inner(), &s.c
 	kept := 8 * float64(c.Layers*c.KVHeads*c.HeadDim) // bytes of a token in the cache

@@ -110,8 +110,7 @@ func goldenFolders(t *testing.T, file string) []string {
 		if root == "" {
 			continue
 		}
-		found, err := filepath.Glob(filepath.Join(root, "*", file))
-		test.OK(t, err)
+		found := test.Must(filepath.Glob(filepath.Join(root, "*", file)))(t)
 		for _, f := range found {
 			all = append(all, filepath.Dir(f))
 		}
@@ -124,11 +123,9 @@ func goldenFolders(t *testing.T, file string) []string {
 
 func readGolden(t *testing.T, dir string) *golden {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, "golden.json.gz"))
-	test.OK(t, err)
+	f := test.Must(os.Open(filepath.Join(dir, "golden.json.gz")))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	test.OK(t, err)
+	z := test.Must(gzip.NewReader(f))(t)
 	var g golden
 	test.OK(t, json.NewDecoder(z).Decode(&g))
 	return &g
@@ -145,10 +142,8 @@ func open(t *testing.T, dir string) *lm.Model {
 		}
 		base = strings.TrimSuffix(dir, "_lora")
 	}
-	c, err := hf.ReadConfig(base)
-	test.OK(t, err)
-	m, err := lm.New(new(nn.Params[float32]), c, o)
-	test.OK(t, err)
+	c := test.Must(hf.ReadConfig(base))(t)
+	m := test.Must(lm.New(new(nn.Params[float32]), c, o))(t)
 	test.OK(t, m.Alloc(tensor.Heap))
 	test.OK(t, hf.Load(m, base))
 	if o.LoRA != nil {
@@ -252,9 +247,7 @@ func checkWeights(t *testing.T, g *golden, m *lm.Model) {
 		return
 	}
 	f := fileTensors(m)
-	if len(f) != len(g.Weights) {
-		t.Errorf("%d weights, want %d", len(f), len(g.Weights))
-	}
+	test.Equal(t, len(f), len(g.Weights), "weights")
 	for name, want := range g.Weights {
 		got, ok := f[name]
 		if !ok {

@@ -88,9 +88,7 @@ func checkGradients(t *testing.T, m *lm.Model, want map[string]goldenGradient) {
 			}
 		}
 	}
-	if checked != len(want) {
-		t.Errorf("%d gradients, want %d", checked, len(want))
-	}
+	test.Equal(t, checked, len(want), "gradients")
 	t.Logf("%d tensors: L2 within %.2g, values within %.2g", checked, worst, worstValue)
 }
 
@@ -195,9 +193,7 @@ func TestGoldenGreedy(t *testing.T) {
 				}
 				s.Truncate(0)
 			}
-			if cache.Free() != 16 {
-				t.Errorf("%d pages free at the end, want 16", cache.Free())
-			}
+			test.Equal(t, cache.Free(), 16, "pages free at the end")
 			values.log()
 			logprobs.log()
 		})

@@ -43,8 +43,7 @@ func parseAll(t *testing.T, forms []form) {
 		if fmt.Sprint(got) != fmt.Sprint(c.want) {
 			t.Errorf("%s\ngot  %+v\nwant %+v", c.text, got, c.want)
 		}
-		text, err := hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}})
-		test.OK(t, err)
+		text := test.Must(hf.FormatConfig(got, tensor.BF16, hf.Tokens{BOS: -1, Pad: -1, EOS: []int{2, 3}}))(t)
 		if again, err := hf.ParseConfig(text); err != nil || fmt.Sprint(again) != fmt.Sprint(got) {
 			t.Errorf("written and read again: %+v, %v\nwant %+v", again, err, got)
 		}
@@ -193,8 +192,7 @@ func TestAbsentKeys(t *testing.T) {
 func TestGoldenConfigs(t *testing.T) {
 	four, err := os.ReadFile("testdata/qwen2/config.json")
 	test.OK(t, err)
-	five, err := os.ReadFile("testdata/qwen2/config.v5.json")
-	test.OK(t, err)
+	five := test.Must(os.ReadFile("testdata/qwen2/config.v5.json"))(t)
 	floats := regexp.MustCompile(`(?m)(: [0-9]+)(,?)$`).ReplaceAll(four, []byte("$1.0$2"))
 	a, errA := hf.ParseConfig(four)
 	b, errB := hf.ParseConfig(five)
@@ -251,9 +249,7 @@ func TestConfigRefuses(t *testing.T) {
 		"sliding_window is 0, but use_sliding_window is t": minimal("qwen2",
 			`, "sliding_window": null, "use_sliding_window": true, "max_window_layers": 0`),
 	} {
-		if _, err := hf.ParseConfig([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		test.Fails(t, test.Err(hf.ParseConfig([]byte(text))), want, "%s", text)
 	}
 }
 
@@ -283,8 +279,7 @@ func tiny(f lm.Family) lm.Config {
 
 func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	t.Helper()
-	m, err := lm.New(new(nn.Params[float32]), c, o)
-	test.OK(t, err)
+	m := test.Must(lm.New(new(nn.Params[float32]), c, o))(t)
 	test.OK(t, m.Alloc(tensor.Heap))
 	m.Init(3)
 	return m
@@ -322,8 +317,7 @@ func TestSaveAndLoad(t *testing.T) {
 				test.OK(t, hf.Save(m, dir,
 					hf.SaveOptions{DType: dtype, ShardBytes: shard,
 						Tokens: hf.Tokens{BOS: 1, EOS: []int{2}, Pad: -1}}))
-				c, err := hf.ReadConfig(dir)
-				test.OK(t, err)
+				c := test.Must(hf.ReadConfig(dir))(t)
 				again := newModel(t, c, lm.Options{Frozen: true})
 				again.Init(4)
 				test.OK(t, hf.Load(again, dir))
@@ -336,9 +330,7 @@ func TestSaveAndLoad(t *testing.T) {
 					}
 				}
 				for name, shape := range someShapes[f] {
-					if got := readShape(t, dir, name); !slices.Equal(got, shape) {
-						t.Errorf("%s: %s has shape %v, want %v", f, name, got, shape)
-					}
+					test.EqualSlices(t, readShape(t, dir, name), shape, "%s: %s has shape", f, name)
 				}
 			}
 		}
@@ -362,11 +354,9 @@ var someShapes = map[lm.Family]map[string][]int{
 
 // readShape finds a tensor in the files of a folder by their headers alone.
 func readShape(t *testing.T, dir, name string) []int {
-	files, err := filepath.Glob(filepath.Join(dir, "*.safetensors"))
-	test.OK(t, err)
+	files := test.Must(filepath.Glob(filepath.Join(dir, "*.safetensors")))(t)
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		test.OK(t, err)
+		b := test.Must(os.ReadFile(f))(t)
 		n := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
 		var header map[string]struct{ Shape []int }
 		test.OK(t, json.Unmarshal(b[8:8+n], &header))
@@ -434,9 +424,7 @@ func TestLoadRefuses(t *testing.T) {
 		},
 	} {
 		m, dir := save(change)
-		if err := hf.Load(m, dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		test.Fails(t, hf.Load(m, dir), want)
 	}
 }
 
@@ -460,8 +448,7 @@ func TestStaleFiles(t *testing.T) {
 	}
 	save(old, 2000)
 	index := filepath.Join(dir, "model.safetensors.index.json")
-	text, err := os.ReadFile(index)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(index))(t)
 	save(m, 0)
 	same("one file over shards")
 	test.OK(t, os.WriteFile(index, text, 0o666))
@@ -483,8 +470,7 @@ func TestAdapter(t *testing.T) {
 		}
 		dir, merged := t.TempDir(), t.TempDir()
 		test.OK(t, hf.SaveAdapter(m, dir, "base", hf.Tokens{BOS: -1, EOS: []int{3, 5}, Pad: -1}))
-		lora, err := hf.ReadAdapter(dir)
-		test.OK(t, err)
+		lora := test.Must(hf.ReadAdapter(dir))(t)
 		if want := slices.Sorted(slices.Values(lm.Targets)); lora.Scale() != o.LoRA.Scale() ||
 			!slices.Equal(lora.Targets, want) {
 			t.Errorf("%+v, want %+v", lora, o.LoRA)
@@ -496,8 +482,7 @@ func TestAdapter(t *testing.T) {
 		}
 
 		test.OK(t, hf.Save(m, merged, hf.SaveOptions{}))
-		c, err := hf.ReadConfig(merged)
-		test.OK(t, err)
+		c := test.Must(hf.ReadConfig(merged))(t)
 		if c.Tied {
 			t.Error("the output matrix has an adapter and is still the embedding")
 		}
@@ -543,9 +528,7 @@ func TestAdapterKeys(t *testing.T) {
 			"peft_version": "0.18.0", "qalora_group_size": 16, "rank_pattern": {}, "revision": "main", "target_parameters": null, "task_type": "CAUSAL_LM",
 			"trainable_token_indices": null, "use_dora": false, "use_qalora": false, "use_rslora": true`,
 	} {
-		if err := read(more); err != nil {
-			t.Errorf("%s: %v", more, err)
-		}
+		test.Check(t, read(more), "%s", more)
 	}
 	for want, more := range map[string]string{
 		`peft_type is "IA3"`:                 `, "peft_type": "IA3"`,
@@ -573,8 +556,6 @@ func TestAdapterKeys(t *testing.T) {
 		"another is true":                    `, "another": true`,
 		"a_third is {":                       `, "a_third": {"a": 1}`,
 	} {
-		if err := read(more); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, expected %q", more, err, want)
-		}
+		test.Fails(t, read(more), want, "%s", more)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestRun: Run returns the error of a rank, even if other ranks wait for that rank.
@@ -25,7 +27,5 @@ func TestRun(t *testing.T) {
 		}
 	}
 	axes := NewAxes(3)
-	if err := Run(3, func(i int) error { return axes[i].Sum([]float32{1}) }); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, Run(3, func(i int) error { return axes[i].Sum([]float32{1}) }))
 }

@@ -25,14 +25,11 @@ func TestAnswerEnd(t *testing.T) {
 		"no answers":       {turns + `{% if m.role == "user" %}{{ m.content }}{% endif %}<|im_end|>` + begin, ""},
 		"a refusal":        {`{{ raise_exception("no") }}`, ""},
 	} {
-		chat, err := k.ParseChatTemplate(c.template)
-		test.OK(t, err)
+		chat := test.Must(k.ParseChatTemplate(c.template))(t)
 		got := ""
 		if id, ok := k.AnswerEnd(chat); ok {
 			got = k.Decode([]int32{id})
 		}
-		if got != c.want {
-			t.Errorf("%s: %q, expected %q", name, got, c.want)
-		}
+		test.Equal(t, got, c.want, "%s", name)
 	}
 }

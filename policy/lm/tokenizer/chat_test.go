@@ -24,8 +24,7 @@ type chatCases struct {
 
 func readChat(t testing.TB) (files []chatCases) {
 	t.Helper()
-	text, err := os.ReadFile("testdata/chat.json")
-	test.OK(t, err)
+	text := test.Must(os.ReadFile("testdata/chat.json"))(t)
 	test.OK(t, json.Unmarshal(text, &files))
 	return files
 }
@@ -35,9 +34,7 @@ func TestChatTemplates(t *testing.T) {
 	n := 0
 	for _, f := range readChat(t) {
 		template, err := k.ParseChatTemplate(f.Template)
-		if err != nil {
-			t.Fatalf("%s: %v", f.Name, err)
-		}
+		test.OK(t, err, "%s", f.Name)
 		for _, c := range f.Cases {
 			n++
 			got, err := template.Render(Chat{Messages: c.Messages, Tools: c.Tools,
@@ -58,8 +55,7 @@ func TestChatTemplates(t *testing.T) {
 
 func TestChatTemplateAtOnce(t *testing.T) {
 	f := readChat(t)[1]
-	template, err := (&Tokenizer{}).ParseChatTemplate(f.Template)
-	test.OK(t, err)
+	template := test.Must((&Tokenizer{}).ParseChatTemplate(f.Template))(t)
 	var wait sync.WaitGroup
 	for range 4 {
 		wait.Go(func() {
@@ -149,12 +145,9 @@ func TestTemplateErrors(t *testing.T) {
 		if err == nil {
 			_, err = template.Render(Chat{Messages: Messages(Message{"user", "hi"})})
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want an error with %q", short(source), err, want)
-		}
+		test.Fails(t, err, want, "%s", short(source))
 	}
-	template, err := (&Tokenizer{}).ParseChatTemplate("{{ messages }}")
-	test.OK(t, err)
+	template := test.Must((&Tokenizer{}).ParseChatTemplate("{{ messages }}"))(t)
 	for messages, want := range map[string]string{"": "messages: missing", "[{]": "messages: [{]: not JSON"} {
 		if _, err := template.Render(Chat{Messages: json.RawMessage(messages)}); err == nil ||
 			!strings.Contains(err.Error(), want) {
@@ -225,8 +218,7 @@ func TestNoTemplate(t *testing.T) {
 func TestNamedTemplates(t *testing.T) {
 	named := &Tokenizer{config: config{templates: map[string]string{"default": "d", "tool_use": "t"}}}
 	for name, want := range map[string]string{"": "d", "tool_use": "t"} {
-		template, err := named.ChatTemplate(name)
-		test.OK(t, err)
+		template := test.Must(named.ChatTemplate(name))(t)
 		if got, err := template.Render(Chat{Messages: Messages()}); got != want || err != nil {
 			t.Errorf("template %q: %q, %v", name, got, err)
 		}

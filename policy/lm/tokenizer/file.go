@@ -10,8 +10,16 @@ import (
 // readTokenizer reads tokenizer.json.
 func (t *Tokenizer) readTokenizer(v value) {
 	o := v.object()
-	t.readNormalizer(o.get("normalizer"), 0)
-	byteLevel := t.readPreTokenizer(o.get("pre_tokenizer"), 0)
+	for _, step := range steps(o.get("normalizer"), "normalizers", 0) {
+		t.readNormalizer(step)
+	}
+	byteLevel := false
+	for _, step := range steps(o.get("pre_tokenizer"), "pretokenizers", 0) {
+		if byteLevel {
+			step.fail("no step after ByteLevel")
+		}
+		byteLevel = t.readPreTokenizer(step)
+	}
 	t.readModel(o.get("model"), byteLevel)
 	if added := o.get("added_tokens"); !added.isNull() {
 		for _, entry := range added.list() {
@@ -19,7 +27,9 @@ func (t *Tokenizer) readTokenizer(v value) {
 			t.addToken(token, token.get("id"))
 		}
 	}
-	t.readPostProcessor(o.get("post_processor"), 0)
+	for _, step := range steps(o.get("post_processor"), "processors", 0) {
+		t.readPostProcessor(step)
+	}
 	t.decoder = readDecoder(o.get("decoder"))
 	if v.reader.err == nil && byteLevel != (t.decoder[0].kind == byteLevelDecoder) {
 		o.get("decoder").fail("ByteLevel if and only if the pre-tokenizer is ByteLevel")
@@ -29,27 +39,29 @@ func (t *Tokenizer) readTokenizer(v value) {
 // maxDepth is the greatest depth of nested Sequences.
 const maxDepth = 4
 
-// sequence returns the parts of a Sequence.
-func sequence(o object, key string, depth int) []value {
-	if depth == maxDepth {
+// steps returns the steps of a value: none of null, those under key of a Sequence, and else the value itself.
+func steps(v value, key string, depth int) (all []object) {
+	if v.isNull() {
+		return nil
+	}
+	o := v.object()
+	switch {
+	case o.textOr("type", "") != "Sequence":
+		return []object{o}
+	case depth == maxDepth:
 		o.fail(fmt.Sprintf("Sequences at most %d deep", maxDepth))
 		return nil
 	}
-	return o.get(key).list()
+	for _, part := range o.get(key).list() {
+		all = append(all, steps(part, key, depth+1)...)
+	}
+	return all
 }
 
 var normalForms = map[string]norm.Form{"NFC": norm.NFC, "NFD": norm.NFD}
 
-func (t *Tokenizer) readNormalizer(v value, depth int) {
-	if v.isNull() {
-		return
-	}
-	o := v.object()
+func (t *Tokenizer) readNormalizer(o object) {
 	switch kind := o.get("type"); kind.text() {
-	case "Sequence":
-		for _, part := range sequence(o, "normalizers", depth) {
-			t.readNormalizer(part, depth+1)
-		}
 	case "NFC", "NFD":
 		form := normalForms[kind.text()]
 		t.normalizer = append(t.normalizer, normalizer{form: &form})
@@ -80,19 +92,8 @@ func readPattern(v value) string {
 
 // readPreTokenizer adds the cuts of a pre-tokenizer. byteLevel reports whether the pre-tokenizer writes bytes as
 // letters.
-func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
-	if v.isNull() {
-		return false
-	}
-	o := v.object()
+func (t *Tokenizer) readPreTokenizer(o object) (byteLevel bool) {
 	switch kind := o.get("type"); kind.text() {
-	case "Sequence":
-		for _, part := range sequence(o, "pretokenizers", depth) {
-			if byteLevel {
-				part.fail("no step after ByteLevel")
-			}
-			byteLevel = t.readPreTokenizer(part, depth+1)
-		}
 	case "ByteLevel":
 		if o.flag("add_prefix_space", true) {
 			t.cuts = append(t.cuts, cut{kind: prefixBlank})
@@ -114,7 +115,7 @@ func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
 	default:
 		kind.unsupported("Sequence", "ByteLevel", "Split", "Digits", "Metaspace")
 	}
-	return byteLevel
+	return false
 }
 
 func readSplit(o object) cut {
@@ -194,16 +195,8 @@ func (t *Tokenizer) addToken(o object, idValue value) {
 
 // readPostProcessor reads the ids that are put before and after a text. The ids of a later processor enclose the ids of
 // earlier processors.
-func (t *Tokenizer) readPostProcessor(v value, depth int) {
-	if v.isNull() {
-		return
-	}
-	o := v.object()
+func (t *Tokenizer) readPostProcessor(o object) {
 	switch kind := o.get("type"); kind.text() {
-	case "Sequence":
-		for _, part := range sequence(o, "processors", depth) {
-			t.readPostProcessor(part, depth+1)
-		}
 	case "ByteLevel": // changes offsets only
 	case "TemplateProcessing":
 		prefix, suffix := t.readTemplate(o)

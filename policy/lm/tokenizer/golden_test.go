@@ -45,18 +45,15 @@ type variants struct {
 
 func readGzip(t testing.TB, name string, to any) {
 	t.Helper()
-	f, err := os.Open(filepath.Join("testdata", name))
-	test.OK(t, err)
+	f := test.Must(os.Open(filepath.Join("testdata", name)))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	test.OK(t, err)
+	z := test.Must(gzip.NewReader(f))(t)
 	test.OK(t, json.NewDecoder(z).Decode(to))
 }
 
 func load(t testing.TB, name string) *Tokenizer {
 	t.Helper()
-	k, err := Load(filepath.Join("testdata", name))
-	test.OK(t, err)
+	k := test.Must(Load(filepath.Join("testdata", name)))(t)
 	return k
 }
 
@@ -92,17 +89,14 @@ func TestGolden(t *testing.T) {
 	}
 	t.Run("llama3 with merges as pairs", func(t *testing.T) {
 		var file struct{ Model struct{ Merges []string } }
-		text, err := os.ReadFile("testdata/llama3/tokenizer.json")
-		test.OK(t, err)
+		text := test.Must(os.ReadFile("testdata/llama3/tokenizer.json"))(t)
 		test.OK(t, json.Unmarshal(text, &file))
 		var pairs [][]string
 		for _, m := range file.Model.Merges {
 			pairs = append(pairs, strings.Split(m, " "))
 		}
-		merges, err := json.MarshalIndent(pairs, "", "  ")
-		test.OK(t, err)
-		k, err := changed(t, "llama3", nil, map[string]json.RawMessage{"merges": merges})
-		test.OK(t, err)
+		merges := test.Must(json.MarshalIndent(pairs, "", "  "))(t)
+		k := test.Must(changed(t, "llama3", nil, map[string]json.RawMessage{"merges": merges}))(t)
 		var g golden
 		readGzip(t, "llama3/cases.json.gz", &g)
 		checkGolden(t, k, &g)
@@ -112,9 +106,7 @@ func TestGolden(t *testing.T) {
 func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
 	e := k.NewEncoder()
 	for _, c := range g.Cases {
-		if got := e.Encode(nil, c.Text); !slices.Equal(got, c.IDs) {
-			t.Errorf("encode %q: got %v, want %v", c.Text, got, c.IDs)
-		}
+		test.EqualSlices(t, e.Encode(nil, c.Text), c.IDs, "encode %q", c.Text)
 		if got := k.Encode(c.Text); c.Sequence != nil && !slices.Equal(got, c.Sequence) {
 			t.Errorf("encode the sequence %q: got %v, want %v", c.Text, got, c.Sequence)
 		}
@@ -128,12 +120,8 @@ func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
 // checkDecode decodes ids at once and as a stream. It checks that the stream returns only whole characters.
 func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
 	t.Helper()
-	if got := k.Decode(ids); got != all {
-		t.Errorf("decode %v: got %q, want %q", ids, got, all)
-	}
-	if got := k.DecodeText(ids); got != text {
-		t.Errorf("decode %v without special tokens: got %q, want %q", ids, got, text)
-	}
+	test.Equal(t, k.Decode(ids), all, "decode %v", ids)
+	test.Equal(t, k.DecodeText(ids), text, "decode %v without special tokens", ids)
 	for want, s := range map[string]*Stream{all: k.NewStream(false), text: k.NewStream(true)} {
 		for range 2 { // after End a stream begins anew
 			var b strings.Builder
@@ -160,16 +148,11 @@ func TestVariants(t *testing.T) {
 	}
 	for _, c := range v.Variants {
 		t.Run(c.Name, func(t *testing.T) {
-			k, err := changed(t, c.Base, c.Set, c.Model)
-			test.OK(t, err)
+			k := test.Must(changed(t, c.Base, c.Set, c.Model))(t)
 			e := k.NewEncoder()
 			for i, text := range v.Texts {
-				if got := e.Encode(nil, text); !slices.Equal(got, c.IDs[i]) {
-					t.Errorf("encode %q: got %v, want %v", text, got, c.IDs[i])
-				}
-				if got := e.EncodeSequence(nil, text); !slices.Equal(got, c.Sequence[i]) {
-					t.Errorf("encode the sequence %q: got %v, want %v", text, got, c.Sequence[i])
-				}
+				test.EqualSlices(t, e.Encode(nil, text), c.IDs[i], "encode %q", text)
+				test.EqualSlices(t, e.EncodeSequence(nil, text), c.Sequence[i], "encode the sequence %q", text)
 				checkDecode(t, k, c.IDs[i], c.Decoded[i], c.Skipped[i])
 			}
 		})
@@ -182,8 +165,7 @@ func TestFloats(t *testing.T) {
 		file, err := os.ReadFile(filepath.Join("testdata", name, tokenizerFile))
 		test.OK(t, err)
 		floats := regexp.MustCompile(`(?m)(": ?[0-9]+)([,}]|$)`).ReplaceAll(file, []byte("$1.0$2"))
-		want, err := parse(map[string][]byte{tokenizerFile: file})
-		test.OK(t, err)
+		want := test.Must(parse(map[string][]byte{tokenizerFile: file}))(t)
 		got, err := parse(map[string][]byte{tokenizerFile: floats})
 		if err != nil || bytes.Equal(file, floats) {
 			t.Fatalf("%s: %v", name, err)
@@ -210,8 +192,7 @@ func TestConfig(t *testing.T) {
 	if id, ok := gpt2.ID("Ġthe"); !ok || gpt2.Decode([]int32{id}) != " the" {
 		t.Errorf("Ġthe: %d, %v", id, ok)
 	}
-	file, err := os.ReadFile("testdata/llama2/tokenizer.json")
-	test.OK(t, err)
+	file := test.Must(os.ReadFile("testdata/llama2/tokenizer.json"))(t)
 	for _, c := range []struct {
 		config, specials string
 		want             []int32
@@ -222,9 +203,8 @@ func TestConfig(t *testing.T) {
 		{`{"add_eos_token": true, "eos_token": "<eot>", "added_tokens_decoder": {"2000": {"content": "<eot>", ` +
 			`"special": true}}}`, `{}`, []int32{1, 9, 2000}},
 	} {
-		k, err := parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config),
-			mapFile: []byte(c.specials)})
-		test.OK(t, err)
+		k := test.Must(parse(map[string][]byte{tokenizerFile: file, configFile: []byte(c.config),
+			mapFile: []byte(c.specials)}))(t)
 		got := k.Encode("\x06") // Prepend makes it ▁ and the byte 6
 		if len(got) < 2 || got[len(got)-1] != c.want[len(c.want)-1] || got[0] == 1 != (c.want[0] == 1) {
 			t.Errorf("%s: got %v", c.config, got)
@@ -233,19 +213,15 @@ func TestConfig(t *testing.T) {
 		if last := got[len(got)-1]; last == k.EOS() {
 			prompt = got[:len(got)-1]
 		}
-		if got := k.NewEncoder().EncodePrompt(nil, "\x06"); !slices.Equal(got, prompt) {
-			t.Errorf("%s: the prompt is %v, expected %v", c.config, got, prompt)
-		}
+		test.EqualSlices(t, k.NewEncoder().EncodePrompt(nil, "\x06"), prompt, "%s: the prompt", c.config)
 	}
-	k, err := parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
+	k := test.Must(parse(map[string][]byte{tokenizerFile: file, mapFile: []byte(`{"bos_token": "<s>", "eos_token": ` +
 		`{"content": "</s>"}, "pad_token": null}`),
-		templateFile: []byte("{{ bos_token }}x")})
-	test.OK(t, err)
+		templateFile: []byte("{{ bos_token }}x")}))(t)
 	if k.BOS() != 1 || k.EOS() != 2 || k.Pad() != -1 {
 		t.Errorf("special_tokens_map.json: bos %d, eos %d, pad %d", k.BOS(), k.EOS(), k.Pad())
 	}
-	template, err := k.ChatTemplate("")
-	test.OK(t, err)
+	template := test.Must(k.ChatTemplate(""))(t)
 	if got, err := template.Render(Chat{Messages: Messages()}); got != "<s>x" || err != nil {
 		t.Errorf("chat_template.jinja: %q, %v", got, err)
 	}
@@ -256,9 +232,7 @@ func TestEncodeDoesNotAllocate(t *testing.T) {
 	for _, name := range []string{"gpt2", "llama3"} {
 		e := load(t, name).NewEncoder()
 		ids := e.Encode(nil, text)
-		if n := testing.AllocsPerRun(20, func() { ids = e.Encode(ids[:0], text) }); n != 0 {
-			t.Errorf("%s: %v allocations", name, n)
-		}
+		test.NoAllocs(t, 20, func() { ids = e.Encode(ids[:0], text) }, "%s", name)
 	}
 }
 
@@ -316,8 +290,7 @@ func BenchmarkEncodeWords(b *testing.B) {
 		dirs = append(dirs, dir)
 	}
 	for _, dir := range dirs {
-		k, err := Load(dir)
-		test.OK(b, err)
+		k := test.Must(Load(dir))(b)
 		for _, long := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/long=%v", filepath.Base(dir), long), func(b *testing.B) {
 				text, size := make([]byte, 1<<20), 0

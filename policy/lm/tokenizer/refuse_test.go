@@ -164,8 +164,7 @@ func TestRefusedMerges(t *testing.T) {
 }
 
 func TestRefusedFiles(t *testing.T) {
-	good, err := os.ReadFile("testdata/llama2/tokenizer.json")
-	test.OK(t, err)
+	good := test.Must(os.ReadFile("testdata/llama2/tokenizer.json"))(t)
 	for _, c := range []struct{ tokenizer, config, specials, want string }{
 		{"", "", "", "tokenizer.json: unexpected end of JSON"},
 		{string(good[:len(good)/2]), "", "", "tokenizer.json: at byte "},
@@ -197,7 +196,5 @@ func TestRefusedFiles(t *testing.T) {
 			t.Errorf("got %v\nwant %s", err, c.want)
 		}
 	}
-	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tokenizer.json: no such file") {
-		t.Errorf("an empty folder: %v", err)
-	}
+	test.Fails(t, test.Err(Load(t.TempDir())), "tokenizer.json: no such file", "an empty folder")
 }

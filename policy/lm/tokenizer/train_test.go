@@ -45,9 +45,7 @@ func TestTrain(t *testing.T) {
 		}) {
 			t.Errorf("%s: merges\n got %q\nwant %q", pattern, mergesOf(t, dir), want)
 		}
-		if _, err := Train(other, slices.Values([]string{sample[1], sample[0]}), o); err != nil {
-			t.Fatal(err)
-		}
+		test.Must(Train(other, slices.Values([]string{sample[1], sample[0]}), o))(t)
 		for _, name := range []string{tokenizerFile, configFile} {
 			a, b := read(t, filepath.Join(dir, name)), read(t, filepath.Join(other, name))
 			if !bytes.Equal(a, b) {
@@ -68,8 +66,7 @@ func TestTrain(t *testing.T) {
 
 func read(t *testing.T, path string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	test.OK(t, err)
+	text := test.Must(os.ReadFile(path))(t)
 	return text
 }
 
@@ -121,9 +118,8 @@ func slowTraining(o Training, merges int) (out []string) {
 }
 
 func TestTrainLittle(t *testing.T) {
-	k, err := Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}),
-		Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1})
-	test.OK(t, err)
+	k := test.Must(Train(t.TempDir(), slices.Values([]string{"aaaa aa", ""}),
+		Training{VocabSize: 1000, Pattern: "gpt2", MinCount: 1}))(t)
 	if text := "aaaaaaa b é"; k.Decode(k.Encode(text)) != text || k.Size() != 259 || k.BOS() != -1 {
 		t.Errorf("size %d, %v", k.Size(), k.Encode(text))
 	}

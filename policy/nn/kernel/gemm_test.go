@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // shapes of the products that policies are made of, and of the corners of the register tiles: m rows, n
@@ -212,13 +214,11 @@ func TestGemmLengths(t *testing.T) {
 func TestGemmAllocatesNothing(t *testing.T) {
 	const m, n, k = 128, 256, 300
 	a, b, c, bias := randomN(m*k, 1), randomN(k*n, 2), randomN(m*n, 3), randomN(n, 4)
-	if got := testing.AllocsPerRun(5, func() {
+	test.NoAllocs(t, 5, func() {
 		GemmBias(c, a, b, bias, m, n, k)
 		Gemm(c, a, b, m, n, k, true)
 		GemmTA(c, a, b, m, n, k, true)
 		GemmTA(c[:k], a, b[:m], k, 1, m, false)
 		ColSum(bias, b, k, n, true)
-	}); got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	})
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Several steps agree with the formula in float64, for every length of the rest after whole vectors.
@@ -119,11 +121,9 @@ func TestSumSqNotFinite(t *testing.T) {
 
 func TestOptimizerAllocatesNothing(t *testing.T) {
 	p, g, m, v := randomN(1000, 1), randomN(1000, 2), randomN(1000, 3), make([]float32, 1000)
-	if got := testing.AllocsPerRun(5, func() {
+	test.NoAllocs(t, 5, func() {
 		AdamStep(p, g, m, v, 1e-3, 0.9, 0.999, 1e-8, 0, 0.1, 0.001, float32(1/SumSq(g)))
-	}); got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	})
 }
 
 func TestOptimizerLengths(t *testing.T) {

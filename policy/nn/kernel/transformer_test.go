@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // rowShapes have rows with and without a rest, for vectors of 8 and of 16.
@@ -275,7 +277,7 @@ func TestTransformerLengths(t *testing.T) {
 
 func TestTransformerAllocatesNothing(t *testing.T) {
 	x, y, z, w := randomN(320, 1), randomN(320, 2), randomN(320, 3), randomN(32, 4)
-	if got := testing.AllocsPerRun(5, func() {
+	test.NoAllocs(t, 5, func() {
 		RMSNorm(x, w[:10], y, w, 10, 32, 1)
 		RMSNormGrad(x, w, y, z, w, w[:10], 10, 32, true)
 		Rotate(x, y[:160], z[:160], 10, 1, 16, 1, false)
@@ -285,7 +287,5 @@ func TestTransformerAllocatesNothing(t *testing.T) {
 		SoftmaxBlockGrad(x, y, 32, 10, 32, 1, 1, w, w)
 		SumExp(x)
 		Dot(x, y)
-	}); got != 0 {
-		t.Errorf("%v allocations", got)
-	}
+	})
 }

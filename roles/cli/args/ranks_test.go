@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/urfave/cli/v2"
 )
@@ -13,9 +14,7 @@ import (
 func TestUnboundedNumbersAreFinite(t *testing.T) {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	f := Float(cli.Float64Flag{Name: "below"}, -math.MaxFloat64, math.MaxFloat64)
-	if err := f.Apply(set); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, f.Apply(set))
 	set.Set("below", "NaN")
 	if err := f.RunAction(cli.NewContext(nil, set, nil)); err == nil ||
 		err.Error() != "--below NaN: expected a finite number" {

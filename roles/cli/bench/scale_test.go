@@ -21,8 +21,7 @@ func TestScale(t *testing.T) {
 	if s.place, err = spmd.Place(cfg.ClusterSpec(), make([]int, 8)); err != nil {
 		t.Fatal(err)
 	}
-	args, err := s.arguments(4, "out")
-	test.OK(t, err)
+	args := test.Must(s.arguments(4, "out"))(t)
 	line := strings.Join(args, " ")
 	for _, want := range []string{
 		"mpirun -np 4 rlinf -c a/job.yaml ~cluster.component_placement ", "+cluster.component_placement.actor=0-3",

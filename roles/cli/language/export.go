@@ -3,8 +3,6 @@ package language
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/policy/lm"
@@ -18,7 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func exportFlags() []cli.Flag {
+// ExportFlags returns the flags of the command export.
+func ExportFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "out", Usage: "`FOLDER` for the model; it must not exist, or be empty"},
 		&cli.StringFlag{Name: "dtype", Value: "f32", Usage: "weights as f32, bf16 or f16"},
@@ -28,24 +27,17 @@ func exportFlags() []cli.Flag {
 	}
 }
 
-// runExport writes the language model of a checkpoint as a folder in the format of Hugging Face.
-func runExport(c *cli.Context, reg config.Registries) error {
+// Export writes the language model of the checkpoint from, whose configuration is cfg, as a folder in the format of
+// Hugging Face.
+func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) error {
 	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
-	switch {
-	case c.Args().Len() != 1:
-		return config.Usagef("export: %d arguments: expected a checkpoint or a run's folder", c.Args().Len())
-	case c.String("out") == "":
-		return config.Usagef("export: no folder: expected --out FOLDER")
-	case !ok:
+	if !ok {
 		return config.Usagef("export: --dtype %s: expected f32, bf16 or f16", c.String("dtype"))
 	}
 	out := c.String("out")
-	if left, _ := os.ReadDir(out); len(left) > 0 {
-		return config.Usagef("export: --out %s: expected a folder without files", out)
-	}
 	progress, stop := args.Progress(c, "loading the model")
 	defer stop()
-	m, l, cfg, err := loadTuned(c.Args().First(), reg)
+	m, l, err := loadTuned(from, cfg)
 	if err != nil {
 		return config.Usagef("export: %w", err)
 	}
@@ -74,48 +66,31 @@ func runExport(c *cli.Context, reg config.Registries) error {
 	return err
 }
 
-// loadTuned returns the model in the checkpoint dir, or in the newest checkpoint if dir is a run's folder.
-func loadTuned(dir string, reg config.Registries) (m *lm.Model, l plan.Language, cfg *config.Config, err error) {
-	if _, err := os.Stat(filepath.Join(dir, "checkpoints")); err == nil {
-		dir = filepath.Join(dir, "checkpoints", "latest")
-	}
-	from, err := checkpoint.Load(dir)
-	if err != nil {
-		return nil, l, nil, err
-	}
-	text, err := from.Read("config.yaml")
-	if err != nil {
-		return nil, l, nil, err
-	}
-	if cfg, err = config.Parse(reg, text); err != nil {
-		return nil, l, nil, fmt.Errorf("%s: %w", from.Dir, err)
-	}
-	if !cfg.ReadsTexts() {
-		return nil, l, nil, fmt.Errorf("%s: no language model: task_type is %s", from.Dir, cfg.Runner.TaskType)
-	}
+// loadTuned returns the model in the checkpoint from.
+func loadTuned(from *checkpoint.Checkpoint, cfg *config.Config) (m *lm.Model, l plan.Language, err error) {
 	k, err := tokenizer.Load(cfg.TokenizerFolder())
 	if err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	if l, err = plan.LanguageOf(cfg, k.Size()); err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	if err := l.UseBase(cfg.Runner.CkptPath); err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	if _, _, err = l.UseTokenizer(cfg, k); err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	if m, err = l.Load(tensor.Heap); err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	f, err := loop.OpenModel(from)
 	if err != nil {
-		return nil, l, nil, err
+		return nil, l, err
 	}
 	defer f.Close()
 	if err = f.Load(m.Params, m.Params); err != nil {
 		err = fmt.Errorf("%s: %w", from.Dir, err)
 	}
-	return m, l, cfg, err
+	return m, l, err
 }

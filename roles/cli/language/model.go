@@ -1,6 +1,6 @@
 // Package language answers: which commands work with a language model outside of training? The commands generate, score
-// and tokenizer read a folder in the format of Hugging Face. The command export writes such a folder from a checkpoint.
-// The command data writes texts for training.
+// and tokenizer read a folder in the format of Hugging Face. Export writes such a folder from a checkpoint. The
+// command data writes texts for training.
 package language
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands returns the commands generate, score, tokenizer, data and export.
-func Commands(reg config.Registries) []*cli.Command {
+// Commands returns the commands generate, score, tokenizer and data.
+func Commands() []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
 	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
@@ -41,9 +41,6 @@ func Commands(reg config.Registries) []*cli.Command {
 			}},
 		{Name: "data", Usage: "generate the data of a task for language models", ArgsUsage: "NAME",
 			Description: dataUsage(), Flags: dataFlags(), Action: args.Alone(runData)},
-		{Name: "export", ArgsUsage: "CHECKPOINT",
-			Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
-			Action: args.Alone(func(c *cli.Context) error { return runExport(c, reg) })},
 	}
 }
 

@@ -1,6 +1,7 @@
 package manual
 
 import (
+	_ "embed" // keys.txt
 	"fmt"
 	"slices"
 	"strings"
@@ -11,43 +12,15 @@ import (
 // Regenerate is the command that regenerates docs/reference.
 const Regenerate = "go test ./roles/cli -run TestReference -update"
 
-const markdownHead = `# Keys of the configuration
-
-This page lists every key that a configuration may have. It is generated from the comments in the
-code. Do not edit it: change the comment, and run
-
-    ` + Regenerate + `
-
-- ` + "`rlinf help KEY`" + ` shows one key, ` + "`rlinf config PREFIX`" + ` shows a section.
-- [config.schema.json](config.schema.json) is the same as a JSON Schema, for editors.
-- **+** marks keys that RLinf does not have.
-- "-" as a default: the key has none. The meaning says whether it must be given.
-- ` + "`[]`" + ` stands for each item of a list. ` + "`<name>`" + ` stands for a name that you choose.
-
-## Types
-
-The column "example" shows how a value is written. It is never a default.
-
-| type | meaning | example |
-|---|---|---|
-| boolean | ` + "`true` or `false`" + ` | ` + "`true`" + ` |
-| integer | a whole number | ` + "`-1`, `1e6`, `4_096`" + ` |
-| number | a number | ` + "`0.99`, `3e-4`" + ` |
-| text | one value in quotes or without | ` + "`CartPole-v1`" + ` |
-| duration | a time span | ` + "`90s`, `1h30m`, `01:30:00`, `0`" + ` |
-| bytes | a number, or one with KB, MB or GB (of 1024) | ` + "`536870912`, `512MB`" + ` |
-| ranks | a number, ranges, or a list | ` + "`3`, `0-3,5`, `[0, 2]`" + ` |
-| words | a list, or words with commas or blanks between them, as the meaning says | ` + "`[a, b]`, `a,b`" + ` |
-| list of … | a YAML list | ` + "`[64, 64]`" + ` |
-| map, section | keys below this one | |
-
-Any value may refer to another key: ` + "`${runner.seed}`" + `.
-`
+// keysHead is the beginning of the page. %s stands for the command that regenerates it.
+//
+//go:embed keys.txt
+var keysHead string
 
 // Markdown returns a page about keys.
 func Markdown(reg settings.Registries, keys []settings.Key) string {
 	var b strings.Builder
-	b.WriteString(markdownHead)
+	fmt.Fprintf(&b, keysHead, Regenerate)
 	var sections []settings.Key
 	rows := map[string][]settings.Key{} // rows by section
 	for _, k := range keys {

@@ -86,9 +86,7 @@ func TestBoardOnATerminal(t *testing.T) {
 // Each mistake is reported once, with the points that have it.
 func TestMistakes(t *testing.T) {
 	var m mistakes
-	if err := m.err(3); err != nil {
-		t.Errorf("of nothing: %v", err)
-	}
+	test.Check(t, m.err(3), "of nothing")
 	m.add("a=1", errors.Join(errors.New("everywhere"), errors.New("there")))
 	m.add("a=2", errors.New("everywhere"))
 	m.add("a=3", errors.Join(errors.New("everywhere"), errors.New("here alone"), errors.New("there")))

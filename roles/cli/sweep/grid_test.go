@@ -4,15 +4,15 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestSplitGrid(t *testing.T) {
 	axes, fixed, err := splitGrid([]string{"actor.optim.lr=1e-3, 3e-4", "runner.max_steps=5",
 		"actor.model.hidden_sizes=[64,64],[8]",
 		"~rollout", `cluster.component_placement.env="0-1,4"`, "+env.train.init_params={env_type: a,b}"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, err)
 	if want := []axis{{"actor.optim.lr", []string{"1e-3", "3e-4"}},
 		{"actor.model.hidden_sizes", []string{"[64,64]", "[8]"}}}; !reflect.DeepEqual(axes, want) {
 		t.Errorf("axes %q, want %q", axes, want)

@@ -25,7 +25,7 @@ type Verdict struct {
 	Simulator string
 	// Own has overrides that set the paths of missing files: the model and data of a language-model job.
 	Own []string
-	// Expert is true if the job needs an expert, which a simulator with env_type external cannot have.
+	// Expert is true if the job needs an expert, which few simulators have.
 	Expert bool
 	// Idle is true if the placement has neither actors nor rollout workers.
 	Idle bool
@@ -218,7 +218,7 @@ func (v Verdict) Text(path string, args []string) string {
 	case v.Expert:
 		add(commandLine(path, args, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
 		add("NAME is an environment of your own in Go that is an env.Expert too: docs/extending.md. A simulator")
-		add("behind the bridge can be played, but it cannot say what it would do itself.")
+		add("behind the bridge serves as well if its program has an expert: docs/experience.md.")
 	case v.Simulator != "":
 		connect := []string{"env.train.external.command=python3 simulator.py"}
 		add(commandLine(path, args, append(connect, v.Overrides...)))

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -41,9 +42,7 @@ func TestRemedy(t *testing.T) {
 			"actor.optim.lr=1e-4"},
 		{yaml.FieldError{Want: "no such file"}, ""},
 	} {
-		if got := strings.Join(remedy(cfg, &tc.e), " "); got != tc.want {
-			t.Errorf("%v: %q, want %q", &tc.e, got, tc.want)
-		}
+		test.Equal(t, strings.Join(remedy(cfg, &tc.e), " "), tc.want, "%v", &tc.e)
 	}
 }
 

@@ -63,8 +63,7 @@ func clockOf(t *testing.T, r *Reader) func() State {
 	now := time.Now()
 	return func() State {
 		t.Helper()
-		s, err := r.Read(now)
-		test.OK(t, err)
+		s := test.Must(r.Read(now))(t)
 		now = now.Add(10 * time.Second)
 		return s
 	}
@@ -288,8 +287,7 @@ func TestAwaitRun(t *testing.T) {
 			test.OK(t, os.MkdirAll(dir, 0o777))
 		}
 		if c.held {
-			own, err := runfolder.Open(dir, "")
-			test.OK(t, err)
+			own := test.Must(runfolder.Open(dir, ""))(t)
 			t.Cleanup(func() { own.Close() })
 		}
 		var out bytes.Buffer

@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
@@ -210,9 +211,7 @@ func TestScreens(t *testing.T) {
 			}
 			path := filepath.Join("testdata", name)
 			if *update {
-				if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
-					t.Fatal(err)
-				}
+				test.OK(t, os.WriteFile(path, []byte(text.String()), 0o666))
 			}
 			want, err := os.ReadFile(path)
 			if err != nil || text.String() != string(want) {

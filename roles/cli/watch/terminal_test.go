@@ -61,10 +61,8 @@ func openWindow(t *testing.T, dir string) *window {
 		t.Skipf("no pseudoterminals here: mount devpts: %v", err)
 	}
 	test.OK(t, unix.IoctlSetPointerInt(int(keys.Fd()), unix.TIOCSPTLCK, 0))
-	n, err := unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN)
-	test.OK(t, err)
-	tty, err := os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0)
-	test.OK(t, err)
+	n := test.Must(unix.IoctlGetInt(int(keys.Fd()), unix.TIOCGPTN))(t)
+	tty := test.Must(os.OpenFile("/dev/pts/"+strconv.Itoa(n), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	w := &window{t: t, keys: keys, tty: tty, arrived: make(chan []byte, 100)}
 	w.resize(80, 24)
 	if w.before, err = unix.IoctlGetTermios(int(tty.Fd()), unix.TCGETS); err != nil {
@@ -209,8 +207,7 @@ func show(out string, width, height int) string {
 // watched is the folder of a run that runs in this process.
 func watched(t *testing.T) folder {
 	f := newFolder(t, runfolder.Running)
-	own, err := runfolder.Open(f.dir, "")
-	test.OK(t, err)
+	own := test.Must(runfolder.Open(f.dir, ""))(t)
 	t.Cleanup(func() { own.Close() })
 	f.extend(`{"step":1,"env/return":4,"time/step":2}` + "\n")
 	return f
@@ -256,13 +253,10 @@ func TestLeaving(t *testing.T) {
 
 // TestContinuesWithoutTerminal: when a window closes, the kernel sends SIGHUP and SIGCONT. Either may come first.
 func TestContinuesWithoutTerminal(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	test.OK(t, err)
+	null := test.Must(os.OpenFile(os.DevNull, os.O_RDWR, 0))(t)
 	defer null.Close()
 	gone := &terminal{in: null, out: null, screen: screen{out: null}}
-	if code := gone.obey(unix.SIGCONT); code != loop.ExitHungUp {
-		t.Errorf("exit code %d, want %d", code, loop.ExitHungUp)
-	}
+	test.Equal(t, gone.obey(unix.SIGCONT), loop.ExitHungUp, "exit code")
 }
 
 // TestWindowChanges: the screen follows the size of the window, new metrics, Ctrl-Z and the end of the run. It draws

@@ -30,8 +30,7 @@ func planOf(t *testing.T, ranks int, more ...string) *plan.Plan {
 // TestProfile: a profile has all operations at three sizes, and what an update sums.
 func TestProfile(t *testing.T) {
 	p := planOf(t, 2)
-	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
-	test.OK(t, err)
+	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond}))(t)
 	sizes := map[string][]int{}
 	for _, c := range f.Costs {
 		sizes[c.Op] = append(sizes[c.Op], c.Rows)
@@ -62,8 +61,7 @@ func TestProfileOfFurtherComponents(t *testing.T) {
 	p := planOf(t, 2, "+cluster.component_placement.reward=0", "+cluster.component_placement.inference=1",
 		"+reward.reward_type=potential", "+reward.potential.indices=[2]", "+reward.potential.target=[0]",
 		"+algorithm.recompute_logprobs=true")
-	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond})
-	test.OK(t, err)
+	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond}))(t)
 	for _, op := range []string{planner.OpScore, planner.OpLogProbs} {
 		if took := f.Time(op, 16); !(took.Seconds > 0) {
 			t.Errorf("%s takes %v", op, took)
@@ -98,9 +96,7 @@ func TestProfileOfSimulators(t *testing.T) {
 	if f.Work.Bytes.Simulator < 1<<10 {
 		t.Errorf("a simulator takes %d bytes", f.Work.Bytes.Simulator)
 	}
-	if err := hub.Close(); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, hub.Close())
 	if left := probe.ChildrenMemory(); left > 0 {
 		t.Errorf("%d bytes of simulators are left", left)
 	}
@@ -109,8 +105,7 @@ func TestProfileOfSimulators(t *testing.T) {
 // TestWaitsTakeNoCore: a step that waits leaves its core to others.
 func TestWaitsTakeNoCore(t *testing.T) {
 	p := planOf(t, 2, "env.train.step_delay=5ms")
-	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond})
-	test.OK(t, err)
+	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond}))(t)
 	if s := f.Time(planner.OpStep, 16); s.Seconds < 5e-3 || s.Busy > s.Seconds/2 {
 		t.Errorf("a step of 5 ms takes %v s, %v s of a core", s.Seconds, s.Busy)
 	}
@@ -145,9 +140,7 @@ func TestRoutes(t *testing.T) {
 		for i, r := range p.Train.Routes {
 			want := planner.Route{Env: r.Env, Rollout: r.Rollout, Stage: r.Stage, First: r.Lo, Rows: r.Hi - r.Lo,
 				Inline: p.RunsInline(p.Train, r, true)}
-			if got[i] != want {
-				t.Errorf("%v: route %d is %+v, want %+v", c, i, got[i], want)
-			}
+			test.Equal(t, got[i], want, "%v: route %d", c, i)
 		}
 	}
 }

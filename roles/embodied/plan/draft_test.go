@@ -55,13 +55,9 @@ func TestRLinfStyleFile(t *testing.T) {
 		{"resume_dir, null", c.Runner.ResumeDir, ""},
 		{"weight_syncer.type, from the preset", c.WeightSyncer.Type, config.WeightSyncPatch},
 	} {
-		if v.got != v.want {
-			t.Errorf("%s: %v, want %v", v.what, v.got, v.want)
-		}
+		test.Equal(t, v.got, v.want, "%s", v.what)
 	}
-	if err := countErrors(c, 1, 1, 1); err != nil {
-		t.Error(err)
-	}
+	test.Check(t, countErrors(c, 1, 1, 1))
 	if _, _, err := config.Load(rolestest.Registries(), "../config/testdata/maniskill_like.yaml",
 		[]string{compressed, "weight_syncer.use_ring_sync=true"}, true); len(yamlconfig.FieldErrors(err)) != 3 {
 		t.Errorf("strict: %v, want an error for each key", err)
@@ -217,17 +213,14 @@ func TestLearningRates(t *testing.T) {
 		{rolestest.Cartpole, []string{"actor.optim.lr=0.25", "actor.optim.value_lr=0"}, ""},
 	} {
 		c, _ := rolestest.MustLoad(t, tc.file, append(tc.overrides, "cluster.allow_idle_ranks=true")...)
-		p, err := newPlan(c, rolestest.Registries(), make([]int, 8))
-		test.OK(t, err)
+		p := test.Must(newPlan(c, rolestest.Registries(), make([]int, 8)))(t)
 		got := ""
 		for _, line := range p.Describe() {
 			if strings.HasPrefix(line, "learning rates") {
 				got = line
 			}
 		}
-		if got != tc.want {
-			t.Errorf("%s %q: %q, want %q", tc.file, tc.overrides, got, tc.want)
-		}
+		test.Equal(t, got, tc.want, "%s %q", tc.file, tc.overrides)
 	}
 }
 

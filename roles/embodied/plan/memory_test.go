@@ -62,8 +62,7 @@ func TestChecksDrawNothing(t *testing.T) {
 			}
 			return policy.NewMLP(cfg, spec, seed, alloc)
 		})
-	p, err := newPlan(cfg, reg, make([]int, 1))
-	test.OK(t, err)
+	p := test.Must(newPlan(cfg, reg, make([]int, 1)))(t)
 	if drawn > 0 || blank != 2 {
 		t.Errorf("%d policies with initial parameters and %d without, want 0 and 2: of actor and reward", drawn, blank)
 	}
@@ -129,8 +128,7 @@ func TestTooLarge(t *testing.T) {
 func TestCheckMemory(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=2")
 	nodes := []int{0, 0, 0, 0, 1, 1, 1, 1}
-	j, err := newPlan(cfg, rolestest.Registries(), nodes)
-	test.OK(t, err)
+	j := test.Must(newPlan(cfg, rolestest.Registries(), nodes))(t)
 	need := int64(0)
 	for r := 4; r < 8; r++ {
 		mem := j.MemoryOf(r)

@@ -41,6 +41,7 @@ func (p *Plan) Notes() []string {
 	if p.Config.Runner.SaveInterval > 0 && p.forgetful() {
 		notes = append(notes, p.NotSaved())
 	}
+	notes = append(notes, p.recordingNotes()...)
 	if p.Config.Trains() && !p.Offline {
 		notes = append(notes, p.limitNote("env.train", p.Spec)...)
 	}
@@ -48,6 +49,26 @@ func (p *Plan) Notes() []string {
 		notes = append(notes, p.limitNote("env.eval", p.EvalSpec)...)
 	}
 	return slices.Compact(notes) // evaluations may have the key of training
+}
+
+// recordingNotes returns a note for each section that records episodes. RLinf writes other files.
+func (p *Plan) recordingNotes() (notes []string) {
+	for _, of := range []struct {
+		section string
+		env     *env.Config
+		records bool
+	}{{"env.train", &p.Config.Env.Train, p.Config.Trains() && !p.Offline},
+		{"env.eval", &p.Config.Env.Eval, p.Config.Evaluates()}} {
+		switch {
+		case !of.env.DataCollection.Enabled:
+		case !of.records:
+			notes = append(notes, of.section+".data_collection.enabled: no effect, because nothing is played there")
+		default:
+			notes = append(notes, of.section+".data_collection: the end of the run writes the episodes as "+
+				"demonstrations in safetensors, not as pickles")
+		}
+	}
+	return notes
 }
 
 // limitNote returns a warning if max_episode_steps is above the time limit of a simulator that may end episodes by

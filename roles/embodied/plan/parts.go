@@ -172,6 +172,11 @@ func (d *Draft) checkExpert() {
 	if d.Spec.Name == "" || !d.Labelled || !d.Config.Trains() {
 		return
 	}
+	if e := &d.Config.Env.Train; e.External.Greeting != "" {
+		d.found.Want(external.HasExpert(e.External), "env.train.external", d.Spec.Name,
+			fmt.Sprintf("a simulator with an expert (loss_type %s): docs/experience.md", d.Config.Algorithm.LossType))
+		return
+	}
 	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)
 	if err == nil {
 		s.Label()

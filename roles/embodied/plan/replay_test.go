@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -27,10 +28,7 @@ func TestReplayFits(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../configs/pendulum_sac.yaml", "cluster.allow_idle_ranks=true",
 		"algorithm.demo_buffer.load_path="+rolestest.WriteDemos(t, demos),
 		"algorithm.replay_buffer.sample_window_size=500")
-	j, err := newPlan(cfg, rolestest.Registries(), []int{0, 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := test.Must(newPlan(cfg, rolestest.Registries(), []int{0, 0}))(t)
 	for rank, want := range []int64{transition * (500 + 1000 + 1000), transition * 1000} {
 		if got := j.MemoryOf(rank).Replay; got != want {
 			t.Errorf("rank %d: %d bytes to draw from, want %d", rank, got, want)

@@ -62,6 +62,14 @@ func (p Routing) StageOf(r, s int) (lo, hi int) {
 	return lo, lo + n
 }
 
+// Firsts returns the first environment of each stage of each env worker.
+func (p Routing) Firsts() (all []int) {
+	for lo := 0; lo < p.Envs; lo += p.perEnv / p.Stages {
+		all = append(all, lo)
+	}
+	return all
+}
+
 // Pairs returns the pairs (sender, receiver) that exchange observations, actions and trajectories.
 func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}

@@ -3,6 +3,8 @@ package plan
 import (
 	"fmt"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // planCases calls f with a few hundred plans that Validate accepts.
@@ -60,10 +62,7 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 				next = s.Hi
 				for e := s.Lo; e < s.Hi; e++ {
 					segments[e]++
-					if s.Actor != e*actors/p.Envs {
-						t.Errorf("%s: environment %d is trained on by actor %d, want %d", what, e, s.Actor,
-							e*actors/p.Envs)
-					}
+					test.Equal(t, s.Actor, e*actors/p.Envs, "%s: environment %d is trained on by actor", what, e)
 				}
 			}
 			if actors > 0 && next != l.Hi || actors == 0 && l.Shards != nil {

@@ -139,15 +139,16 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 	r.critic = !act.Value.IsZero() && len(r.parts[0].nextObs) == 0
 	for i := range r.parts {
 		p := &r.parts[i]
-		for j, o := range p.obs {
-			record(o, t, obs.Must(r.names[j]), p.lo)
+		for j := range p.obs {
+			seen := obs.Must(r.names[j])
+			record(&p.obs[j], t, &seen, p.lo)
 		}
-		record(p.action, t, chosen, p.lo)
+		record(&p.action, t, &chosen, p.lo)
 		if !p.logProb.IsZero() {
-			record(p.logProb, t, act.LogProb, p.lo)
+			record(&p.logProb, t, &act.LogProb, p.lo)
 		}
 		if r.critic {
-			record(p.value, t, act.Value, p.lo)
+			record(&p.value, t, &act.Value, p.lo)
 			if !newEpisodes {
 				r.completeNext(p, t-1, act.Value)
 			}
@@ -158,10 +159,10 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 			p.markLive(t, newEpisodes, r.Idles)
 		}
 		if !p.hidden.IsZero() {
-			record(p.hidden, t, r.Hidden.rows, p.lo)
+			record(&p.hidden, t, &r.Hidden.rows, p.lo)
 		}
 		if !p.latent.IsZero() {
-			record(p.latent, t, act.Latent, p.lo)
+			record(&p.latent, t, &act.Latent, p.lo)
 		}
 	}
 	r.Hidden.keep(act)

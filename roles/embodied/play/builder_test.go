@@ -274,12 +274,8 @@ func checkStep(t *testing.T, s *script, d tensor.Dict, at, e int, noise policy.N
 	if cut && terminated == 0 {
 		truncated = 1
 	}
-	if got := d.Must("terminated").U8()[i]; got != terminated {
-		t.Errorf("step %d, environment %d: terminated %d, want %d", at, e, got, terminated)
-	}
-	if got := d.Must("truncated").U8()[i]; got != truncated {
-		t.Errorf("step %d, environment %d: truncated %d, want %d", at, e, got, truncated)
-	}
+	test.Equal(t, d.Must("terminated").U8()[i], terminated, "step %d, environment %d: terminated", at, e)
+	test.Equal(t, d.Must("truncated").U8()[i], truncated, "step %d, environment %d: truncated", at, e)
 	next := d.Must("next_value").F32()[i]
 	if needed := terminated == 0 || truncated != 0 || always; needed && !idle && next != fakeValue(after, e) {
 		t.Errorf("step %d, environment %d (terminated %d, truncated %d): next value %v, want %v", at, e, terminated,
@@ -380,12 +376,10 @@ func TestRecorderDoesNotAllocate(t *testing.T) {
 		s := newScript(3, 7, 2, 50, auto)
 		rec := NewRolloutBuilder(&fakePolicy{critic: true}, 5, 0, s.n, []int{0, 2, s.n}, true)
 		rec.Begin(s.trajectories([]int{0, 2, s.n}), 0)
-		if n := testing.AllocsPerRun(10, func() {
+		test.NoAllocs(t, 10, func() {
 			if err := s.playOn(rec); err != nil {
 				t.Error(err)
 			}
-		}); n != 0 {
-			t.Errorf("auto_reset %v: %v allocations in 100 steps, want 0", auto, n)
-		}
+		}, "auto_reset %v", auto)
 	}
 }

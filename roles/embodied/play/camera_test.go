@@ -20,8 +20,7 @@ func TestCamera(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.NumEnvs, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1",
 		true, 2, 64, 64
-	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 3, 1)
-	test.OK(t, err)
+	s := test.Must(NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 3, 1))(t)
 	file := filepath.Join(t.TempDir(), "film.png")
 	var lengths [3]int
 	play := func() {
@@ -89,8 +88,7 @@ func TestEvaluationWithoutAFilm(t *testing.T) {
 	})
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo = "blind", true
-	s, err := NewStage(reg, cfg, env.Eval, 0, 2, 1)
-	test.OK(t, err)
+	s := test.Must(NewStage(reg, cfg, env.Eval, 0, 2, 1))(t)
 	dir := t.TempDir()
 	test.OK(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	good := filepath.Join(dir, "film.png")

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // instructions returns the lines of the instruction that each of the first n environments observes. columns is the
@@ -15,19 +16,20 @@ func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 			continue
 		}
 		obs, _ := now.Obs.Get(f.Name)
-		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // the newest of stacked observations comes last
 		for i := range all {
-			from, to := (i+1)*size-last, (i+1)*size
-			var said string
-			if f.Text {
-				said = strings.TrimRight(string(obs.U8()[from:to]), "\x00")
-			} else {
-				said = sentence(obs.I32()[from:to], f.Words)
-			}
-			all[i] = append(all[i], wrapped(said, columns)...)
+			all[i] = append(all[i], wrapped(said(f, obs.At(i)), columns)...)
 		}
 	}
 	return all
+}
+
+// said returns the text that an observation of field f has. The newest of stacked observations comes last.
+func said(f env.Field, obs tensor.Tensor) string {
+	from := f.Dim() - f.Shape[len(f.Shape)-1]
+	if f.Text {
+		return strings.TrimRight(string(obs.U8()[from:]), "\x00")
+	}
+	return sentence(obs.I32()[from:], f.Words)
 }
 
 // sentence returns the text of tokens, which are indices of words.

@@ -46,8 +46,7 @@ func TestInstructions(t *testing.T) {
 func TestCaptions(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 64, 16
-	s, err := NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 1, 1)
-	test.OK(t, err)
+	s := test.Must(NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 1, 1))(t)
 	file := filepath.Join(t.TempDir(), "film.png")
 	s.Record(file, programs.Entry{})
 	test.OK(t, s.Begin())

@@ -66,8 +66,10 @@ func (p *part) markLive(t int, fresh, idles bool) {
 }
 
 // record copies rows of src, beginning at row lo, to time t of dst [T, n, ...].
-func record(dst tensor.Tensor, t int, src tensor.Tensor, lo int) {
-	to := dst.At(t).Bytes()
-	at := lo * (src.Len() / src.Dim(0)) * src.DType().Size()
-	copy(to, src.Bytes()[at:])
+func record(dst *tensor.Tensor, t int, src *tensor.Tensor, lo int) {
+	from := src.Bytes()
+	if lo > 0 {
+		from = from[lo*(len(from)/src.Dim(0)):]
+	}
+	copy(dst.At(t).Bytes(), from)
 }

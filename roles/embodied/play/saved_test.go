@@ -26,8 +26,7 @@ func newShards(t *testing.T, sizes ...int) (shards []*Stage) {
 	cfg.EnvType, cfg.Seed, cfg.TotalNumEnvs, cfg.FrameStack = "CartPole-v1", 3, 12, 2
 	first := 0
 	for _, n := range sizes {
-		s, err := NewStage(all.Registry(), cfg, env.Train, first, n, 1)
-		test.OK(t, err)
+		s := test.Must(NewStage(all.Registry(), cfg, env.Train, first, n, 1))(t)
 		shards = append(shards, s)
 		first += n
 	}

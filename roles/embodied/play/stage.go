@@ -24,6 +24,7 @@ type Stage struct {
 	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all environments of the job
 	camera    *Camera       // films evaluations; nil without films
+	tape      *tape         // records episodes; nil without recordings
 	report    func()        // reports progress after each step; nil if nothing is reported
 	begun     int           // episodes that each environment has begun since CountEpisodes
 	clock     clock
@@ -114,6 +115,9 @@ func (s *Stage) Begin() error {
 	s.Now.Truncated.Zero()
 	s.Now.Status.Zero()
 	s.Running = true
+	if s.tape != nil {
+		s.tape.begin(s.Now.Obs)
+	}
 	if s.camera != nil {
 		s.camera.begin(s.Now, s.Episodes)
 	}
@@ -165,6 +169,11 @@ func (s *Stage) step() error {
 	}
 	if s.AutoReset {
 		s.Seeder.Observe(s.Now)
+	}
+	if s.tape != nil {
+		if err := s.tape.watch(s.Action.Must(algo.FieldAction), s.Now); err != nil {
+			return err
+		}
 	}
 	s.Episodes.Observe(s.Now)
 	if s.camera != nil {

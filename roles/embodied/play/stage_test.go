@@ -17,8 +17,7 @@ func TestShardLocatesErrors(t *testing.T) {
 			4: located + "CartPole-v1: action of environment 1"} {
 			cfg := env.DefaultConfig()
 			cfg.EnvType, cfg.AutoReset = "CartPole-v1", autoReset
-			s, err := NewStage(rolestest.Registries().Envs, cfg, env.Train, first, 3, 1)
-			test.OK(t, err)
+			s := test.Must(NewStage(rolestest.Registries().Envs, cfg, env.Train, first, 3, 1))(t)
 			test.OK(t, s.Begin())
 			s.Action.Must("action").I32()[1] = 7
 			if err := s.Step(); err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -42,10 +42,22 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
+// RecordingOf returns the name of the file for which stages of a use record episodes: see play.JoinTapes.
+func RecordingOf(use env.Use) string {
+	if use == env.Eval {
+		return "eval"
+	}
+	return "train"
+}
+
 // newStages returns the stages of the worker of member m. The environments are taken from part, or made if part is nil.
 func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config, use env.Use,
 	part *envPart) (stages []*envStage, err error) {
 	worker := m.Index()
+	record, err := p.Config.RecordFile(use, RecordingOf(use))
+	if err != nil {
+		return nil, err
+	}
 	for s := range r.Stages {
 		lo, hi := r.StageOf(worker, s)
 		st := &envStage{count: loop.ProgressOf(c, m), simulate: m.Span("simulate")}
@@ -55,6 +67,11 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 			return nil, err
 		} else if p.Labelled && use == env.Train {
 			st.Label()
+		}
+		if record != "" {
+			if err := st.RecordEpisodes(record, cfg.DataCollection, p.Config.Algorithm.LooksAhead()); err != nil {
+				return nil, err
+			}
 		}
 		for _, l := range r.Routes {
 			if l.Env == worker && l.Stage == s {
@@ -198,6 +215,14 @@ func (w *EnvWorker) evaluate(ctx context.Context, s *envStage) (more bool, err e
 func (w *EnvWorker) Unfilmed() (err error) {
 	for _, s := range w.eval {
 		err = errors.Join(err, s.FilmError())
+	}
+	return err
+}
+
+// EndTapes ends the recordings of the stages, if there are any.
+func (w *EnvWorker) EndTapes() (err error) {
+	for _, s := range slices.Concat(w.train, w.eval) {
+		err = errors.Join(err, s.EndTape())
 	}
 	return err
 }

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 func TestCommand(t *testing.T) {
 	folder := t.TempDir()
 	var out bytes.Buffer
-	if err := run(strings.Fields("-ranks 4,8 -beyond 64 -strong 0 -skew 0.2 -iterations 1 -warmup 0 -steps 4 "+
-		"-minibatches 2 -stretch 2 -fit 4 -out "+folder), &out); err != nil {
-		t.Fatal(err)
-	}
+	test.OK(t, run(strings.Fields("-ranks 4,8 -beyond 64 -strong 0 -skew 0.2 -iterations 1 -warmup 0 -steps 4 "+
+		"-minibatches 2 -stretch 2 -fit 4 -out "+folder), &out))
 	if text := out.String(); strings.Count(text, "weak ") != 3 || !strings.Contains(text, "\nweak      0.2     64") {
 		t.Errorf("table:\n%s", text)
 	}

@@ -119,8 +119,10 @@ func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBat
 }
 
 // sizesOf returns at most three numbers of prompts to measure for one rollout worker, in ascending order: the smallest
-// number that a plan for this number of ranks would use, half of the prompts, and all prompts.
-func sizesOf(prompts, ranks int) []int {
+// number that a plan for this number of ranks would use, half of the prompts, and all prompts. Each prompt has group
+// answers. If all answers are more than mostTexts, the prompts are only a sample.
+func sizesOf(prompts, group, ranks int) []int {
+	prompts = max(1, min(prompts, mostTexts/group))
 	return slices.Compact([]int{max(1, prompts/max(2, 2*ranks)), max(1, prompts/2), prompts})
 }
 
@@ -132,7 +134,8 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		return algo.TextBatch{}, err
 	}
 	defer one.engine.Close()
-	sizes, group := sizesOf(f.Work.Prompts, a.Ranks), f.Work.Answers
+	group := f.Work.Answers
+	sizes := sizesOf(f.Work.Prompts, group, a.Ranks)
 	times := make([]probe.Series, len(sizes))
 	var score probe.Series
 	var all algo.TextBatch

@@ -14,6 +14,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+// mostTexts is the maximum number of texts in a measurement. The planner extrapolates the times of more texts. The
+// number of optimiser steps in an iteration does not depend on the number of texts.
+const mostTexts = 1024
+
 // measure measures the operations of the job of p.
 func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	f := &planner.Profile{Work: WorkOf(p)}
@@ -42,7 +46,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if f.Work.Prompts == 0 {
 		texts = p.BatchOf(p.Order(nil, 0), 0, 0).Mine
 	}
-	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
+	if err := divided(ctx, p, a, f, texts[:max(1, min(len(texts), mostTexts)/p.Actors)]); err != nil {
 		return nil, err
 	}
 	return f, probe.AddSums(ctx, f, max(p.Actors, p.Replicas("critic")), a.World)
@@ -95,6 +99,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 	x := &learner{counter: probe.Counter{Actors: p.Actors}}
 	if !p.Config.Reasons() {
 		x.texts = p.BatchOf(p.Order(nil, 0), 0, 0)
+		x.texts.Mine = x.texts.Mine[:min(len(x.texts.Mine), mostTexts)]
 		optim, _ := p.Config.Optimisers()
 		x.sft, err = algo.NewSFT(algo.SFTSetup{Model: m, Optim: optim,
 			Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit, Threads: threads,
@@ -111,7 +116,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 			return nil, err
 		}
 	}
-	if x.batch = share(all, len(all.Texts)/p.Actors); setup.Values {
+	if x.batch = share(all, shareOf(p, "actor", all)); setup.Values {
 		x.batch.Value = make([]float32, len(x.batch.LogProb))
 	}
 	x.ppo, err = algo.NewTextPPO(setup)
@@ -125,6 +130,12 @@ func newCritic(m *lm.Model) (*algo.TextCritic, error) {
 		return nil, err
 	}
 	return c, copyWeights(c.Model, m)
+}
+
+// shareOf returns how many of the measured texts are for one replica of a component: its share of an iteration, as far
+// as so many were measured.
+func shareOf(p *plan.Plan, component string, all *algo.TextBatch) int {
+	return min(len(all.Texts), p.Pipeline.Groups*p.Config.Algorithm.GroupSize/p.Replicas(component))
 }
 
 // share returns the first n texts of a batch.
@@ -232,7 +243,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		return err
 	}
 	w, c := &f.Work, &first.counter
-	samples := w.Samples / w.Actors
+	samples := max(len(first.batch.Texts), len(first.texts.Mine))
 	f.Costs = append(f.Costs, alone.Cost(planner.OpUpdate, samples))
 	if w.Prompts > 0 {
 		tokens := int(w.Tokens * float64(samples))
@@ -272,7 +283,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	}
 	defer c.Close()
 	var values, update probe.Series
-	samples := len(all.Texts) / p.Replicas("critic")
+	samples := shareOf(p, "critic", all)
 	err = probe.Repeat(ctx, 3, 20, a.Budget/6, func(n int) (err error) {
 		b, start := share(all, samples), time.Now()
 		if b.Value, err = c.Values(nil, b.Texts); err != nil {

@@ -80,16 +80,14 @@ func newExam(t *testing.T, seen *[]answer.Response) Exam {
 	}
 	test.OK(t, err)
 	m.Init(3)
-	e, err := engine.New(m, engine.Options{})
-	test.OK(t, err)
+	e := test.Must(engine.New(m, engine.Options{}))(t)
 	rules := answer.Builtin()
 	rules.Add("parity", func(answer.Setup) (answer.Rule, error) {
 		return answer.Each(func(r *answer.Response) answer.Grade {
 			return answer.Grade{Outcome: map[string]verify.Outcome{"0": verify.Right, "2": verify.Wrong}[r.Text]}
 		}), nil
 	})
-	grader, err := rules.New(answer.Setup{Type: "parity", Config: answer.DefaultConfig()})
-	test.OK(t, err)
+	grader := test.Must(rules.New(answer.Setup{Type: "parity", Config: answer.DefaultConfig()}))(t)
 	x := Exam{Engine: e, Grader: grader, Greedy: engine.Greedy(3), Sampled: engine.Greedy(3), Samples: 5,
 		Respond: func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response {
 			r := answer.Response{Question: q, Sample: sample, Tokens: tokens, Text: fmt.Sprint(tokens[0] % 3),

@@ -12,9 +12,8 @@ import (
 // TestEnds: the set has the ends of the folder, of the tokenizer and of the template, each once.
 func TestEnds(t *testing.T) {
 	train := func(eos string) *tokenizer.Tokenizer {
-		k, err := tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}), tokenizer.Training{VocabSize: 259,
-			Pattern: "qwen2", MinCount: 2, Special: []string{"<end>", "<|im_start|>", "<|im_end|>"}, EOS: eos})
-		test.OK(t, err)
+		k := test.Must(tokenizer.Train(t.TempDir(), slices.Values([]string{"a"}), tokenizer.Training{VocabSize: 259,
+			Pattern: "qwen2", MinCount: 2, Special: []string{"<end>", "<|im_start|>", "<|im_end|>"}, EOS: eos}))(t)
 		return k
 	}
 	k, endless := train("<end>"), train("")
@@ -23,8 +22,7 @@ func TestEnds(t *testing.T) {
 		return int(id)
 	}
 	template := func(text string) *tokenizer.ChatTemplate {
-		chat, err := k.ParseChatTemplate(text)
-		test.OK(t, err)
+		chat := test.Must(k.ParseChatTemplate(text))(t)
 		return chat
 	}
 	chatml := template("{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}")

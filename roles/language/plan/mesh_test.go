@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/env/text"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
@@ -20,9 +21,7 @@ func TestParts(t *testing.T) {
 		if member/2%2 == 1 {
 			want.First, want.End = 5, 8
 		}
-		if part := d.Part("actor", member); part != want {
-			t.Errorf("member %d: %v, want %v", member, part, want)
-		}
+		test.Equal(t, d.Part("actor", member), want, "member %d", member)
 	}
 }
 
@@ -41,9 +40,7 @@ func TestDeal(t *testing.T) {
 		{[]int{1, 1, 1, 100}, []int{1, 1, 1, 1}},
 		{[]int{9, 1, 1, 1, 1, 1, 1, 9}, []int{1, 3, 3, 1}},
 	} {
-		if got := divideLayers(c.costs, len(c.want)); !slices.Equal(got, c.want) {
-			t.Errorf("%v in %d stages: %v, want %v", c.costs, len(c.want), got, c.want)
-		}
+		test.EqualSlices(t, divideLayers(c.costs, len(c.want)), c.want, "%v in %d stages", c.costs, len(c.want))
 	}
 	c := lm.Config{Hidden: 10, Heads: 4, KVHeads: 2, HeadDim: 3, Intermediate: 7, Layers: 3, Vocab: 11,
 		Experts: lm.Experts{Count: 8, PerToken: 2, Intermediate: 5, SharedIntermediate: 4,
@@ -107,9 +104,7 @@ func TestMembersOfMeshes(t *testing.T) {
 	} {
 		d := drafted(t, c.file, 8, c.overrides...)
 		expectMistake(t, fmt.Sprintf("%q", c.overrides), d, c.want)
-		if d.Actors != c.actors {
-			t.Errorf("%q: %d replicas, want %d", c.overrides, d.Actors, c.actors)
-		}
+		test.Equal(t, d.Actors, c.actors, "%q: replicas", c.overrides)
 	}
 }
 
@@ -180,10 +175,7 @@ func TestSharesOfMemory(t *testing.T) {
 	d.Model = lm.Config{Family: lm.Qwen2, Vocab: 32, Hidden: 256, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 32,
 		Intermediate: 512, Eps: 1e-5, Tied: true, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}}
 	d.checkMeshes()
-	m, err := d.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := test.Must(d.New())(t)
 	want := 32 * 256 // the embedding of the other end
 	for _, w := range m.Tensors() {
 		n := 1

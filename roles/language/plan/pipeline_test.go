@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // Every group belongs to one worker of each stage. Workers of neighbouring stages are pairs if they have a group in
@@ -89,8 +91,6 @@ func TestBalanceGroups(t *testing.T) {
 		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7 and 1 to 0, 6 and 2 to 1, 4 and 3 to 2
 		{[]float64{3, 1}, 1, []int{0, 0}},
 	} {
-		if got := BalanceGroups(c.tokens, c.actors); !slices.Equal(got, c.want) {
-			t.Errorf("%v for %d actors: %v, want %v", c.tokens, c.actors, got, c.want)
-		}
+		test.EqualSlices(t, BalanceGroups(c.tokens, c.actors), c.want, "%v for %d actors", c.tokens, c.actors)
 	}
 }

@@ -1,10 +1,10 @@
 package plan
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -48,9 +48,7 @@ func TestPool(t *testing.T) {
 			continue
 		}
 		for of, want := range map[string][]int{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {
-			if got := d.Placement.Ranks(of); !slices.Equal(got, want) {
-				t.Errorf("%s: %s on ranks %v, expected %v", c.place, of, got, want)
-			}
+			test.EqualSlices(t, d.Placement.Ranks(of), want, "%s: %s on ranks", c.place, of)
 		}
 		if got := strings.Join(d.notes, "; "); !strings.Contains(got, c.note) || (c.note == "") != (got == "") {
 			t.Errorf("%s: notes %q, expected %q", c.place, got, c.note)
@@ -89,18 +87,10 @@ func TestPoolMoves(t *testing.T) {
 		if got := started.PlacementText(); c.pool != "" && got != c.pool {
 			t.Fatalf("the pool is %s, expected %s", got, c.pool)
 		}
-		moved, err := started.Moved(rolestest.Registries(), c.text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := started.Place(make([]int, 8)); err != nil {
-			t.Errorf("%s: %v", c.start, err)
-		}
+		moved := test.Must(started.Moved(rolestest.Registries(), c.text))(t)
+		test.Check(t, test.Err(started.Place(make([]int, 8))), "%s", c.start)
 		moved.KeepMembers(d.Placement, make([]int, 8))
-		place, err := moved.Place(make([]int, 8))
-		if err != nil {
-			t.Fatal(err)
-		}
+		place := test.Must(moved.Place(make([]int, 8)))(t)
 		to := NewDraft(moved.At(place), rolestest.Registries(), make([]int, 8))
 		expectMistake(t, c.text, to, "")
 		for of, want := range map[string]string{"actor": c.actor, "rollout": c.rollout, "inference": c.inference} {

@@ -178,7 +178,6 @@ func textEngine(b *testing.B, c lm.Config, texts int) *engine.Engine {
 	}
 	test.OK(b, err)
 	m.Init(1)
-	e, err := engine.New(m, engine.Options{MaxRunning: texts, CacheTokens: texts * 640})
-	test.OK(b, err)
+	e := test.Must(engine.New(m, engine.Options{MaxRunning: texts, CacheTokens: texts * 640}))(b)
 	return e
 }

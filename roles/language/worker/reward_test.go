@@ -16,9 +16,8 @@ import (
 // TestRewardsAreFinite: a reward that is not finite ends the job.
 func TestRewardsAreFinite(t *testing.T) {
 	dir := t.TempDir()
-	k, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,
-		Pattern: "qwen2", MinCount: 2, Special: []string{"<end>"}, EOS: "<end>"})
-	test.OK(t, err)
+	k := test.Must(tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,
+		Pattern: "qwen2", MinCount: 2, Special: []string{"<end>"}, EOS: "<end>"}))(t)
 	for reward, want := range map[float64]string{0.5: "<nil>", math.NaN(): "answer 1 has NaN, expected a finite number",
 		math.Inf(-1): "answer 1 has -Inf, expected a finite number"} {
 		rules := &answer.Registry{}
@@ -30,8 +29,7 @@ func TestRewardsAreFinite(t *testing.T) {
 				return g
 			}), nil
 		})
-		g, err := rules.New(answer.Setup{Type: "own", Config: answer.DefaultConfig()})
-		test.OK(t, err)
+		g := test.Must(rules.New(answer.Setup{Type: "own", Config: answer.DefaultConfig()}))(t)
 		a := &answers{tokens: []int32{1, 2, 3}, lengths: []int32{2, 1}, ended: []uint8{0, 1}}
 		if got := fmt.Sprint(a.judge(g, &plan.Plan{Tokenizer: k})); !strings.Contains(got, want) {
 			t.Errorf("reward %v: %s, want %s", reward, got, want)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -48,9 +49,7 @@ func TestEarlyStop(t *testing.T) {
 				break
 			}
 		}
-		if stops != c.stops {
-			t.Errorf("%s: stops at evaluation %d, want %d", name, stops, c.stops)
-		}
+		test.Equal(t, stops, c.stops, "%s: stops at evaluation", name)
 		if got := strings.Join(s.describe(), "|"); got != c.says {
 			t.Errorf("%s: says %q, expected %q", name, got, c.says)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -128,9 +129,7 @@ func TestStateInParts(t *testing.T) {
 	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
 		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
 		whole, err := newDivided(c, lora, lm.Part{}, 0, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		whole.fill()
 		var want [][]byte
 		err = rolestest.OnRanks(t, 1, func(ctx context.Context, _ int, g *collectives.Group,
@@ -138,9 +137,7 @@ func TestStateInParts(t *testing.T) {
 			want, err = files(ctx, g, pieces, whole.parts())
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		test.OK(t, err)
 		for _, d := range []struct{ size, stages, replicas int }{{1, 1, 1}, {2, 1, 1}, {4, 1, 1}, {1, 2, 1}, {2, 2, 1},
 			{1, 3, 1}, {1, 1, 3}, {2, 2, 2}} {
 			err := rolestest.OnRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int,
@@ -157,9 +154,7 @@ func TestStateInParts(t *testing.T) {
 				}
 				return part.takesUpWeights(ctx, g, from)
 			})
-			if err != nil {
-				t.Fatalf("%+v, lora %v: %v", d, lora, err)
-			}
+			test.OK(t, err, "%+v, lora %v", d, lora)
 		}
 	}
 }

@@ -99,51 +99,41 @@ type loop struct {
 	changed_ []any
 }
 
-func (l *loop) attribute(name string) (any, bool) {
-	neighbour := func(i int, text string) any {
-		if i < 0 || i >= len(l.items) {
-			return undefined{text}
-		}
-		return l.items[i]
-	}
-	switch name {
-	case "index":
-		return l.at + 1, true
-	case "index0":
-		return l.at, true
-	case "revindex":
-		return len(l.items) - l.at, true
-	case "revindex0":
-		return len(l.items) - l.at - 1, true
-	case "first":
-		return l.at == 0, true
-	case "last":
-		return l.at == len(l.items)-1, true
-	case "length":
-		return len(l.items), true
-	case "depth":
-		return l.depth + 1, true
-	case "depth0":
-		return l.depth, true
-	case "previtem":
-		return neighbour(l.at-1, "there is no previous item"), true
-	case "nextitem":
-		return neighbour(l.at+1, "there is no next item"), true
-	case "cycle":
+// loopAttributes are the attributes of a loop.
+var loopAttributes = map[string]func(l *loop) any{
+	"index":     func(l *loop) any { return l.at + 1 },
+	"index0":    func(l *loop) any { return l.at },
+	"revindex":  func(l *loop) any { return len(l.items) - l.at },
+	"revindex0": func(l *loop) any { return len(l.items) - l.at - 1 },
+	"first":     func(l *loop) any { return l.at == 0 },
+	"last":      func(l *loop) any { return l.at == len(l.items)-1 },
+	"length":    func(l *loop) any { return len(l.items) },
+	"depth":     func(l *loop) any { return l.depth + 1 },
+	"depth0":    func(l *loop) any { return l.depth },
+	"previtem":  func(l *loop) any { return l.neighbour(l.at-1, "there is no previous item") },
+	"nextitem":  func(l *loop) any { return l.neighbour(l.at+1, "there is no next item") },
+	"cycle": func(l *loop) any {
 		return builtin{"cycle", func(_ *evaluator, a *Arguments) any {
 			if len(a.Items) == 0 {
 				fail("no items for cycling given")
 			}
 			return a.Items[l.at%len(a.Items)]
-		}}, true
-	case "changed":
+		}}
+	},
+	"changed": func(l *loop) any {
 		return builtin{"changed", func(_ *evaluator, a *Arguments) any {
 			same := l.changed_ != nil && slices.EqualFunc(l.changed_, a.Items, equal)
 			l.changed_ = append([]any{}, a.Items...)
 			return !same
-		}}, true
+		}}
+	},
+}
+
+func (l *loop) neighbour(i int, missing string) any {
+	if i < 0 || i >= len(l.items) {
+		return undefined{missing}
 	}
-	return nil, false
+	return l.items[i]
 }
 
 // maxCalls is the maximum depth of calls of macros and of recursive loops.

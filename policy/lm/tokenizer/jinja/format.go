@@ -127,7 +127,9 @@ func (l layout) number(v any) string {
 		case 'e', 'E':
 			digits = strconv.FormatFloat(f, l.kind, precision, 64)
 		case 'g', 'G':
-			digits = general(f, max(1, precision), l.kind)
+			if digits = floatText(f); !math.IsInf(f, 0) && f == f {
+				digits = strconv.FormatFloat(f, l.kind, max(1, precision), 64)
+			}
 		case '%':
 			digits = strconv.FormatFloat(f*100, 'f', precision, 64) + "%"
 		default:
@@ -151,25 +153,6 @@ func (l layout) number(v any) string {
 		}
 	}
 	return l.padded(sign, digits)
-}
-
-// general writes a number as %g does, with up to so many digits.
-func general(f float64, digits int, kind byte) string {
-	e := strconv.FormatFloat(f, 'e', digits-1, 64)
-	exponent, err := strconv.Atoi(e[strings.IndexByte(e, 'e')+1:])
-	if err != nil { // infinite or no number
-		return floatText(f)
-	}
-	mantissa, power, _ := strings.Cut(e, "e")
-	if exponent >= -4 && exponent < digits {
-		mantissa, power = strconv.FormatFloat(f, 'f', digits-1-exponent, 64), ""
-	} else {
-		power = string(kind-'g'+'e') + power
-	}
-	if strings.Contains(mantissa, ".") {
-		mantissa = strings.TrimRight(strings.TrimRight(mantissa, "0"), ".")
-	}
-	return mantissa + power
 }
 
 var (

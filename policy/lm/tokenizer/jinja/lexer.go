@@ -219,12 +219,7 @@ func (l *lexer) number() {
 		return
 	}
 	text := intToken.FindString(l.rest)
-	n, err := strconv.ParseInt(strings.TrimLeft(text, "0_"), 0, 64)
-	if digits := strings.ToLower(text); len(digits) > 1 && strings.ContainsAny(digits[1:2], "box") {
-		n, err = strconv.ParseInt(text, 0, 64)
-	} else if strings.Trim(text, "0_") == "" {
-		n, err = 0, nil
-	}
+	n, err := strconv.ParseInt(text, 0, 64)
 	if err != nil {
 		panic(errorAt(l.line, "%s: expected a number of 64 bits", text))
 	}

@@ -1,8 +1,10 @@
 package jinja
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -106,39 +108,20 @@ func hash(key any) string {
 	return fmt.Sprintf("%T%p", key, key)
 }
 
+// typeNames are Python's names of the types of values. Other values are functions.
+var typeNames = map[reflect.Type]string{nil: "NoneType", reflect.TypeFor[string](): "str",
+	reflect.TypeFor[markup](): "Markup", reflect.TypeFor[bool](): "bool", reflect.TypeFor[int](): "int",
+	reflect.TypeFor[BigNumber](): "int", reflect.TypeFor[float64](): "float", reflect.TypeFor[List](): "list",
+	reflect.TypeFor[tuple](): "tuple", reflect.TypeFor[*Dict](): "dict", reflect.TypeFor[*generator](): "generator",
+	reflect.TypeFor[numbers](): "range", reflect.TypeFor[*namespace](): "Namespace",
+	reflect.TypeFor[undefined](): "Undefined"}
+
 // typeName returns Python's name of the type of a value.
 func typeName(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "NoneType"
-	case string:
-		return "str"
-	case markup:
-		return "Markup"
-	case bool:
-		return "bool"
-	case int, BigNumber:
-		return "int"
-	case float64:
-		return "float"
-	case List:
-		return "list"
-	case tuple:
-		return "tuple"
-	case *Dict:
-		return "dict"
-	case view:
+	if v, ok := v.(view); ok {
 		return v.name
-	case *generator:
-		return "generator"
-	case numbers:
-		return "range"
-	case *namespace:
-		return "Namespace"
-	case undefined:
-		return "Undefined"
 	}
-	return "function"
+	return cmp.Or(typeNames[reflect.TypeOf(v)], "function")
 }
 
 // number returns a number as a float64, and as an int if it is a whole number or a truth value.
@@ -786,12 +769,14 @@ func slice(v any, start, stop, step any) any {
 // item returns v[index], or an undefined value.
 func item(v, index any) any {
 	check(v)
-	missing := undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
+	missing := func() any {
+		return undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
+	}
 	switch v := v.(type) {
 	case *Dict:
 		switch index.(type) {
 		case List, *Dict, view:
-			return missing
+			return missing()
 		}
 		if found, ok := v.get(index); ok {
 			return found
@@ -809,14 +794,14 @@ func item(v, index any) any {
 			i += len(items)
 		}
 		if i < 0 || i >= len(items) {
-			return missing
+			return missing()
 		}
 		return items[i]
 	}
 	if s, ok := text(index); ok {
 		return attribute(v, s)
 	}
-	return missing
+	return missing()
 }
 
 // attribute returns v.name, or an undefined value.
@@ -828,8 +813,8 @@ func attribute(v any, name string) any {
 			return found
 		}
 	case *loop:
-		if found, ok := v.attribute(name); ok {
-			return found
+		if of, ok := loopAttributes[name]; ok {
+			return of(v)
 		}
 	default:
 		if m := method(v, name); m != nil {

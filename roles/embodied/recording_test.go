@@ -1,0 +1,76 @@
+package embodied
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd/local"
+)
+
+// recordedBy trains for some iterations, records in training and in its evaluations, and returns both files.
+func recordedBy(t *testing.T, ranks int, overrides ...string) (files [2][]byte) {
+	t.Helper()
+	dir := t.TempDir()
+	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, append(strings.Fields("runner.max_epochs=4 "+
+		"actor.model.hidden_sizes=[8] algorithm.update_epoch=1 "+
+		"runner.val_check_interval=2 runner.save_interval=-1 env.train.total_num_envs=8 env.eval.total_num_envs=4 "+
+		"env.train.max_steps_per_rollout_epoch=32 actor.global_batch_size=64 actor.micro_batch_size=32 "+
+		"env.train.data_collection.enabled=true env.eval.data_collection.enabled=true "+
+		"env.eval.data_collection.max_steps=200 env.train.data_collection.save_dir="+dir+
+		" env.eval.data_collection.save_dir="+dir+" runner.logger.log_path="+dir), overrides...)...)
+	var out bytes.Buffer
+	asked := loop.Watch()
+	defer asked.Close()
+	s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: task.Tasks{Task{}},
+		Asked: asked, Out: &out, Log: &out})
+	code, err := s.Start(context.Background(), local.New(ranks), cfg, nil, nil)
+	if err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v: %s", code, err, out.String())
+	}
+	for i, use := range []string{"train", "eval"} {
+		files[i], err = os.ReadFile(filepath.Join(dir, use+"_global_step_0.safetensors"))
+		test.OK(t, err)
+	}
+	if left, err := filepath.Glob(filepath.Join(dir, ".recording*")); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	return files
+}
+
+// The recorded files are the same in every placement, and have whole episodes alone.
+func TestRecordings(t *testing.T) {
+	const place = "cluster.component_placement."
+	want := recordedBy(t, 1, place+"actor=0", place+"env=0", place+"rollout=0")
+	for i, other := range [][]string{{"env=0-3", "rollout=1"}, {"env=1", "rollout=0-1"}} {
+		got := recordedBy(t, []int{4, 2}[i], place+"actor=0", place+other[0], place+other[1],
+			fmt.Sprint("rollout.pipeline_stage_num=", 2-i))
+		for i, use := range []string{"training", "evaluations"} {
+			if !bytes.Equal(got[i], want[i]) {
+				t.Errorf("%v: another file of %s", other, use)
+			}
+		}
+	}
+	for _, file := range want {
+		path := filepath.Join(t.TempDir(), "demos")
+		test.OK(t, os.WriteFile(path, file, 0o600))
+		d, err := algo.OpenDemos(path)
+		test.OK(t, err)
+		defer d.Close()
+		for _, e := range d.Episodes {
+			if e.Return != float64(e.Len) { // CartPole-v1 gives 1 for each step
+				t.Errorf("an episode of %+v", e)
+			}
+		}
+	}
+}
