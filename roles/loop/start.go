@@ -187,8 +187,14 @@ func CheckOutputs(cfg *config.Config) error {
 	if video := &cfg.Env.Eval.VideoCfg; cfg.Evaluates() && video.SaveVideo && video.VideoBaseDir != "" {
 		folder("env.eval.video_cfg.video_base_dir", video.VideoBaseDir)
 	}
+	if d := cfg.Env.Eval.DataCollection; cfg.Evaluates() && d.Enabled && d.SaveDir != "" {
+		folder("env.eval.data_collection.save_dir", d.SaveDir)
+	}
 	if !cfg.Trains() {
 		return errors.Join(wrong...)
+	}
+	if d := cfg.Env.Train.DataCollection; d.Enabled && d.SaveDir != "" {
+		folder("env.train.data_collection.save_dir", d.SaveDir)
 	}
 	if err := runfolder.Check(cfg.Folder()); err != nil {
 		name := cfg.Runner.Logger.ExperimentName
