@@ -85,13 +85,13 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, err
 	}
 	if aside.Len() > 0 {
-		if b.aside, err = newDemos(s.Rollout, aside, s.Alloc); err != nil {
+		if b.aside, err = newDemos(s.Rollout, aside, s.Pictures, s.Alloc); err != nil {
 			return nil, err
 		}
 	}
 	if o := observationStats(s.Policy); o != nil {
 		sums := make([]float64, o.StatsLen())
-		if err := o.AddStats(sums, learnt.Sub(Observations)); err != nil {
+		if err := b.addStats(sums, o, learnt.Sub(Observations), len(s.Pictures) > 0); err != nil {
 			return nil, err
 		}
 		o.MergeStats(sums)
@@ -102,6 +102,34 @@ func newBC(s *Setup) (*BC, error) {
 		}
 	}
 	return b, nil
+}
+
+// addStats adds the statistics of observations to sums. Encoded images are decoded, one micro-batch at a time.
+func (b *BC) addStats(sums []float64, o ObservationStats, obs tensor.Dict, encoded bool) error {
+	if !encoded {
+		return o.AddStats(sums, obs)
+	}
+	return b.eachBatch(b.replay, func(batch *Transitions, _ int) error { return o.AddStats(sums, batch.Obs) })
+}
+
+// eachBatch calls handle for all transitions of a Replay in their order, one micro-batch at a time, with the number of
+// transitions up to its end.
+func (b *BC) eachBatch(r *Replay, handle func(batch *Transitions, end int) error) error {
+	n := r.Size()
+	for lo := 0; lo < n; lo += b.micro {
+		hi := min(lo+b.micro, n)
+		batch, numbers := b.batch.slice(0, hi-lo), b.rows[:hi-lo]
+		for i := range numbers {
+			numbers[i] = int32(lo + i)
+		}
+		if err := r.Gather(batch, numbers, 1, 1, false); err != nil {
+			return err
+		}
+		if err := handle(batch, hi); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // newCloner makes a BC with the given name. The BC learns from demonstrations if offline is set, and else from a replay
@@ -202,19 +230,11 @@ func (b *BC) validate() (float64, error) {
 	}
 	var sum float64
 	n := b.aside.Size()
-	for lo := 0; lo < n; lo += b.micro {
-		hi := min(lo+b.micro, n)
-		batch, numbers := b.batch.slice(0, hi-lo), b.rows[:hi-lo]
-		for i := range numbers {
-			numbers[i] = int32(lo + i)
-		}
-		b.aside.Gather(batch, numbers, 1, 1, false)
+	err := b.eachBatch(b.aside, func(batch *Transitions, end int) error {
 		_, loss, err := b.loss(batch)
-		if err != nil {
-			return 0, err
-		}
 		sum += loss
-		b.progress.Report(workValidation, hi, n)
-	}
-	return sum / float64(n), nil
+		b.progress.Report(workValidation, end, n)
+		return err
+	})
+	return sum / float64(n), err
 }

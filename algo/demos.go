@@ -15,9 +15,14 @@ import (
 // Algorithms that learn only from demonstrations need this section. Algorithms with a replay buffer draw half of each
 // batch from the demonstrations (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
-	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md). Empty, the default, means no
-	// demonstrations.
+	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md), or a folder of LeRobot
+	// (docs/datasets.md). Empty, the default, means no demonstrations.
 	LoadPath string `yaml:"load_path"`
+	// Names are the columns of a LeRobot folder, by the names of demonstrations: observation.NAME, action, reward,
+	// terminated. Default: the columns of the same names, observation.images.NAME, next.reward and next.done. (+)
+	Names map[string]string `yaml:"names"`
+	// FPS is the number of frames per second that a LeRobot folder must have. 0, the default, means any number. (+)
+	FPS float64 `yaml:"fps"`
 	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation. These are
 	// the last episodes: embodied_bc measures its loss on them, but does not learn from them. Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
@@ -27,6 +32,7 @@ type DemoConfig struct {
 func (c *DemoConfig) Check(want Want) {
 	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
 		"a number in [0, 1)")
+	want(c.FPS >= 0, "demo_buffer.fps", c.FPS, "a number of frames per second, or 0 for any")
 }
 
 // ReadDemos reads a safetensors file of M > 0 transitions, in order of time, one episode after the other. A transition
@@ -53,14 +59,22 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	}
 	b = nil
 	debug.FreeOSMemory() // free the file's bytes: a file may be half as large as memory
+	if demos, err = TakeDemos(all, fields); err != nil {
+		return demos, fmt.Errorf("%s: %w", path, err)
+	}
+	return demos, nil
+}
+
+// TakeDemos returns demonstrations of all tensors of a file, as ReadDemos reads it, or of another source.
+func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err error) {
 	reward, ok := all.Get(FieldReward)
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
-		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
+		return demos, fmt.Errorf("reward is %v: expected F32[M] of M > 0 transitions", reward)
 	}
 	m := reward.Dim(0)
 	all, left, err := inChunks(all, fields)
 	if err != nil {
-		return demos, fmt.Errorf("%s: %w", path, err)
+		return demos, err
 	}
 	for _, f := range fields {
 		if f.Name == FieldStatus { // demonstrations have no aborted episodes
@@ -69,16 +83,16 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		shape := append([]int{m}, f.Shape[2:]...)
 		t, ok := all.Get(f.Name)
 		if !ok {
-			return demos, fmt.Errorf("%s: no tensor %s: expected %v%v", path, f.Name, f.DType, shape)
+			return demos, fmt.Errorf("no tensor %s: expected %v%v", f.Name, f.DType, shape)
 		}
 		if t.DType() != f.DType || !slices.Equal(t.Shape(), shape) {
-			return demos, fmt.Errorf("%s: %s is %v: expected %v%v, as this environment has it in %d transitions", path,
-				f.Name, t, f.DType, shape, m)
+			return demos, fmt.Errorf("%s is %v: expected %v%v, as this environment has it in %d transitions", f.Name,
+				t, f.DType, shape, m)
 		}
 		if f.DType == tensor.F32 {
 			for i, x := range t.F32() {
 				if bad(x) {
-					return demos, fmt.Errorf("%s: %s is %v in transition %d: expected finite numbers", path, f.Name, x,
+					return demos, fmt.Errorf("%s is %v in transition %d: expected finite numbers", f.Name, x,
 						i/(t.Len()/m))
 				}
 			}
@@ -190,7 +204,7 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 					return fmt.Errorf("%s of transition %d allows no option of a choice: expected at least one", name,
 						k)
 				}
-			} else if t.DType() == tensor.I32 {
+			} else if f.DType == tensor.I32 {
 				if i := f.Outside(t.I32()); i >= 0 {
 					low, high := f.Range(i % f.Dim())
 					return fmt.Errorf("%s is %d in transition %d: expected %.0f to %.0f", name, t.I32()[i], i/f.Dim(),
@@ -280,9 +294,12 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns a Replay that holds demos as the steps of one environment. Rollouts have the given fields.
-func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
+// newDemos returns a Replay that holds demos as the steps of one environment. Rollouts have the given fields. See
+// Setup.Pictures.
+func newDemos(fields []tensor.Field, demos tensor.Dict, pictures map[string]*Pictures,
+	alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)
+	fields = Stored(fields, pictures)
 	r, err := NewReplay(fields, 1, m, alloc)
 	if err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
@@ -298,6 +315,9 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	}
 	if err := r.Add(rollout); err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
+	}
+	for i := range r.columns {
+		r.columns[i].pictures = pictures[r.columns[i].name]
 	}
 	if _, cut := demos.Get(leftName); cut {
 		r.stride = demos.Must(FieldAction).Dim(1)

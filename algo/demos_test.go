@@ -80,7 +80,7 @@ func TestReturnsOfChunkedDemonstrations(t *testing.T) {
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
 	d := test.Must(ReadDemos(writeDemos(t, file), fields))(t)
-	r := test.Must(newDemos(fields, d.Slice(0, m), tensor.Heap))(t)
+	r := test.Must(newDemos(fields, d.Slice(0, m), nil, tensor.Heap))(t)
 	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
 	b := r.NewBatch(m)
 	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{

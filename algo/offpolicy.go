@@ -105,7 +105,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 	}
 	if offline {
 		e.off.ReplayBuffer.MinBufferSize = 0
-		e.replay, err = newDemos(s.Rollout, s.Demos, s.Alloc)
+		e.replay, err = newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
 	} else {
 		e.replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
 	}
@@ -122,7 +122,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 			e.micro)
 	}
 	half := e.micro / 2
-	demos, err := newDemos(s.Rollout, s.Demos, s.Alloc)
+	demos, err := newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
 	e.shares = []share{
 		{e.replay, 0, half, e.batch.slice(0, half)},
 		{demos, half, e.micro, e.batch.slice(half, e.micro)},
@@ -132,7 +132,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 
 // replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
 func replayKeys(k *Keys, offline bool) {
-	k.Read("update_epoch", "demo_buffer.load_path")
+	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps")
 	if !offline {
 		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
 	}
@@ -203,7 +203,9 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	t.open()
 	for e.first = 0; e.first < e.local; e.first += e.micro {
 		e.progressed(e.first)
-		e.gather()
+		if err := e.gather(); err != nil {
+			return err
+		}
 		if err := addGradient(e.batch, t.readyAt(e.first+e.micro == e.local)); err != nil {
 			return err
 		}
@@ -212,11 +214,15 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 }
 
 // gather copies the transitions of the micro-batch to e.batch.
-func (e *offPolicy) gather() {
+func (e *offPolicy) gather() error {
 	for _, x := range e.shares {
-		x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
+		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // progressed reports the progress of the iteration, after the given number of samples of the present update. If an

@@ -95,7 +95,7 @@ func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 	e.draw()
 	seen := map[float32]bool{}
 	for e.first = 0; e.first < e.local; e.first += e.micro {
-		e.gather()
+		test.OK(t, e.gather())
 		for i, r := range e.batch.Reward {
 			if demonstrated := i >= 8; (r >= 1000) != demonstrated {
 				t.Errorf("sample %d of a micro-batch of 16 has reward %v", i, r)

@@ -27,6 +27,8 @@ type ring struct {
 	data tensor.Tensor
 	size int  // bytes of one transition
 	next bool // transitions take the tensor from their last step, not from their first step
+	// if not nil, data has the indices of these images
+	pictures *Pictures
 }
 
 const (
@@ -72,8 +74,8 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 	r.status, _ = all.Get(FieldStatus)
 	for i := range all.Len() {
 		name, t := all.Entry(i)
-		r.columns = append(r.columns, ring{name, t, len(t.Bytes()) / (envs * capacity),
-			strings.HasPrefix(name, NextObservations+".")})
+		r.columns = append(r.columns, ring{name: name, data: t, size: len(t.Bytes()) / (envs * capacity),
+			next: strings.HasPrefix(name, NextObservations+".")})
 	}
 	return r, nil
 }
@@ -192,6 +194,9 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows), last: make([]int, rows)}
 	for _, c := range r.columns {
 		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
+		if c.pictures != nil {
+			t = tensor.New(tensor.U8, append([]int{rows}, c.pictures.shape...)...)
+		}
 		if name, ok := strings.CutPrefix(c.name, Observations+"."); ok {
 			b.Obs.Set(name, t)
 		} else if name, ok := strings.CutPrefix(c.name, NextObservations+"."); ok {
@@ -222,8 +227,9 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 }
 
 // Gather copies transitions into b. rows has their numbers, from Draw. Each transition has the rewards of up to nStep
-// steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes.
-func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) {
+// steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. An image that cannot be decoded
+// is an error.
+func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
@@ -252,9 +258,17 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 			if !col.next {
 				from = r.place(int(k))
 			}
-			copy(dst[i*col.size:(i+1)*col.size], src[from*col.size:])
+			if col.pictures == nil {
+				copy(dst[i*col.size:(i+1)*col.size], src[from*col.size:])
+				continue
+			}
+			size := len(dst) / b.columns[c].Dim(0)
+			if err := col.pictures.Decode(dst[i*size:(i+1)*size], int(col.data.I32()[from])); err != nil {
+				return fmt.Errorf("%s of transition %d: %w", col.name, k, err)
+			}
 		}
 	}
+	return nil
 }
 
 // savedAborted marks a step whose status is not normal, in the tensor "truncated" of saved states. So all saved states

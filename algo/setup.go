@@ -30,7 +30,8 @@ type Setup struct {
 	// fields of rollouts, [T,N,...]; may be nil if the algorithm has no replay buffer, and rollouts have neither
 	// ref_log_prob nor prox_log_prob
 	Rollout  []tensor.Field
-	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict if there are none
+	Demos    tensor.Dict          // demonstrations, from ReadDemos; the zero Dict if there are none
+	Pictures map[string]*Pictures // images of Demos that stay encoded, by the names of their tensors; may be nil
 	Policy   policy.Policy
 	Replicas Replicas         // nil means Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil means tensor.Heap

@@ -33,6 +33,11 @@ func TestTorch(t *testing.T) {
 	unittest(t, python(t, "numpy", "torch"), "torch_*.py")
 }
 
+// TestHDF5 converts files that h5py writes.
+func TestHDF5(t *testing.T) {
+	unittest(t, python(t, "numpy", "h5py"), "hdf5_*.py")
+}
+
 // unittest runs the tests of the files that match the pattern.
 func unittest(t *testing.T, python, pattern string) {
 	cmd := exec.CommandContext(t.Context(), python, "-m", "unittest", "discover", "-s", "tests", "-p", pattern)

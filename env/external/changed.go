@@ -45,6 +45,13 @@ func Changed(then, now string) string {
 	return strings.Join(all, "; ")
 }
 
+// SameButExpert reports whether two greetings are equal, except that one may have an expert.
+func SameButExpert(a, b string) bool {
+	x, err := without([]byte(a), "expert")
+	y, err2 := without([]byte(b), "expert")
+	return err == nil && err2 == nil && x == y
+}
+
 // shown returns the size of an observation as text.
 func shown(s env.Space) string {
 	switch {

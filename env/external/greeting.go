@@ -109,13 +109,16 @@ func tokenIn(text []byte) string {
 
 // withoutToken returns the JSON of a greeting with its token removed and its members sorted by
 // name.
-func withoutToken(text []byte) (string, error) {
+func withoutToken(text []byte) (string, error) { return without(text, "token") }
+
+// without returns the JSON of a greeting without a member. The other members are sorted by name.
+func without(text []byte, member string) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
 		return "", fmt.Errorf("greeting: %w", err)
 	}
 	// ignores case, like the JSON decoder
-	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") })
+	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, member) })
 	clean, err := json.Marshal(members)
 	return string(clean), err
 }

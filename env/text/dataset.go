@@ -27,7 +27,7 @@ type Source struct {
 	Answers []string // all answers of the record
 	Tokens  []int32  // tokens of the first answer after the prompt, with the end token
 	File    string
-	Line    int // first line of the record
+	Line    int // first line of the record, or its row in a Parquet file
 }
 
 // Targets returns the number of tokens that Learn marks.
@@ -93,8 +93,8 @@ func (d *Dataset) Bytes() int {
 	return n
 }
 
-// Read reads files of JSON lines or of a JSON list, plain or compressed with gzip. It changes no
-// text. Errors name the file and the line of an invalid record: see TooLongError and MissingKeyError.
+// Read reads files of JSON lines or of a JSON list, plain or compressed with gzip, and Parquet files. It changes no
+// text. Errors name the file and the line, or the row, of an invalid record: see TooLongError and MissingKeyError.
 // Files without any sample are an error, too. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages

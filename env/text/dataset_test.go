@@ -297,9 +297,9 @@ func TestContainers(t *testing.T) {
 		{"a list of texts", "[\n" + `"a"]`, ":2: expected a JSON object"},
 		{"gzip that is cut off", zip(a + "\n" + b)[:30], "unexpected EOF"},
 		{"an empty list", "[]", "no sample"},
-		{"Parquet", "PAR1\x15\x04",
-			`data.jsonl is Parquet: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip. ` +
-				`In Python: pandas.read_parquet(FILE).to_json(`},
+		{"Parquet that is cut off", "PAR1\x15\x04", "data.jsonl: expected a whole Parquet file: "},
+		{"Parquet in gzip", zip("PAR1\x15\x04"), "data.jsonl is Parquet within gzip: expected lines of JSON or a " +
+			"JSON list, in UTF-8, plain or with gzip, or Parquet"},
 		{"zstd", "\x28\xb5\x2f\xfd\x00", "is compressed with zstd: expected lines of JSON"},
 		{"UTF-16", "\xff\xfe{\x00", "is UTF-16: expected"},
 		{"bytes that are no UTF-8", a + "\n{\"prompt\": \"caf\xe9\", \"answer\": \"b\"}",
@@ -629,5 +629,25 @@ func TestReadForeignFiles(t *testing.T) {
 	path := write(t, line, line+"\x00", line)
 	if _, err := Read(path, f); err == nil || !strings.HasPrefix(err.Error(), path[0]+":2: ") {
 		t.Errorf("bytes that are no JSON in line 2: %v", err)
+	}
+}
+
+// TestParquet: the rows of a Parquet file are the samples that lines of JSON are. Errors name the row.
+func TestParquet(t *testing.T) {
+	const dir = "../../internal/tables/testdata/"
+	f := Format{Tokenizer: bytewise(t), Prompt: "prompt", Answer: "dict", EOS: -1, Vocab: 259, Length: 1000}
+	got, err := Read([]string{dir + "hyparquet.parquet"}, f)
+	test.OK(t, err)
+	want, err := Read([]string{dir + "hyparquet.jsonl"}, f)
+	test.OK(t, err)
+	if got.Hash != want.Hash || len(got.Samples) != 10 {
+		t.Errorf("%d samples with hash %x, expected %d with %x", len(got.Samples), got.Hash, len(want.Samples),
+			want.Hash)
+	}
+	f.Answer = "answer"
+	_, err = Read([]string{dir + "hyparquet.parquet"}, f)
+	if want := dir + `hyparquet.parquet:4: "answer": it is null: expected a text`; err == nil ||
+		!strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, expected %s", err, want)
 	}
 }

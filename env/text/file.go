@@ -11,11 +11,13 @@ import (
 	"os"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/rlinf/rlinf/internal/tables"
 )
 
 // eachRecord calls handle for each record of a file, with the number of the record's first line.
 // The file contains JSON lines or a JSON list, and may be compressed with gzip. Errors name the
-// file and the line.
+// file and the line. A Parquet file has a record in each row: then the number is that of the row.
 func eachRecord(path string, handle func(line int, record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -23,6 +25,14 @@ func eachRecord(path string, handle func(line int, record []byte) error) error {
 	}
 	defer file.Close()
 	in := bufio.NewReader(file)
+	if begins(in, parquet) {
+		table, err := tables.Open(path)
+		if err != nil {
+			return err
+		}
+		defer table.Close()
+		return table.EachRecord(handle)
+	}
 	if begins(in, "\x1f\x8b") {
 		unzip, err := gzip.NewReader(in)
 		if err != nil {
@@ -32,8 +42,8 @@ func eachRecord(path string, handle func(line int, record []byte) error) error {
 	}
 	for _, f := range foreign {
 		if begins(in, f.begin) {
-			return fmt.Errorf("%s is %s: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip%s", path,
-				f.name, f.remedy)
+			return fmt.Errorf("%s is %s: expected lines of JSON or a JSON list, in UTF-8, plain or with gzip, or "+
+				"Parquet", path, f.name)
 		}
 	}
 	if begins(in, byteOrderMark) {
@@ -60,13 +70,16 @@ func eachRecord(path string, handle func(line int, record []byte) error) error {
 const byteOrderMark = "\ufeff"
 
 // foreign lists unsupported formats with their first bytes.
-var foreign = []struct{ begin, name, remedy string }{
-	{"PAR1", "Parquet", `. In Python: pandas.read_parquet(FILE).to_json("data.jsonl", orient="records", lines=True)`},
-	{"ARROW1", "Arrow", ""}, {"\xff\xff\xff\xff", "Arrow", ""},
-	{"\x28\xb5\x2f\xfd", "compressed with zstd", ""}, {"BZh", "compressed with bzip2", ""},
-	{"\xfd7zXZ", "compressed with xz", ""}, {"PK\x03\x04", "a zip archive", ""},
-	{"\xff\xfe", "UTF-16", ""}, {"\xfe\xff", "UTF-16", ""},
+var foreign = []struct{ begin, name string }{
+	{parquet, "Parquet within gzip"}, {"PARE", "Parquet with encryption"},
+	{"ARROW1", "Arrow"}, {"\xff\xff\xff\xff", "Arrow"},
+	{"\x28\xb5\x2f\xfd", "compressed with zstd"}, {"BZh", "compressed with bzip2"},
+	{"\xfd7zXZ", "compressed with xz"}, {"PK\x03\x04", "a zip archive"},
+	{"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
 }
+
+// parquet begins every Parquet file without encryption.
+const parquet = "PAR1"
 
 func begins(in *bufio.Reader, prefix string) bool {
 	head, _ := in.Peek(len(prefix))

@@ -47,9 +47,9 @@ func (c *validation) checkSFT() {
 			"a number > 0, or runner.enable_dynamic_batch_size")
 	}
 	d := &c.Data
-	want(len(d.TrainDataPaths) > 0, "data.train_data_paths", nil, "files of JSON lines")
+	want(len(d.TrainDataPaths) > 0, "data.train_data_paths", nil, "files of JSON lines or Parquet")
 	want(!c.Evaluates() || len(d.ValDataPaths) > 0, "data.val_data_paths", nil,
-		fmt.Sprintf("files of JSON lines (val_check_interval %d)", r.ValCheckInterval))
+		fmt.Sprintf("files of JSON lines or Parquet (val_check_interval %d)", r.ValCheckInterval))
 	want(d.PromptKey != "", "data.prompt_key", d.PromptKey, "the key of a sample's prompt")
 	want(d.AnswerKey != "", "data.answer_key", d.AnswerKey, "the key of a sample's answer")
 	if s := &r.EarlyStop; s.Enabled {

@@ -83,7 +83,7 @@ var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
 	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
-	"env.eval", "data.val_data_paths",
+	"env.eval", "env.train.data_collection", "data.val_data_paths",
 	"rollout.pipeline_stage_num",
 	// Keys for the connection to simulators and its timeouts, but not keys that select simulators.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
@@ -107,6 +107,10 @@ func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err 
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
 		if then, err = config.Parse(p.Registries, stored); err != nil {
 			return nil, err
+		}
+		// An expert may have been added to the simulator: it changes none of its episodes.
+		if was := &then.Env.Train.External; external.SameButExpert(was.Greeting, p.Config.Env.Train.External.Greeting) {
+			was.Greeting = p.Config.Env.Train.External.Greeting
 		}
 		return then.Resolved(), nil
 	}

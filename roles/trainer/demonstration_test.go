@@ -95,7 +95,7 @@ func TestDemonstrationRepeats(t *testing.T) {
 	}
 }
 
-// written plays d and returns what it writes.
+// written plays d and returns the transitions that it writes.
 func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config) tensor.Dict {
 	t.Helper()
 	test.OK(t, d.Play(envs, cfg))
@@ -105,7 +105,13 @@ func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config)
 	test.OK(t, err)
 	got, _, err := tensor.ReadSafetensors(file)
 	test.OK(t, err)
-	return got
+	var transitions tensor.Dict
+	for i := range got.Len() {
+		if name, x := got.Entry(i); !strings.HasPrefix(name, "episode.") {
+			transitions.Set(name, x)
+		}
+	}
+	return transitions
 }
 
 // TestDemonstrationNoise: the written actions have the noise, stay within their bounds, and follow from the seed.

@@ -66,7 +66,7 @@ func (p *Plan) Describe() []string {
 		}
 		lines = append(lines, line)
 	}
-	return lines
+	return append(lines, p.describePictures()...)
 }
 
 // rates returns the learning rates of the policy and of the critics. ok is false if no critic learns, or if critics

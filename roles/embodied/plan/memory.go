@@ -19,7 +19,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		return err
 	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
-	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations are already in memory
+	if need-int64(p.demoBytes()+p.pictureBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
@@ -44,7 +44,7 @@ func (p *Plan) MemoryColumns() []job.Column {
 // MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
-	f.Replay = int64(p.demoBytes())
+	f.Replay = int64(p.demoBytes() + p.pictureBytes())
 	if p.Config.Trains() {
 		for range p.MembersOn("actor", r) {
 			f.Parameters += 2 * params

@@ -40,8 +40,9 @@ type Plan struct {
 	BootstrapAll     bool // compute the value of every episode's last observation, not only of truncated episodes
 	config.Learning
 
-	demos tensor.Dict // demonstrations to train on
-	notes []string    // warnings about the demonstrations
+	demos    tensor.Dict               // demonstrations to train on
+	pictures map[string]*algo.Pictures // their encoded images
+	notes    []string                  // warnings about the demonstrations
 }
 
 // Spaces returns the observations and the actions of a training environment.
@@ -144,6 +145,7 @@ func (p *Plan) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.All
 		Chunk: p.Chunks, GroupSize: p.Config.Env.Train.GroupSize, Steps: p.Epochs * p.Steps,
 		Envs:        p.Train.Envs / p.Actors,
 		CriticOptim: p.Config.Actor.CriticOptim, Rollout: p.trajectoryFields(p.Train.Envs / p.Actors), Demos: p.demos,
-		Policy: pol, Replicas: r, Alloc: alloc, Progress: progress,
+		Pictures: p.pictures,
+		Policy:   pol, Replicas: r, Alloc: alloc, Progress: progress,
 	})
 }

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/figures"
+	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/dataset"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -19,7 +22,17 @@ func (d *Draft) readDemos() {
 		return
 	}
 	var err error
-	if d.demos, err = algo.ReadDemos(path, d.demoFields()); err == nil {
+	isFolder := lerobot.IsFolder(path)
+	if isFolder {
+		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), d.Spec.Obs)
+	} else {
+		c := &d.Config.Algorithm.OffPolicy.Demos
+		const want = "none: load_path is a file, and only folders of LeRobot have it"
+		d.found.Want(len(c.Names) == 0, "algorithm.demo_buffer.names", c.Names, want)
+		d.found.Want(c.FPS == 0, "algorithm.demo_buffer.fps", c.FPS, want)
+		d.demos, err = algo.ReadDemos(path, d.demoFields())
+	}
+	if err == nil {
 		err = algo.FitDemos(d.demos, d)
 	}
 	if err != nil {
@@ -28,6 +41,9 @@ func (d *Draft) readDemos() {
 		return
 	}
 	d.checkShare(path)
+	if isFolder {
+		return // a folder has all frames of its episodes
+	}
 	if err := d.noteGaps(path); err != nil {
 		d.found.Problem("algorithm.demo_buffer.load_path", path, "demonstrations: "+err.Error())
 	}
@@ -48,13 +64,34 @@ func (p *Plan) replayBytes(iterations int) int {
 		iterations)
 }
 
-// demoBytes returns the size in bytes of one copy of the demonstrations. Every rank has a copy. Every actor has another
-// copy, from which it samples.
+// demoBytes returns the size in bytes of one copy of the demonstrations, without encoded images. Every rank has a copy.
+// Every actor has another copy, from which it samples.
 func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
 	}
-	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
+	return config.Product(algo.TransitionBytes(algo.Stored(p.demoFields(), p.pictures)),
+		p.demos.Must(algo.FieldReward).Dim(0))
+}
+
+// pictureBytes returns the size in bytes of the encoded images of the demonstrations, which every rank has once.
+func (p *Plan) pictureBytes() (n int) {
+	for name, images := range p.pictures {
+		if !strings.HasPrefix(name, algo.NextObservations+".") { // those are the same images
+			n += images.Bytes()
+		}
+	}
+	return n
+}
+
+// describePictures returns a line on the encoded images of the demonstrations, if there are any.
+func (p *Plan) describePictures() []string {
+	if len(p.pictures) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("demonstrations: %d transitions of %s; encoded images take %s on each rank",
+		p.demos.Must(algo.FieldReward).Dim(0), p.Config.Algorithm.OffPolicy.Demos.LoadPath,
+		figures.MiB(int64(p.pictureBytes())))}
 }
 
 // checkReplay returns an error if the replay buffers and demonstrations of this number of actors need more memory than

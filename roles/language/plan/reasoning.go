@@ -147,7 +147,8 @@ func (d *Draft) tryGrader() {
 // that Examined returns.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
-	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
+	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil,
+		"files of JSON lines or Parquet, to evaluate with")
 	if d.found.Err() == nil && d.readModel() {
 		of := d.Examined()
 		d.meshes = map[string]mesh.Mesh{of: {Tensor: cfg.Layout(of).TensorModelParallelSize}}

@@ -1,0 +1,266 @@
+package dataset
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/lerobot"
+	"github.com/rlinf/rlinf/internal/tables"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Files of ours in a folder of LeRobot. LeRobot's own programs do not read them.
+const (
+	headerFile = "meta/rlinf.json"         // a header
+	nextFile   = "meta/rlinf_next.parquet" // next observations that are not those of the next frame
+)
+
+// A header says of demonstrations what LeRobot has no name for.
+type header struct {
+	Env         string          `json:"env"`
+	SuccessRate float64         `json:"success_rate"`
+	HasSuccess  bool            `json:"has_success"`
+	Fields      []headerField   `json:"fields"` // in the order of our file
+	Episodes    []headerEpisode `json:"episodes"`
+}
+
+type headerField struct {
+	Name   string `json:"name"`
+	DType  string `json:"dtype"`
+	Shape  []int  `json:"shape"`
+	Column string `json:"column"` // "" for next observations
+}
+
+type headerEpisode struct {
+	Return      float64 `json:"return"`
+	Success     bool    `json:"success"`
+	Instruction string  `json:"instruction"`
+}
+
+// An Export says how demonstrations become a folder of LeRobot.
+type Export struct {
+	Version string // lerobot.V21 or lerobot.V30
+	FPS     float64
+	Robot   string
+	Names   map[string]string // columns, by the names of tensors; see Read
+}
+
+// Write writes the demonstrations in the file at path as the folder dir, which must not exist. The file may be larger
+// than memory. Images, U8 [height,width,1 or 3], become PNG. Import gives the same file again.
+func (e Export) Write(path, dir string) (err error) {
+	demos, err := algo.OpenDemos(path)
+	if err != nil {
+		return err
+	}
+	defer demos.Close()
+	x := &exporter{demos: demos, names: []string{nextDone}, info: lerobot.Info{Version: e.Version, FPS: e.FPS,
+		RobotType: cmp.Or(e.Robot, demos.Env),
+		Features:  map[string]lerobot.Feature{nextDone: {DType: "bool", Shape: []int{1}}}}}
+	if err := x.choose(e.Names); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if x.out, err = lerobot.Create(dir, x.info, x.names); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, x.out.Abandon()) }()
+	if err := x.writeHeader(); err != nil {
+		return err
+	}
+	if err := x.transitions(); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return x.out.Close()
+}
+
+type exporter struct {
+	demos   *algo.DemoFile
+	info    lerobot.Info
+	names   []string
+	columns []string // for each field of demos, its feature; "" for next observations
+	out     *lerobot.Writer
+}
+
+// dtypes are the types of features by those of tensors.
+var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F64: "float64", tensor.I32: "int32",
+	tensor.I64: "int64", tensor.U8: "uint8"}
+
+// choose chooses the features of the fields.
+func (x *exporter) choose(names map[string]string) error {
+	for _, f := range x.demos.Fields {
+		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
+			x.columns = append(x.columns, "")
+			continue
+		}
+		feature := lerobot.Feature{DType: dtypes[f.DType], Shape: f.Shape}
+		name := candidates(f.Name)[0]
+		obs, isObs := strings.CutPrefix(f.Name, algo.Observations+".")
+		switch {
+		case isObs && isImage(f):
+			feature.DType, feature.Names = "image", []any{"height", "width", "channels"}
+			name = algo.Observations + ".images." + obs
+		case f.Name == algo.Observations+".states":
+			name = algo.Observations + ".state"
+		case f.Name == algo.FieldTerminated || f.Name == algo.FieldTruncated:
+			feature.DType = "bool"
+		case f.Name == algo.FieldAction && f.Shape[0] == 1:
+			feature.Shape = f.Shape[1:]
+		}
+		if len(feature.Shape) == 0 {
+			feature.Shape = []int{1}
+		}
+		name = cmp.Or(names[f.Name], name)
+		if _, twice := x.info.Features[name]; twice || feature.DType == "" {
+			return fmt.Errorf("%s is %v and would be column %q: expected another name, and a type of F32, F64, I32, "+
+				"I64 and U8", f.Name, f.DType, name)
+		}
+		x.info.Features[name] = feature
+		x.columns, x.names = append(x.columns, name), append(x.names, name)
+	}
+	return nil
+}
+
+func isImage(f tensor.Field) bool {
+	return f.DType == tensor.U8 && len(f.Shape) == 3 && (f.Shape[2] == 1 || f.Shape[2] == 3)
+}
+
+func (x *exporter) writeHeader() error {
+	h := header{Env: x.demos.Env, SuccessRate: x.demos.SuccessRate, HasSuccess: x.demos.HasSuccess}
+	for i, f := range x.demos.Fields {
+		h.Fields = append(h.Fields, headerField{f.Name, f.DType.String(), append([]int{}, f.Shape...), x.columns[i]})
+	}
+	for _, e := range x.demos.Episodes {
+		h.Episodes = append(h.Episodes, headerEpisode{e.Return, e.Success, e.Instruction})
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return durable.WriteFile(x.out.Path(headerFile), text)
+}
+
+// transitions writes all transitions, and the next observations that do not follow from them.
+func (x *exporter) transitions() (err error) {
+	now, after := make([][]byte, len(x.columns)), make([][]byte, len(x.columns))
+	var nextFields []int
+	columns := []tables.Column{{Name: lerobot.Index, Type: tables.Int64}}
+	for i, f := range x.demos.Fields {
+		now[i], after[i] = make([]byte, f.Bytes()), make([]byte, f.Bytes())
+		if x.columns[i] != "" {
+			continue
+		}
+		nextFields = append(nextFields, i)
+		columns = append(columns, tables.Column{Name: f.Name, Type: tables.Bytes})
+	}
+	var next *tables.Writer
+	if len(nextFields) > 0 {
+		disk, e := os.Create(x.out.Path(nextFile))
+		if e != nil {
+			return e
+		}
+		next = tables.NewWriter(disk, columns, nil)
+		defer func() { err = errors.Join(err, next.Close(), disk.Close()) }()
+	}
+	read := func(t int, to [][]byte) error {
+		for i := range to {
+			if err := x.demos.Read(i, t, to[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := read(0, now); err != nil {
+		return err
+	}
+	t, all := 0, x.demos.Transitions()
+	for _, e := range x.demos.Episodes {
+		x.out.Task(cmp.Or(e.Instruction, x.demos.Env))
+		for k := range e.Len {
+			if t+1 < all {
+				if err := read(t+1, after); err != nil {
+					return err
+				}
+			}
+			if err := x.out.Add(x.cells(now)); err != nil {
+				return err
+			}
+			if next != nil && (k == e.Len-1 || !x.follows(nextFields, now, after)) {
+				row := []tables.Cell{{Numbers: []float64{float64(t)}}}
+				for _, i := range nextFields {
+					row = append(row, tables.Cell{Bytes: now[i]})
+				}
+				if err := next.Add(row); err != nil {
+					return err
+				}
+			}
+			now, after = after, now
+			t++
+		}
+		if err := x.out.EndEpisode(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follows reports whether the next observations of a transition are the observations of the one after it.
+func (x *exporter) follows(nextFields []int, now, after [][]byte) bool {
+	for _, i := range nextFields {
+		obs := algo.Observations + strings.TrimPrefix(x.demos.Fields[i].Name, algo.NextObservations)
+		k := slices.IndexFunc(x.demos.Fields, func(f tensor.Field) bool { return f.Name == obs })
+		if k < 0 || !bytes.Equal(now[i], after[k]) {
+			return false
+		}
+	}
+	return true
+}
+
+// cells returns the cells of a transition: next.done, then those of the fields.
+func (x *exporter) cells(now [][]byte) []tables.Cell {
+	cells, done := []tables.Cell{{}}, 0.0
+	for i, f := range x.demos.Fields {
+		switch {
+		case x.columns[i] == "":
+			continue
+		case x.info.Features[x.columns[i]].IsImage():
+			cells = append(cells, tables.Cell{Bytes: now[i]})
+			continue
+		}
+		numbers := numbersIn(now[i], f.DType)
+		if f.Name == algo.FieldTerminated || f.Name == algo.FieldTruncated {
+			done = max(done, numbers[0])
+		}
+		cells = append(cells, tables.Cell{Numbers: numbers})
+	}
+	cells[0].Numbers = []float64{done}
+	return cells
+}
+
+// numbersIn returns the numbers of a tensor's bytes.
+func numbersIn(b []byte, dtype tensor.DType) []float64 {
+	x := make([]float64, len(b)/dtype.Size())
+	for i := range x {
+		switch dtype {
+		case tensor.F32:
+			x[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
+		case tensor.F64:
+			x[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		case tensor.I32:
+			x[i] = float64(int32(binary.LittleEndian.Uint32(b[4*i:])))
+		case tensor.I64:
+			x[i] = float64(int64(binary.LittleEndian.Uint64(b[8*i:])))
+		case tensor.U8:
+			x[i] = float64(b[i])
+		}
+	}
+	return x
+}
