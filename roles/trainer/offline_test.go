@@ -79,7 +79,13 @@ func TestReadDemos(t *testing.T) {
 	c.CollectTransitions()
 	fields := c.Fields(1)
 	got := test.Must(algo.ReadDemos(rolestest.WriteDemos(t, demos), fields))(t)
-	test.Check(t, rolestest.SameDict(demos, got)) // the file describes its episodes, too
+	var transitions tensor.Dict
+	for i := range demos.Len() {
+		if n, x := demos.Entry(i); !strings.HasPrefix(n, "episode.") {
+			transitions.Set(n, x)
+		}
+	}
+	test.Check(t, rolestest.SameDict(got, transitions))
 	without := func(name string) (d tensor.Dict) {
 		for i := range demos.Len() {
 			if n, x := demos.Entry(i); n != name {
