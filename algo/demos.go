@@ -97,6 +97,11 @@ func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err e
 				}
 			}
 		}
+		isFlag := f.Name == FieldTerminated || f.Name == FieldTruncated ||
+			strings.HasSuffix(f.Name, "."+policy.ActionMask)
+		if i := slices.IndexFunc(t.Bytes(), func(b byte) bool { return isFlag && b > 1 }); i >= 0 {
+			return demos, fmt.Errorf("%s is %d in transition %d: expected 0 or 1", f.Name, t.Bytes()[i], i/(t.Len()/m))
+		}
 		demos.Set(f.Name, t)
 	}
 	if !left.IsZero() {

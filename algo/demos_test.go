@@ -216,3 +216,15 @@ func writeDemos(t *testing.T, d tensor.Dict) string {
 	test.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
 	return path
 }
+
+// TestMasksOfDemonstrations: an element of an action mask is 0 or 1.
+func TestMasksOfDemonstrations(t *testing.T) {
+	const name = Observations + "." + policy.ActionMask
+	var d tensor.Dict
+	d.Set("reward", tensor.New(tensor.F32, 2))
+	d.Set(name, tensor.Of([]uint8{1, 0, 1, 2}, tensor.U8, 2, 2))
+	_, err := ReadDemos(writeDemos(t, d), []tensor.Field{{Name: name, DType: tensor.U8, Shape: []int{1, 1, 2}}})
+	if want := name + " is 2 in transition 1: expected 0 or 1"; err == nil || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}

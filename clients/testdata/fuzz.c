@@ -208,7 +208,8 @@ int main(int argc, char **argv)
 {
 	static parent p;
 	const rlb_link link = {say, hear, hang_up, &p, ring};
-	const rlb_callbacks functions = {NULL, reset, step, NULL, save, load, render};
+	const rlb_callbacks functions = {.reset = reset, .step = step, .save = save, .load = load,
+	                                 .render = render};
 	rlb_spec spec = {.name = "fuzz",
 	                 .obs = {{.name = "state", .kind = RLB_F64, .shape = {OBS}},
 	                         {.name = "image", .kind = RLB_U8, .shape = {2, 2, 3}}},

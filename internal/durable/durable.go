@@ -160,6 +160,46 @@ func Tail(path string, n int64) (tail []byte, cut bool, err error) {
 	return tail, from > 0, err
 }
 
+// ErrForeign reports a file that the program did not write.
+var ErrForeign = errors.New("this command did not write the file that is there")
+
+// Replaceable returns an error if there is a folder at path, or a file that the program did not write (ErrForeign).
+// made reports whether the Head of a file is one of the program. Empty files may be
+// replaced. The writer reports a file that cannot be written.
+func Replaceable(path string, made func(head []byte) bool) error {
+	info, err := os.Stat(path)
+	if err == nil && info.IsDir() {
+		return errors.New("there is a folder: expected the name of a file")
+	}
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return nil
+	}
+	if head, err := Head(path); err != nil || !made(head) {
+		return ErrForeign
+	}
+	return nil
+}
+
+// Head returns the first bytes of the file at path, at most 64 KiB.
+func Head(path string) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, 64<<10))
+}
+
+// Creatable returns an error if no file can be created in dir, after the folders that are missing have been made.
+func Creatable(dir string) error {
+	for {
+		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {
+			return Writable(dir)
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // Writable returns an error if no file can be created in dir.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".writing-")

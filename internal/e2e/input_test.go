@@ -262,11 +262,11 @@ var mistakes = []struct {
 		want: "command line: env.train.step_delay_max: -1ms: expected at least 0s (step_delay), or 0"},
 
 	{name: "log path below a file", args: []string{"runner.logger.log_path=job.yaml/logs"},
-		want: "run folder %/job.yaml/logs/job: mkdir %/job.yaml: not a directory; choose another with " +
-			"runner.logger.log_path"},
+		want: "command line: runner.logger.log_path: job.yaml/logs/job: expected a folder that can be written: write " +
+			"in job.yaml: not a directory"},
 	{name: "log path where nobody may write", args: []string{"runner.logger.log_path=/proc/logs"},
-		want: "run folder /proc/logs/job: mkdir /proc/logs: no such file or directory; choose another with " +
-			"runner.logger.log_path"},
+		want: "command line: runner.logger.log_path: /proc/logs/job: expected a folder that can be written: write " +
+			"in /proc: no such file or directory"},
 	{name: "run folder outside the log path", args: []string{"runner.logger.experiment_name=../other"},
 		want: "command line: runner.logger.experiment_name: ../other: expected the name of a folder below log_path"},
 	{name: "checkpoint that is not there", args: []string{"--resume", "logs/job/checkpoints/global_step_9"},
@@ -274,7 +274,8 @@ var mistakes = []struct {
 	{name: "weights that are not there", args: []string{"runner.ckpt_path=model.safetensors"},
 		want: "runner.ckpt_path: open model.safetensors: no such file or directory"},
 	{name: "profile that cannot be written", args: []string{"--cpu-profile", "nowhere/profile"},
-		want: "--cpu-profile: open nowhere/profile-rank-0.pprof: no such file or directory"},
+		want: "--cpu-profile nowhere/profile-rank-0.pprof: open nowhere/profile-rank-0.pprof: no such file or " +
+			"directory"},
 	{name: "address without a port", args: []string{"--pprof", "localhost"},
 		want: `--pprof "localhost": expected HOST:PORT, as localhost:6060`},
 
@@ -284,12 +285,12 @@ var mistakes = []struct {
 	{name: "films below a file",
 		args: []string{"runner.val_check_interval=1",
 			"env.eval.video_cfg={save_video: true, video_base_dir: job.yaml/films}"},
-		want: "env.eval.video_cfg.video_base_dir: job.yaml/films: expected a folder that can be written: mkdir " +
-			"job.yaml: not a directory"},
+		want: "command line: env.eval.video_cfg.video_base_dir: job.yaml/films: expected a folder that can be " +
+			"written: write in job.yaml: not a directory"},
 	{name: "films where nobody may write",
 		args: []string{"runner.val_check_interval=1", "env.eval.video_cfg={save_video: true, video_base_dir: /proc}"},
-		want: "env.eval.video_cfg.video_base_dir: /proc: expected a folder that can be written: write in /proc: no " +
-			"such file or directory"},
+		want: "command line: env.eval.video_cfg.video_base_dir: /proc: expected a folder that can be written: write " +
+			"in /proc: no such file or directory"},
 	{name: "film without a picture", args: []string{"runner.val_check_interval=1", "env.eval.video_cfg.num_envs=0"},
 		want: "command line: env.eval.video_cfg.num_envs: 0: expected a number from 1 to 256"},
 
@@ -607,9 +608,9 @@ func TestForeignFolder(t *testing.T) {
 	for _, more := range [][]string{nil, {"--resume", "auto"}, {"runner.val_check_interval=1",
 		"env.eval.video_cfg={save_video: true, video_base_dir: boat/films}"}} {
 		args := append([]string{"-c", "boat/boat.yaml", "runner.logger.log_path=."}, more...)
-		refused(t, local, dir, 0, "run folder "+boat+`: holds other files ("boat.py", "boat.yaml"), expected the `+
-			"folder of a run, or an empty one; choose another runner.logger.experiment_name or runner.logger.log_path",
-			args...)
+		refused(t, local, dir, 0, "%runner.logger.experiment_name: boat%: expected another name: run folder "+boat+
+			`: holds other files ("boat.py", "boat.yaml"), expected the folder of a run, or an empty one; choose `+
+			"another runner.logger.experiment_name or runner.logger.log_path", args...)
 	}
 	// Films may be in the folder of a new run.
 	local.ok(t, dir, 0, "-c", "boat/boat.yaml", "runner.max_steps=1", "runner.val_check_interval=1",

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,6 +10,12 @@ import (
 	"strconv"
 	"time"
 )
+
+// chromeHead begins the files of WriteChrome.
+const chromeHead = `{"displayTimeUnit":"ms","otherData":{"problems":`
+
+// IsChrome reports whether a file that begins with head is one of WriteChrome.
+func IsChrome(head []byte) bool { return bytes.HasPrefix(head, []byte(chromeHead)) }
 
 // WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
 //
@@ -28,7 +35,7 @@ func WriteChrome(w io.Writer, t *Trace) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.out, `{"displayTimeUnit":"ms","otherData":{"problems":%s},"traceEvents":[`, problems)
+	fmt.Fprintf(c.out, chromeHead+`%s},"traceEvents":[`, problems)
 	for i := range t.Attempts {
 		c.writeNames(&t.Attempts[i])
 	}

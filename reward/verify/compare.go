@@ -43,18 +43,20 @@ func read(text string) *answer {
 	return a
 }
 
-// bare returns tokens without outer braces and quotes, stops at the end, and a sign = at the beginning.
+// bare returns tokens without outer braces and quotes, stops at the end, and a sign = or ≈ at the beginning.
 func bare(tokens []token) []token {
 	for size := -1; size != len(tokens); {
 		size = len(tokens)
 		for len(tokens) > 0 && isStop(tokens[len(tokens)-1]) {
 			tokens = tokens[:len(tokens)-1]
 		}
-		if len(tokens) > 1 && tokens[0].is(symbol, "=") {
+		if len(tokens) > 1 && (tokens[0].is(symbol, "=") || tokens[0].is(command, "approx")) {
 			tokens = tokens[1:]
 		}
-		if n := len(tokens) - 1; n > 1 && tokens[0].is(symbol, `"`) && tokens[n].is(symbol, `"`) {
-			tokens = tokens[1:n]
+		for _, quote := range []string{`"`, "'"} {
+			if n := len(tokens) - 1; n > 1 && tokens[0].is(symbol, quote) && tokens[n].is(symbol, quote) {
+				tokens = tokens[1:n]
+			}
 		}
 		tokens = unwrapped(tokens)
 	}
@@ -190,7 +192,8 @@ func equalAnswers(a, b *answer) bool {
 	switch {
 	case a.exact == b.exact, a.folded != "" && a.folded == b.folded:
 		return true
-	case shortWords[strings.ToLower(a.exact)] && shortWords[strings.ToLower(b.exact)]: // no is not o·n
+	case shortWords[strings.ToLower(a.exact)] && b.isWords(), // no is not o·n
+		shortWords[strings.ToLower(b.exact)] && a.isWords():
 		return false
 	case a.choice != "" && b.choice != "" && (a.lone || b.lone):
 		return a.choice == b.choice

@@ -7,6 +7,21 @@ import (
 
 // Each line has a solution, and texts that are right. Every text is also tried in all wrappings.
 const rightForms = `
+10\text{ s}^{-1} ~ 10\,\mathrm{s^{-1}} ~ 10\,\mathrm{s}^{-1} ~ 10\;\mathrm{ s^{-1} }
+5\text{ cm}^3 ~ 5\,\mathrm{cm^{3}} ~ 5\,\mathrm{cm}^3 ~ 5\,\mathrm{cm^3} ~ 5\text{ cm³}
+3\text{ kg·m/s^2} ~ 3\,\mathrm{kg\,m/s^2} ~ 3\,\mathrm{kg\cdot m/s^{2}} ~ 3\,\mathrm{kg\,m\,s^{-2}} ~ 3\,\mathrm{kg}\,\mathrm{m}\,\mathrm{s}^{-2}
+4\text{ m/s} ~ 4\,\mathrm{m}\,\mathrm{s}^{-1} ~ 4\,\mathrm{m\cdot s^{-1}} ~ 4\,\mathrm{m\,s^{-1}} ~ 4\ \mathrm{m}/\mathrm{s} ~ 4\,\mathrm{m/s}
+9.8\text{ m/s^2} ~ 9.8\,\mathrm{m\,s^{-2}} ~ 9.8\,\mathrm{m\;s^{-2}}
+7\text{ N·m} ~ 7\,\mathrm{N\,m} ~ 7\,\mathrm{N\cdot m} ~ 7\,\mathrm{N}\,\mathrm{m}
+5\text{ m} ~ 5\,\rm m ~ 5\,{\rm m} ~ 5{\rm m}
+\$5 ~ US\$5 ~ US\$ 5 ~ 5
+A\$5 ~ A\$5 ~ 5
+₹500 ~ Rs. 500 ~ Rs 500 ~ Rs.500 ~ 500
+\$5\text{ million} ~ \$5M ~ \$5 M ~ 5000000
+5 ~ \approx 5 ~ := 5 ~ x := 5
+\frac13 ~ 0.(3)
+\frac{16}{11} ~ 1.(45)
+Paris ~ 'Paris' ~ «Paris» ~ „Paris“ ~ 「Paris」 ~ ‘Paris’
 2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈ ~ (2516)_8 ~ （2516）₈ ~ 2516{}_8 ~ 2516_{\text{8}} ~ \mathrm{2516}_8
 1011_{2} ~ 1011_2 ~ 1011₂ ~ 1\,011_2
 2A_{16} ~ 2A_{16} ~ 2A₁₆ ~ 2A_16
@@ -144,6 +159,23 @@ no ~ No ~ "No" ~ “no” ~ \text{"no"} ~ "NO"
 
 // Each line has a solution, and wrong texts. Every text is also tried in all wrappings, and with sides exchanged.
 const nearMisses = `
+10\text{ s}^{-1} ~ 10\,\mathrm{s^{-2}} ~ 10\,\mathrm{s} ~ 11\,\mathrm{s^{-1}}
+5\text{ cm}^3 ~ 5\,\mathrm{cm^{2}} ~ 5\,\mathrm{m^{3}} ~ 6\,\mathrm{cm^{3}}
+3\text{ kg·m/s^2} ~ 3\,\mathrm{kg\,m/s} ~ 3\,\mathrm{g\,m/s^2} ~ 3\,\mathrm{kg\,m\,s^{2}}
+4\text{ m/s} ~ 4\,\mathrm{m}\,\mathrm{s} ~ 4\,\mathrm{m\cdot s} ~ 4\,\mathrm{km\,s^{-1}}
+9.8\text{ m/s^2} ~ 9.8\,\mathrm{m\,s^{-1}} ~ 9.8\,\mathrm{m\,s^{2}} ~ 9\,\mathrm{m\,s^{-2}}
+7\text{ N·m} ~ 7\,\mathrm{N} ~ 7\,\mathrm{N/m} ~ 7\,\mathrm{N\,s}
+5\text{ m} ~ 5\,\rm s ~ 6\,\rm m ~ 5\,{\rm km}
+\$5 ~ A\$5 ~ US\$6 ~ Rs. 5
+₹500 ~ Rs. 50 ~ US\$500 ~ Rs. 5000
+\$5\text{ million} ~ \$5 ~ \$6M ~ \$50M
+5 ~ \approx 6 ~ := 6 ~ \approx -5
+\sqrt2 ~ \approx 1.414 ~ := 1.414 ~ \approx 2
+\frac13 ~ 0.(2) ~ 0.3 ~ 0.(33)4
+7.5 ~ 2.(53) ~ 2.5(4) ~ 7.(5)
+Paris ~ 'London' ~ «Rome» ~ „Pari“ ~ 「Pariss」
+up ~ pu ~ p u ~ PU
+pu ~ up ~ Up ~ UP
 2516_8 ~ 2516 ~ 25168 ~ 2516_9 ~ 251_{68} ~ 2516_{80} ~ 2516^8 ~ 2516_{8}1 ~ 1358 ~ 8 ~ 2516 \cdot 8 ~ 2516, 8 ~ 25_{16}8 ~ (2516)_9 ~ (2516)8 ~ 1(2516)_8 ~ (2517)_8
 1011_2 ~ 1011 ~ 11 ~ 1011_3 ~ 1011_{12} ~ 10112 ~ 101_{12} ~ 1011^2
 3 \pmod{7} ~ 3 ~ 7 ~ 3 \pmod 5 ~ 3 \pmod{77} ~ 4 \pmod 7 ~ 37 ~ 3 (mod 5) ~ 3 \text{ (mod 5)} ~ 3 (mod 77) ~ 3 \text{ (mod } 8) ~ 3 (7) ~ 3 (mod 7) 2 ~ 3 \bmod 7 ~ 3 \cdot 7 ~ \pmod 7 ~ \pmod{7} 3 ~ 3\pmod{7}^2

@@ -46,10 +46,25 @@ func tokenize(s string) []token {
 		return nil
 	}
 	l := &lexer{rest: dotAbove.ReplaceAllString(strings.Map(plainForm, norm.NFC.String(s)), `\dot{$1}`)}
+	for _, s := range spellings {
+		l.rest = s.form.ReplaceAllString(l.rest, s.same)
+	}
 	for l.rest != "" {
 		l.next()
 	}
 	return l.tokens
+}
+
+// spellings are forms that are read as others with the same meaning.
+var spellings = []struct {
+	form *regexp.Regexp
+	same string
+}{
+	{regexp.MustCompile(`\{\\rm\b\s*([^{}\\]+)\}|\\rm\s+([A-Za-z]+(?:/[A-Za-z]+)?)`), `\mathrm{$1$2}`},
+	{regexp.MustCompile(`\bUS ?\\?\$(\s*[0-9])`), `\dollar $1`},
+	{regexp.MustCompile(`\bA(?:U|UD)? ?\\\$(\s*[0-9])`), `\aud $1`},
+	{regexp.MustCompile(`\bRs\.? ?([0-9])`), `\rupee $1`},
+	{regexp.MustCompile(`(\\\$ ?[0-9.,]+) ?M\b`), `$1 \text{million}`},
 }
 
 func (l *lexer) add(k kind, text string) {
@@ -83,7 +98,7 @@ func (l *lexer) next() {
 	if l.raised("^", superscripts) || l.raised("_", subscripts) || r == '^' && l.primes() {
 		return
 	}
-	for _, two := range [...][2]string{{"<=", `\le `}, {">=", `\ge `}, {"**", "^"}} {
+	for _, two := range [...][2]string{{":=", "="}, {"<=", `\le `}, {">=", `\ge `}, {"**", "^"}} {
 		if strings.HasPrefix(l.rest, two[0]) {
 			l.rest = two[1] + l.rest[2:]
 			return
@@ -158,7 +173,7 @@ func mathLetter(r rune) bool {
 }
 
 // currencies are the units that are currencies. Commands have the same names.
-var currencies = set("dollar euro gbp ¥ yen yuan rupee ruble won cent")
+var currencies = set("dollar aud euro gbp ¥ yen yuan rupee ruble won cent")
 
 // currencySigns maps the signs of currencies to names of units.
 var currencySigns = map[rune]string{'€': "euro", '£': "gbp", '￥': "¥", '￡': "gbp", '¥': "¥",
@@ -198,7 +213,7 @@ var plainSymbols = func() map[rune]string {
 }()
 
 const plainTable = `
-	-=−–‐‑‒﹣ /=÷⁄∕ ,=、 .=。 :=∶ |=∣ '=′’ ''=″ "=“” \cdot=×·⋅∙∗ \sqrt=√ \infty=∞ \pm=± \mp=∓
+	-=−–‐‑‒﹣ /=÷⁄∕ ,=、 .=。 :=∶ |=∣ '=′’‘ ''=″ "=“”„‟«»「」『』 \cdot=×·⋅∙∗ \sqrt=√ \infty=∞ \pm=± \mp=∓
 	\le=≤≦⩽ \ge=≥≧⩾ \ne=≠ \approx=≈≒≃ \equiv=≡ \degree=°º˚ \circ=∘ \text{or}=或 \text{and}=和
 	\cup=∪ \cap=∩ \in=∈ \notin=∉ \subset=⊂ \subseteq=⊆ \setminus=∖ \emptyset=∅Ø⌀
 	\mathbb{R}=ℝ \mathbb{Z}=ℤ \mathbb{N}=ℕ \mathbb{Q}=ℚ \mathbb{C}=ℂ
@@ -399,11 +414,11 @@ func (l *lexer) prose() {
 		l.space = true
 		return
 	}
-	unit := unitSigns.Replace(text)
+	unit := unitExponent.ReplaceAllString(unitSigns.Replace(text), "^$1")
 	switch {
 	case names[text]:
 		l.add(command, text)
-	case (utf8.RuneCountInString(unit) == 1 || strings.Contains(text, `\`)) && l.measures() && unitOf(unit) != "":
+	case (utf8.RuneCountInString(unit) == 1 || unit != text) && l.measures() && unitOf(unit) != "":
 		if n := len(l.tokens) - 1; l.tokens[n].is(command, "mu") { // \mu\text{m}
 			l.tokens, unit = l.tokens[:n], "µ"+unit
 		}
@@ -423,6 +438,8 @@ func (l *lexer) measures() bool {
 	switch t := l.tokens[len(l.tokens)-1]; t.kind {
 	case number:
 		return true
+	case prose:
+		return unitOf(t.text) != ""
 	case letter:
 		return l.space
 	case symbol:
@@ -435,7 +452,10 @@ func (l *lexer) measures() bool {
 
 // unitSigns maps the LaTeX of a unit to plain text.
 var unitSigns = strings.NewReplacer(`\Omega`, "Ω", `\mu `, "µ", `\mu`, "µ", `^\circ`, "°", `^{\circ}`, "°",
-	`\degree `, "°", `\degree`, "°", `\cdot`, "·", "⋅", "·", "²", "^2", "³", "^3")
+	`\degree `, "°", `\degree`, "°", `\cdot`, "·", `\,`, " ", `\;`, " ", `\ `, " ", "⋅", "·", "²", "^2", "³", "^3")
+
+// unitExponent matches an exponent in braces.
+var unitExponent = regexp.MustCompile(`\^ *\{ *(-?[0-9]+) *\}`)
 
 // ohm reads Ω. It is the unit of a number at the end of an item, as in 10\,\Omega and 5 k\Omega, and a variable
 // elsewhere.
@@ -516,6 +536,9 @@ func (l *lexer) number() {
 	if strings.HasPrefix(s, ".") {
 		n := digits(s[1:])
 		cycle, after := cycle(s[1+n:])
+		if m := bracketedCycle.FindStringSubmatch(s[1:]); m != nil { // 0.(3), but 2.5(3) is a product
+			cycle, after = m[1], s[1+len(m[0]):]
+		}
 		if n > 0 || cycle != "" {
 			text += s[:1+n]
 			s = s[1+n:]
@@ -608,6 +631,8 @@ var thousandsMarks = []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `, `{\ }`,
 var cycles = regexp.MustCompile(
 	`^\\(?:(?:overline|bar) *\{([0-9]+)\}|` +
 		`(?:bar|dot) *(?:\{([0-9])\}|([0-9]))(?:([0-9]*)\\dot *(?:\{([0-9])\}|([0-9])))?)`)
+
+var bracketedCycle = regexp.MustCompile(`^\(([0-9]+)\)`)
 
 // cycle reads repeating digits after a decimal point.
 func cycle(s string) (digits, rest string) {

@@ -131,7 +131,7 @@ var bareUnits = set("cm mm km kg ft hr hrs mph lbs kWh keV MeV GeV kHz MHz GHz k
 
 // knownUnits maps the names of units to canonical names. Other words are labels, as in "12 apples".
 var knownUnits = meanings(`
-	%=%,percent dollar=dollar,usd cent=cent euro=euro,eur gbp=gbp ¥=¥ yen=yen,jpy yuan=yuan,rmb,cny
+	%=%,percent dollar=dollar,usd cent=cent euro=euro,eur aud=aud gbp=gbp ¥=¥ yen=yen,jpy yuan=yuan,rmb,cny
 	rupee=rupee,rs,inr ruble=ruble won=won degree=degree,° radian=radian °C=celsius,°c °F=fahrenheit,°f
 	in=in,inch,inche ft=ft,foot,feet yd=yd,yard mi=mi,mile lb=lb,lbs pound=pound oz=oz,ounce
 	s=s,sec min=min,minute h=h,hr,hrs,hour day=day week=week month=month year=year

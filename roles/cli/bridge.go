@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
 	"github.com/urfave/cli/v2"
 )
 
@@ -60,7 +62,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	out := c.App.Writer
 	rules, skipped := 0, 0
 	first := map[string]string{} // the first rule that reported each error; one mistake can break many rules
-	failed := check.Run(func(v external.Verdict) {
+	write := func(v external.Verdict) {
 		rules++
 		switch {
 		case v.Skipped != "":
@@ -77,7 +79,22 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 		default:
 			fmt.Fprintf(out, "ok      %s\n", v.Rule)
 		}
-	})
+	}
+	asked := loop.Watch()
+	defer asked.Close()
+	asked.Expire(0) // stop before the end of a Slurm job
+	ctx, end := session.UntilStop(c.Context, asked)
+	defer end()
+	done := make(chan int, 1)
+	go func() { done <- check.Run(write) }() // the end of the process stops the programs
+	var failed int
+	select {
+	case failed = <-done:
+	case <-ctx.Done():
+		fmt.Fprintln(c.App.ErrWriter, context.Cause(ctx))
+		stop, _ := asked.Vote()
+		return stop, nil
+	}
 	fmt.Fprintf(out, "%d of %d rules held, %d failed, %d do not apply\n", rules-failed-skipped, rules, failed, skipped)
 	if failed > 0 {
 		return loop.ExitCheck, nil

@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -45,5 +47,13 @@ func TestBridgeCheckSaysOnce(t *testing.T) {
 		!strings.Contains(stdout, says) {
 		t.Errorf("exit code %d, want %d, \"the other side is gone\" once, and %q\n%s%s", code, loop.ExitCheck, says,
 			stdout, stderr)
+	}
+}
+
+// TestBridgeCheckStops: a request to stop ends the check, with its exit code.
+func TestBridgeCheckStops(t *testing.T) {
+	code, _, stderr := run(t, "bridge", "check", "--", "sh", "-c", "kill -USR1 $0; sleep 9", fmt.Sprint(os.Getpid()))
+	if code != loop.ExitRequeue || stderr != "the program was asked to stop\n" {
+		t.Errorf("exit code %d, want %d: %s", code, loop.ExitRequeue, stderr)
 	}
 }

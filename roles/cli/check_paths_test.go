@@ -37,6 +37,7 @@ func TestCheckPaths(t *testing.T) {
 		{"runner.resume_dir=auto", ""},
 		{"runner.resume_dir=" + missing, "runner.resume_dir: " + missing + ": expected the folder of a checkpoint"},
 		{"runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
+		{"actor.model.model_path=nope", "runner.ckpt_path: nope: expected a file of weights or the folder"},
 		{"actor.model.model_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of weights or"},
 		{"runner.only_eval=true runner.ckpt_path=" + missing, "runner.ckpt_path: " + missing + ": expected a file of"},
 		{"runner.ckpt_path=" + checkpoint + " actor.model.hidden_sizes=[3]", "runner.ckpt_path: " + checkpoint +
@@ -64,5 +65,44 @@ func TestCheckPaths(t *testing.T) {
 		if got := train("folder", key+"="+checkpoint); got != weights || got == scratch {
 			t.Errorf("%s=%s does not begin with the weights of the checkpoint", key, checkpoint)
 		}
+	}
+}
+
+// TestOutputPaths: check, slurm and the start of a job refuse files and folders that the job could not write, or that
+// are the user's own. No file is changed.
+func TestOutputPaths(t *testing.T) {
+	dir := t.TempDir()
+	file, mine := filepath.Join(dir, "job.yaml"), filepath.Join(dir, "logs", "mine", "sub", "notes")
+	test.OK(t, os.MkdirAll(filepath.Dir(mine), 0o777))
+	test.OK(t, os.WriteFile(mine, []byte("my notes\n"), 0o666))
+	test.OK(t, os.WriteFile(file, []byte(keyJob), 0o666))
+	reg := standIn{obs: 2, act: 2}.registries()
+	const tracer = "cluster.tracer.enable=true cluster.tracer.output_file="
+	const video = "runner.val_check_interval=1 env.eval.video_cfg.save_video=true env.eval.video_cfg.video_base_dir="
+	const unwritable = ": expected a folder that can be written: write in "
+	const another = ": expected the name of another file: "
+	for _, c := range []struct{ overrides, want string }{
+		{"runner.logger.experiment_name=mine", "runner.logger.experiment_name: mine: expected another name: run " +
+			"folder " + filepath.Join(dir, "logs", "mine") + `: holds other files ("sub")`},
+		{"runner.logger.log_path=/proc/nope", "runner.logger.log_path: /proc/nope/job" + unwritable + "/proc: "},
+		{"runner.logger.log_path=" + file, "runner.logger.log_path: " + file + "/job" + unwritable + file + ": "},
+		{video + file, "env.eval.video_cfg.video_base_dir: " + file + unwritable + file + ": "},
+		{tracer + file, "cluster.tracer.output_file: " + file + another + "this command did not write the file that"},
+		{tracer + dir, "cluster.tracer.output_file: " + dir + another + "there is a folder"},
+		{tracer + dir + "/no/x", "cluster.tracer.output_file: " + dir + "/no/x: expected a file in a folder that can " +
+			"be written: write in " + dir + "/no: no such file or directory"},
+	} {
+		for _, command := range []string{"check", "slurm", ""} {
+			args := append(strings.Fields(command+" -c "+file+" runner.logger.log_path="+filepath.Join(dir, "logs")+
+				" runner.logger.experiment_name=job"), strings.Fields(c.overrides)...)
+			code, stdout, stderr := runWith(t, reg, args...)
+			if code != loop.ExitConfig || strings.Count(stderr, c.want) != 1 ||
+				strings.Contains(stdout, "verdict: runs\n") {
+				t.Errorf("%s %s: exit code %d, want %q\n%s%s", command, c.overrides, code, c.want, stdout, stderr)
+			}
+		}
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != keyJob {
+		t.Errorf("the configuration has changed: %v", err)
 	}
 }

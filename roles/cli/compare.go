@@ -61,8 +61,10 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	for flag, made := range map[string]args.Made{"out": args.Picture(),
 		"keep": args.Begins(`(#[^\n]*\n)*seed,step,env/steps,seconds[,\n]`)} {
-		if err := args.CheckOld(c, flag, c.String(flag), made); err != nil {
-			return 0, err
+		if path := c.String(flag); path != "" {
+			if err := args.CheckOut(c, flag, path, made); err != nil {
+				return 0, err
+			}
 		}
 	}
 	groups, by, ignored, err := loadGroups(c.Args().Slice(), t.Metric)

@@ -128,6 +128,10 @@ func TestOneEnd(t *testing.T) {
 			if out := ok(t, "check", "-c", tuned); !strings.Contains(out, ends+"\n") {
 				t.Errorf("check does not say %q:\n%s", ends, out)
 			}
+			code, out, errs := run(t, "check", "-c", tuned, "data.val_data_paths=nope") // rlinf eval would read it
+			if code != loop.ExitConfig || !strings.Contains(errs, "data.val_data_paths: nope: expected files of") {
+				t.Errorf("a missing file: %d, %s%s", code, out, errs)
+			}
 			ok(t, "-c", tuned)
 			ok(t, "export", in("tuned"), "--out", in("out"))
 			test.EqualSlices(t, f.answers(t, "out", c.flags...), want, "the exported model answers")

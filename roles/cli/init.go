@@ -74,6 +74,9 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	if _, err := os.Lstat(out); err == nil {
 		return config.Usagef("init: %s exists: expected another file, as in --out other.yaml", out)
 	}
+	if err := durable.Writable(filepath.Dir(out)); err != nil {
+		return config.Usagef("init: --out %s: expected a file in a folder that can be written: %w", out, err)
+	}
 	if !s.lacksData {
 		if err := s.check(out, reg, tasks); err != nil {
 			return config.UsageError{Err: fmt.Errorf("init: %w", err)}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/test"
-	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 )
@@ -64,6 +64,15 @@ func TestOutputs(t *testing.T) {
 			}
 		})
 	}
+	for _, command := range []string{"trace " + dir + " --out no/t.json", "report " + dir + " --out no/r.html",
+		"compare " + dir + " --out no/c.svg", "compare " + dir + " --keep no/k.csv", bench + "--plot no/b.svg",
+		"init --out no/job.yaml CartPole-v1"} {
+		const want = ": expected a file in a folder that can be written: write in no: no such file or directory\n"
+		if code, out, errs := run(t, strings.Fields(command)...); code != loop.ExitConfig || out != "" ||
+			!strings.HasSuffix(errs, want) {
+			t.Errorf("%s: code %d: %s%swant …%s", command, code, out, errs, want)
+		}
+	}
 	for file, command := range map[string]string{
 		"b.csv": bench + "--out OUT", "b.json": bench + "--out OUT",
 		"b.svg": bench + "--plot OUT", "tune.json": bench + "--tune OUT", "e.csv": "bench env --out OUT",
@@ -102,7 +111,7 @@ func TestIsProfile(t *testing.T) {
 		profile *planner.Profile
 	}{{new(planner.Machine), nil}, {nil, new(planner.Profile)}} {
 		test.OK(t, planner.Write(path, f.machine, f.profile))
-		if head, err := args.Head(path); err != nil || !isProfile(head) {
+		if head, err := durable.Head(path); err != nil || !isProfile(head) {
 			t.Errorf("%.100q, %v", head, err)
 		}
 	}

@@ -76,6 +76,8 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 	if !cfg.Trains() {
 		return config.Usagef("plan: the job only evaluates: expected one that trains")
 	}
+	asked.Expire(cfg.Runner.MaxTime)
+	defer asked.AtStop(hub.RequestStop)()
 	if out := c.String("save-profile"); out != "" {
 		if err := args.CheckOut(c, "save-profile", out, isProfile); err != nil {
 			return err

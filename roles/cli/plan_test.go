@@ -155,10 +155,13 @@ func planRefuses(t *testing.T, file string) {
 // TestStopOfPlan: a signal ends a plan's measurement, with the exit code that it has for jobs, and with the reason.
 func TestStopOfPlan(t *testing.T) {
 	for _, c := range []struct {
-		signal syscall.Signal
-		code   int
-	}{{syscall.SIGUSR1, loop.ExitRequeue}, {syscall.SIGINT, loop.ExitInterrupted},
-		{syscall.SIGTERM, loop.ExitTerminated}} {
+		signal  syscall.Signal // none: the clock stops the plan
+		maxTime string
+		code    int
+		says    string
+	}{{syscall.SIGUSR1, "0s", loop.ExitRequeue, ""}, {syscall.SIGINT, "0s", loop.ExitInterrupted, ""},
+		{syscall.SIGTERM, "0s", loop.ExitTerminated, ""},
+		{0, "1ms", loop.ExitRequeue, "runner.max_time 1ms is over: "}} {
 		reg := rolestest.Registries()
 		var once sync.Once
 		reg.Envs.Add("StandIn-v0", func(cfg env.Config, n int) (env.Vec, error) {
@@ -166,8 +169,9 @@ func TestStopOfPlan(t *testing.T) {
 			return standIn{obs: 4, act: 1}.vec(cfg, n)
 		})
 		code, out, errs := runWith(t, reg, planArgs("env.train.init_params.id=StandIn-v0",
-			"runner.val_check_interval=-1")...)
-		if want := "the program was asked to stop\n"; code != c.code || out != "" || strings.Count(errs, want) != 1 {
+			"runner.val_check_interval=-1", "runner.max_time="+c.maxTime)...)
+		if want := c.says + "the program was asked to stop\n"; code != c.code || out != "" ||
+			strings.Count(errs, want) != 1 {
 			t.Errorf("%v: exit code %d, want %d and %q\n%s%s", c.signal, code, c.code, want, out, errs)
 		}
 	}

@@ -189,6 +189,7 @@ func TestMissingAlgorithms(t *testing.T) {
 			"needs the algorithm NFT (embodied_nft) and the simulator ManiSkill"},
 		{"presets.yaml algorithm.adv_type=rlt_td3 algorithm.loss_type=rlt_td3",
 			"needs the algorithm RLT (rlt_td3) and the simulator ManiSkill"},
+		{"reasoning.yaml algorithm.loss_type=opd", "needs the algorithm OPD (opd)"}, // without its files
 		{"reasoning.yaml actor.model.model_type=recap_value_model",
 			"needs a value model of images (recap_value_model)"},
 		{"reasoning.yaml +env.train.env_type=maniskill", "runs with these overrides"},

@@ -49,7 +49,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 		}
 	}
 	made := args.Begins(`(?s)<!doctype html>\n<html lang="en"><head>.*rlinf report</title>`)
-	if err := args.CheckOld(c, "out", out, made); err != nil {
+	if err := args.CheckOut(c, "out", out, made); err != nil {
 		return err
 	}
 	var write func(io.Writer) error

@@ -14,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/scripts/slurm"
 	"github.com/urfave/cli/v2"
@@ -165,7 +166,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 		return nil, fmt.Errorf("--nodes %s: expected %d in all, as cluster.num_nodes says", c.String("nodes"), total)
 	}
 	p, open, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(np, max(total, cfg.SPMD.Nodes)))
-	if err != nil {
+	if err = errors.Join(err, loop.CheckOutputs(cfg)); err != nil {
 		return nil, err
 	}
 	if open != nil && count == 2 {

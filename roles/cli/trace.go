@@ -31,8 +31,7 @@ func runTrace(c *cli.Context) error {
 		return config.Usagef("trace: %s: expected the folder of a run", run)
 	}
 	path := cmp.Or(c.String("out"), filepath.Join(run, "trace.json"))
-	made := args.Begins(`\{"displayTimeUnit":"ms","otherData":\{"problems":\[`)
-	if err := args.CheckOld(c, "out", path, made); err != nil {
+	if err := args.CheckOut(c, "out", path, trace.IsChrome); err != nil {
 		return err
 	}
 	t, err := trace.Read(run)

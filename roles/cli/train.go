@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"math"
 	"os"
 	"runtime/debug"
 
@@ -52,7 +53,8 @@ func evalFlags() []cli.Flag {
 		&cli.StringFlag{Name: "record", Usage: "write the episodes as demonstrations to `FILE`, safetensors"},
 		args.Force(),
 		&cli.StringFlag{Name: "only", Usage: "record only episodes with `success`"},
-		&cli.Float64Flag{Name: "min-return", Usage: "record only episodes whose return is at least `R`"},
+		args.Float(cli.Float64Flag{Name: "min-return", Usage: "record only episodes whose return is at least `R`"},
+			-math.MaxFloat64, math.MaxFloat64),
 		args.Int(cli.IntFlag{Name: "max-steps", Usage: "record at most `N` transitions", DefaultText: "all"}, 1,
 			args.MaxCount),
 	}

@@ -306,14 +306,17 @@ func TestOtherLoggers(t *testing.T) {
 // TestWeightsToBeginWith: the keys of RLinf's tutorials name a file of weights; a folder of another kind of model is
 // reported.
 func TestWeightsToBeginWith(t *testing.T) {
-	for _, key := range []string{"actor.model.model_path", "actor.checkpoint_load_path"} {
-		c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"=w.safetensors")
-		if c.Runner.CkptPath != "w.safetensors" || strings.Contains(strings.Join(warnings, ""), "keys without effect") {
+	for _, path := range []string{"++actor.model.model_path=w.safetensors",
+		"++actor.checkpoint_load_path=w.safetensors", "++actor.model.model_path=missing"} { // the start reports it
+		c, warnings := rolestest.MustLoad(t, rolestest.Cartpole, path)
+		key, value, _ := strings.Cut(path, "=")
+		if c.Runner.CkptPath != value || strings.Contains(strings.Join(warnings, ""), "keys without effect") {
 			t.Errorf("%s: ckpt_path %q, %q", key, c.Runner.CkptPath, warnings)
 		}
 	}
+	folder := t.TempDir()
 	if c, warnings := rolestest.MustLoad(t, rolestest.Cartpole,
-		"++actor.model.model_path=folder"); c.Runner.CkptPath != "" || len(warnings) == 0 {
+		"++actor.model.model_path="+folder); c.Runner.CkptPath != "" || len(warnings) == 0 {
 		t.Errorf("a folder: %q, %q", c.Runner.CkptPath, warnings)
 	}
 }
@@ -321,7 +324,8 @@ func TestWeightsToBeginWith(t *testing.T) {
 // TestIdleKeys: a key that changes what is learnt is never listed among those that change speed, memory or what is
 // written.
 func TestIdleKeys(t *testing.T) {
-	harmless := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
+	harmless := []string{"cluster.tracer.output_file", "env.train.video_cfg.fps", "env.train.video_cfg.video_base_dir",
+		"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
 		"actor.enable_dp_load_balance",
 		"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
 	keys := map[string]string{
@@ -352,6 +356,10 @@ func TestIdleKeys(t *testing.T) {
 	}
 	keys["runner.enable_dynamic_batch_size"], keys["actor.enable_dp_load_balance"], keys["rollout.return_logprobs"] =
 		"true", "true", "false"
+	for _, key := range []string{"env.train.video_cfg.format", "env.train.video_cfg.info_on_video",
+		"env.eval.video_cfg.info_on_video"} {
+		harmless, keys[key] = append(harmless, key), "gif"
+	}
 	for key, value := range keys {
 		_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "++"+key+"="+value)
 		_, speed, found := strings.Cut(strings.Join(warnings, "\n"), "these change speed, memory or what is written:")
@@ -380,6 +388,17 @@ func TestIdleKeysOfTexts(t *testing.T) {
 			"reward.reward_weight":         "3", "reward.env_reward_weight": "1", "reward.reward_mode": "terminal"} {
 			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + key + "=" + value}, true)
 			test.Fails(t, err, "known, but without effect here", "%s, %s=%s", task, key, value)
+		}
+		_, warnings, err := config.Load(rolestest.Registries(), file, []string{"data.messages_key=x"}, false)
+		if text := strings.Join(warnings, "\n"); err != nil || strings.Contains(text, "data.messages_key") !=
+			(task == "reasoning") {
+			t.Errorf("%s, data.messages_key: %v, %s", task, err, text)
+		}
+		for _, key := range []string{"runner.early_stop.metric", "env.eval.video_cfg.fsp"} {
+			_, _, err := config.Load(rolestest.Registries(), file, []string{"++" + key + "=x"}, false)
+			if err == nil || !strings.Contains(err.Error(), key+": unknown key") {
+				t.Errorf("%s, %s: %v", task, key, err)
+			}
 		}
 		cfg, _, err := config.Load(rolestest.Registries(), file, nil, true)
 		test.OK(t, err, "%s", task)

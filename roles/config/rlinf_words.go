@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -28,7 +29,7 @@ func useOwnWords(t *config.Tree) {
 		if name, _ := t.Given("actor.model.model_type"); name == "qwen2.5" || name == "qwen2_5" {
 			t.Set("actor.model.model_type", "qwen2") // the name that transformers uses
 		}
-	} else if path, _ := t.Given("actor.model.model_path"); namesWeights(path) {
+	} else if path, _ := t.Given("actor.model.model_path"); namesWeights(path) || isMissing(path) && ownPolicy(t) {
 		t.Stand("runner.ckpt_path", "actor.model.model_path")
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
@@ -63,6 +64,19 @@ func namesWeights(path string) bool {
 		return path != "" && err == nil
 	}
 	return strings.HasSuffix(path, ".safetensors") || has("model.safetensors") || has("checkpoints")
+}
+
+// isMissing reports whether there is nothing at path.
+func isMissing(path string) bool {
+	_, err := os.Stat(path)
+	return path != "" && errors.Is(err, os.ErrNotExist)
+}
+
+// ownPolicy reports whether the policy begins with weights or with none. RLinf's cnn_policy has a model_path for a part
+// that is not supported here.
+func ownPolicy(t *config.Tree) bool {
+	name, given := t.Given("actor.model.model_type")
+	return !given || name == "mlp_policy" || name == "rnn_policy"
 }
 
 // answerLength accepts max_new_tokens if it equals seq_length - max_prompt_length.

@@ -32,6 +32,9 @@ func (c *validation) checkValues() {
 		c.idleKeys("early_stop.enabled: true turns it on", "runner.early_stop.patience", "runner.early_stop.min_delta",
 			"runner.early_stop.monitor", "runner.early_stop.target")
 	}
+	if !c.found.Has("cluster.tracer.enable") {
+		c.idleKeys("", "cluster.tracer.output_file")
+	}
 	if c.FineTunes() {
 		c.checkLanguageModel()
 		c.checkSFT()
@@ -236,6 +239,8 @@ func (c *validation) checkEnv(section string) {
 	}
 	if section == "env.train" && e.VideoCfg.SaveVideo {
 		c.found.Idle("env.train.video_cfg.save_video", true)
+	} else if section == "env.train" && !c.found.Has("env.train.video_cfg.save_video") { // else false disables them
+		c.idleKeys("", c.keysBelow("env.train.video_cfg")...)
 	}
 	if section == "env.train" && c.found.Has("algorithm.group_size") && !c.found.Reported("algorithm.group_size") {
 		want(e.GroupSize == c.Algorithm.GroupSize, "group_size", e.GroupSize,

@@ -72,6 +72,7 @@ func (c *validation) checkSFT() {
 // checkReasoning checks the values of the reasoning task.
 func (c *validation) checkReasoning() {
 	want, d, a := c.found.Want, &c.Data, &c.Algorithm
+	c.idleKeys("prompts are at prompt_key", "data.messages_key")
 	want(d.RolloutBatchSize > 0, "data.rollout_batch_size", d.RolloutBatchSize,
 		"the prompts of an iteration, a number > 0")
 	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
@@ -159,6 +160,16 @@ func (c *validation) idleKeys(note string, keys ...string) {
 		enables := fmt.Sprint(value) != fmt.Sprint(defaults[key]) // compares texts, in which nil equals an empty list
 		c.idleKey(key, enables, value, note)
 	}
+}
+
+// keysBelow returns the keys in a section.
+func (c *validation) keysBelow(section string) (keys []string) {
+	for _, f := range config.Fields(c.Config) {
+		if strings.HasPrefix(f.Key, section+".") {
+			keys = append(keys, f.Key)
+		}
+	}
+	return keys
 }
 
 // valuesOf returns the values of all keys of c.

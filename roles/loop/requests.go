@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"github.com/rlinf/rlinf/env/external"
 )
 
 // Exit codes; see README.
@@ -38,6 +40,7 @@ type Requests struct {
 	press    context.CancelFunc
 	started  time.Time
 	deadline atomic.Int64 // when the clock stops the run, in Unix nanoseconds; 0 means never
+	limit    atomic.Value // what set the deadline, a string
 	urgent   urgency
 	mu       sync.Mutex
 	exits    map[int]func(code int) // see BeforeExit; protected by mu
@@ -162,6 +165,9 @@ func (r *Requests) Close() {
 func (r *Requests) ForRun() *Requests {
 	run := &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 	run.deadline.Store(r.deadline.Load())
+	if limit := r.limit.Load(); limit != nil {
+		run.limit.Store(limit)
+	}
 	return run
 }
 
@@ -177,6 +183,15 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
+// Cause returns external.ErrStopRequested. If the clock asked to stop, the error also names the limit.
+func (r *Requests) Cause() error {
+	asked := r.stop.Load() != 0 || r.parent != nil && r.parent.stop.Load() != 0
+	if at := r.deadline.Load(); !asked && at != 0 && time.Now().UnixNano() >= at {
+		return fmt.Errorf("%v: %w", r.limit.Load(), external.ErrStopRequested)
+	}
+	return external.ErrStopRequested
+}
+
 // Expire sets the time at which the clock stops the run, as if USR1 had come. The run stops maxTime after its start. If
 // maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early enough for a
 // checkpoint.
@@ -189,6 +204,7 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	if maxTime > 0 {
 		if limit := r.started.Add(maxTime); limit.Before(end) {
 			end = limit
+			r.limit.Store(fmt.Sprintf("runner.max_time %v is over", maxTime))
 		}
 	}
 	s, err := strconv.ParseInt(os.Getenv("SLURM_JOB_END_TIME"), 10, 64)
@@ -196,6 +212,7 @@ func (r *Requests) Expire(maxTime time.Duration) {
 		limit := time.Unix(s, 0)
 		if limit = limit.Add(-min(limit.Sub(r.started)/20, 2*time.Minute)); limit.Before(end) {
 			end = limit
+			r.limit.Store("the time limit of the Slurm job is near")
 		}
 	}
 	if end.Before(never) {

@@ -12,6 +12,9 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/state"
@@ -158,7 +161,7 @@ func WeightsIn(p *Plan, path string) (b StartState, err error) {
 }
 
 // CheckPaths returns a mistake for each path in cfg that the start of the job opens and that is missing:
-// runner.resume_dir, runner.ckpt_path and the network of rewards.
+// runner.resume_dir, runner.ckpt_path and the network of rewards. It adds the mistakes of CheckOutputs.
 func CheckPaths(cfg *config.Config) error {
 	var missing []error
 	need := func(key, path, expected string) {
@@ -173,7 +176,46 @@ func CheckPaths(cfg *config.Config) error {
 	if cfg.Places("reward") && cfg.Trains() && cfg.Reward.UseRewardModel {
 		need("reward.model.model_path", cfg.Reward.Model.ModelPath, "a file of parameters")
 	}
-	return errors.Join(missing...)
+	return errors.Join(append(missing, CheckOutputs(cfg))...)
+}
+
+// CheckOutputs returns a mistake for each key of a file or folder that the job of cfg cannot write, or that is the
+// user's own: the run's folder, the timeline and the folder of films. It changes nothing.
+func CheckOutputs(cfg *config.Config) error {
+	var wrong []error
+	folder := func(key, dir string) {
+		if err := durable.Creatable(dir); err != nil {
+			wrong = append(wrong, cfg.Mistake(key, dir, fmt.Sprintf("a folder that can be written: %v", err)))
+		}
+	}
+	if video := &cfg.Env.Eval.VideoCfg; cfg.Evaluates() && video.SaveVideo && video.VideoBaseDir != "" {
+		folder("env.eval.video_cfg.video_base_dir", video.VideoBaseDir)
+	}
+	if d := cfg.Env.Eval.DataCollection; cfg.Evaluates() && d.Enabled && d.SaveDir != "" {
+		folder("env.eval.data_collection.save_dir", d.SaveDir)
+	}
+	if !cfg.Trains() {
+		return errors.Join(wrong...)
+	}
+	if d := cfg.Env.Train.DataCollection; d.Enabled && d.SaveDir != "" {
+		folder("env.train.data_collection.save_dir", d.SaveDir)
+	}
+	if err := runfolder.Check(cfg.Folder()); err != nil {
+		name := cfg.Runner.Logger.ExperimentName
+		wrong = append(wrong, cfg.Mistake("runner.logger.experiment_name", name, "another name: "+err.Error()))
+	} else {
+		folder("runner.logger.log_path", cfg.Folder())
+	}
+	if t := &cfg.Cluster.Tracer; t.Enable && t.OutputFile != "" {
+		const key = "cluster.tracer.output_file"
+		if err := durable.Replaceable(t.OutputFile, trace.IsChrome); err != nil {
+			wrong = append(wrong, cfg.Mistake(key, t.OutputFile, "the name of another file: "+err.Error()))
+		} else if err := durable.Writable(filepath.Dir(t.OutputFile)); err != nil {
+			wrong = append(wrong, cfg.Mistake(key, t.OutputFile,
+				fmt.Sprintf("a file in a folder that can be written: %v", err)))
+		}
+	}
+	return errors.Join(wrong...)
 }
 
 // CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.

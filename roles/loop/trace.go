@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
@@ -106,6 +107,9 @@ func (c *Cluster) SaveTrace(ctx context.Context, file string, minAttempt int64) 
 	var out bytes.Buffer
 	if err := trace.WriteChrome(&out, t); err != nil {
 		return fmt.Errorf("trace: %w", err)
+	}
+	if err := durable.Replaceable(file, trace.IsChrome); err != nil {
+		return fmt.Errorf("trace: %s: %w", file, err)
 	}
 	if err := os.WriteFile(file, out.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("trace: %w", err)

@@ -36,9 +36,6 @@ func (r *rank) begin(ctx context.Context) (err error) {
 		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
-		err = runfolder.Check(cfg.Folder())
-	}
-	if err == nil {
 		err = cfg.OpenVideos()
 	}
 	if err != nil {

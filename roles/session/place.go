@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -142,11 +141,11 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
-// UntilStop returns a context for work that a request to stop ends. The cause is then external.ErrStopRequested. The
+// UntilStop returns a context for work that a request to stop ends. The cause is then requests.Cause. The
 // caller must call end.
 func UntilStop(ctx context.Context, requests *loop.Requests) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	forget := requests.AtStop(func(bool) { cancel(external.ErrStopRequested) })
+	forget := requests.AtStop(func(bool) { cancel(requests.Cause()) })
 	return ctx, func() {
 		forget()
 		cancel(nil)
@@ -155,14 +154,14 @@ func UntilStop(ctx context.Context, requests *loop.Requests) (_ context.Context,
 
 // Try returns a function that runs a job on ranks of this process, in a separate session without output. If the job
 // fails, the function returns the session's log as an error. The requests to stop also stop this job. The error is then
-// external.ErrStopRequested, unless the session has found a mistake in the configuration.
+// that of requests.Cause, unless the session has found a mistake in the configuration.
 func Try(reg config.Registries, tasks task.Tasks, requests *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer
 		s := New(Options{Registries: reg, Tasks: tasks, Asked: requests.ForRun(), Out: io.Discard, Log: &log})
 		code, err := s.Start(ctx, ranks, cfg, nil, nil)
 		if stop, _ := requests.Vote(); stop != 0 && code != loop.ExitOK && code != loop.ExitConfig {
-			return external.ErrStopRequested
+			return requests.Cause()
 		}
 		if err == nil && code != loop.ExitOK {
 			err = errors.New(strings.TrimSpace(log.String()))

@@ -1,13 +1,18 @@
 package session
 
 import (
+	"bytes"
+	"compress/gzip"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	_ "net/http/pprof" // registers the handlers of --pprof
 	"os"
 	"runtime/pprof"
 	"strconv"
+
+	"github.com/rlinf/rlinf/internal/durable"
 )
 
 // A Profile has the options --cpu-profile and --pprof. The zero value profiles nothing.
@@ -38,11 +43,27 @@ func (p *Profile) start(rank int) error {
 	if p.Prefix == "" {
 		return nil
 	}
-	var err error
-	if p.file, err = os.Create(fmt.Sprintf("%s-rank-%d.pprof", p.Prefix, rank)); err != nil {
-		return fmt.Errorf("--cpu-profile: %w", err)
+	path := fmt.Sprintf("%s-rank-%d.pprof", p.Prefix, rank)
+	err := durable.Replaceable(path, isCPUProfile)
+	if err == nil {
+		p.file, err = os.Create(path)
+	}
+	if err != nil {
+		return fmt.Errorf("--cpu-profile %s: %w", path, err)
 	}
 	return pprof.StartCPUProfile(p.file)
+}
+
+// isCPUProfile reports whether a file that begins with head is a CPU profile: compressed fields of Protocol Buffers,
+// first the time in nanoseconds (tag and nine bytes), then the type of the samples.
+func isCPUProfile(head []byte) bool {
+	const sampleType = "\x0a\x04\x08\x01\x10\x02"
+	begin := make([]byte, 10+len(sampleType))
+	z, err := gzip.NewReader(bytes.NewReader(head))
+	if err == nil {
+		_, err = io.ReadFull(z, begin)
+	}
+	return err == nil && string(begin[10:]) == sampleType
 }
 
 // stop stops profiling, and completes the file.

@@ -274,6 +274,9 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	if wrong == nil {
 		wrong = r.cfgErr
 	}
+	if r.w.Rank() == 0 && wrong == nil && !r.evaluates(r.cfg) {
+		wrong = loop.CheckOutputs(r.cfg)
+	}
 	plans := r.w.Rank() == 0 && wrong == nil && !r.evaluates(r.cfg)
 	if plans {
 		auto, _ := r.cfg.Auto()

@@ -1,9 +1,8 @@
 package args
 
 import (
+	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"regexp"
 
@@ -51,26 +50,12 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 
 // CheckOldFile is CheckOld for a file that no flag names. where begins the error. The user may change other.
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
-	info, err := os.Stat(path)
-	if err == nil && info.IsDir() {
-		return config.Usagef("%s: there is a folder: expected the name of a file", where)
-	}
-	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || c.Bool("force") {
-		return nil // the writer reports a file that cannot be written
-	}
-	if head, err := Head(path); err == nil && made(head) {
+	err := durable.Replaceable(path, made)
+	switch {
+	case err == nil || errors.Is(err, durable.ErrForeign) && c.Bool("force"):
 		return nil
+	case errors.Is(err, durable.ErrForeign):
+		return config.Usagef("%s: %w: expected another %s, or --force to replace it", where, err, other)
 	}
-	return config.Usagef("%s: this command did not write the file that is there: expected another %s, or --force to "+
-		"replace it", where, other)
-}
-
-// Head returns the first bytes of the file at path.
-func Head(path string) ([]byte, error) {
-	f, err := durable.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 64<<10))
+	return config.Usagef("%s: %w", where, err)
 }

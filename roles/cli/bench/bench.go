@@ -240,10 +240,11 @@ func (j *benchJob) openFiles() {
 var beginnings = map[string]string{"table": "# rlinf bench ", "csv": `op,[a-z0-9_,]*,med_us,[a-z0-9_,]*\n`,
 	"json": `\{"schema":\d+,"bench":"`}
 
-// checkOld makes it a mistake if the leading process would replace a file of the user: see args.CheckOld.
+// checkOld makes it a mistake if the leading process cannot make a file, or would replace one of the user: see
+// args.CheckOut.
 func (f *flags) checkOld(flag, path string, made args.Made) {
-	if mpi.Leads() {
-		if err := args.CheckOld(f.Context, flag, path, made); err != nil {
+	if path != "" && mpi.Leads() {
+		if err := args.CheckOut(f.Context, flag, path, made); err != nil {
 			f.wrong("%w", err)
 		}
 	}

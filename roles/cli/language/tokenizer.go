@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -78,7 +79,7 @@ func checkOldTokenizer(c *cli.Context, folder string) error {
 		return err
 	}
 	return args.CheckOld(c, "out", filepath.Join(folder, "tokenizer.json"), func([]byte) bool {
-		head, err := args.Head(filepath.Join(folder, settings))
+		head, err := durable.Head(filepath.Join(folder, settings))
 		return err == nil && made(head)
 	})
 }

@@ -53,7 +53,7 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	if missing(cfg.Data.TrainDataPaths) {
 		own("data.train_data_paths", "FILE", data)
 	}
-	if cfg.Evaluates() && missing(cfg.Data.ValDataPaths) {
+	if missing(cfg.Data.ValDataPaths) {
 		own("data.val_data_paths", "FILE", data)
 	}
 	if len(a.standIn) == 0 {

@@ -59,7 +59,8 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		lacks = append([]string{fmt.Sprintf("%s (%s)", kind, cfg.Actor.Model.ModelType)}, lacks...)
 	}
 	unknown := slices.ContainsFunc(mistakes(err), ofAlgorithm) // a program may have its own algorithm of this name
-	if algorithm := config.ForeignAlgorithm(cfg.Algorithm.AdvType, cfg.Algorithm.LossType); unknown && algorithm != "" {
+	algorithm := config.ForeignAlgorithm(cfg.Algorithm.AdvType, cfg.Algorithm.LossType)
+	if unknown && algorithm != "" {
 		lacks = append([]string{algorithm}, lacks...)
 	}
 	if v.Policy = strings.Join(lacks, " and "); v.Policy != "" {
@@ -98,6 +99,10 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
 			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
 		})
+	}
+	if algorithm != "" && slices.ContainsFunc(v.Left, ofAlgorithm) { // other mistakes have hidden it
+		v.Policy, v.Own, v.Overrides = algorithm, nil, nil
+		return v
 	}
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -194,6 +195,11 @@ func (d *Draft) readTexts() {
 	d.Train = d.readSet("data.train_data_paths", c.Data.TrainDataPaths)
 	if c.Evaluates() && d.Train != nil {
 		d.Valid = d.readSet("data.val_data_paths", c.Data.ValDataPaths)
+	}
+	for _, path := range c.Data.ValDataPaths {
+		if _, err := os.Stat(path); err != nil && !c.Evaluates() { // rlinf eval reads them
+			d.found.Problem("data.val_data_paths", path, "files of JSON lines: "+err.Error())
+		}
 	}
 	if d.Train != nil && len(d.Train.Samples) < d.batch {
 		key := "actor.global_batch_size"
