@@ -218,7 +218,10 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 	if f.Version != V30 {
 		return eachLine(filepath.Join(f.Dir, "meta", part+".jsonl"), each)
 	}
-	pattern := map[string]string{"tasks": "meta/tasks.parquet", "episodes": "meta/episodes/chunk-*/file-*.parquet"}[part]
+	pattern := "meta/tasks.parquet"
+	if part == "episodes" {
+		pattern = "meta/episodes/chunk-*/file-*.parquet"
+	}
 	paths, err := fs.Glob(os.DirFS(f.Dir), pattern)
 	if err != nil || len(paths) == 0 {
 		return fmt.Errorf("%s: no %s", f.Dir, strings.ReplaceAll(pattern, "*", "000"))
@@ -228,7 +231,8 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 		if err != nil {
 			return err
 		}
-		err = t.EachRecord(func(c string) bool { return c == "task" || c == unnamed || slices.Contains(names, c) }, each)
+		wanted := append([]string{"task", unnamed}, names...)
+		err = t.EachRecord(func(column string) bool { return slices.Contains(wanted, column) }, each)
 		if err = errors.Join(err, t.Close()); err != nil {
 			return err
 		}

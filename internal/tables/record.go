@@ -36,8 +36,8 @@ const (
 
 // EachRecord calls handle for each row as a JSON object, with the columns whose names want accepts. The record is valid
 // until handle returns. A column without a value is null. Within structs, parts without a value are left out, because a
-// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times are
-// the numbers in the file.
+// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times
+// are the numbers in the file.
 func (t *Table) EachRecord(want func(column string) bool, handle func(row int, record []byte) error) error {
 	root, leaves := &node{kind: isStruct}, []int(nil)
 	for _, n := range nodesOf(t.file.Schema(), root, new(int)) {
