@@ -129,7 +129,7 @@ func Open(dir string) (*Folder, error) {
 }
 
 // maxNumbers is the maximum of a feature's numbers in a frame.
-const maxNumbers = 1 << 28
+const maxNumbers = 1 << 26
 
 func (x *Info) check() error {
 	if x.Version != V30 && x.Version != V21 && x.Version != "v2.0" {
