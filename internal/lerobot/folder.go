@@ -207,11 +207,14 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 			}
 		}
 		task, ok := record["task"].(string)
-		if !ok {
-			task, ok = record[unnamed].(string)
+		for _, v := range record { // pandas gives the index of a table another name
+			if text, is := v.(string); is && len(record) == 2 {
+				task, ok = text, true
+			}
 		}
 		if !ok && part == "tasks" {
-			return errors.New("column task: expected a text")
+			return fmt.Errorf("columns %s: expected %s and one of texts, task",
+				strings.Join(slices.Sorted(maps.Keys(record)), ", "), TaskIndex)
 		}
 		return handle(x, task)
 	}
@@ -231,17 +234,13 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 		if err != nil {
 			return err
 		}
-		wanted := append([]string{"task", unnamed}, names...)
-		err = t.EachRecord(func(column string) bool { return slices.Contains(wanted, column) }, each)
+		err = t.EachRecord(func(c string) bool { return part == "tasks" || slices.Contains(names, c) }, each)
 		if err = errors.Join(err, t.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// unnamed is the name that pandas gives to the column of tasks where it is the index of a table.
-const unnamed = "__index_level_0__"
 
 func eachLine(path string, handle func(n int, line []byte) error) error {
 	file, err := durable.Open(path)
