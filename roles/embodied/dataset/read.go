@@ -74,7 +74,7 @@ func read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field) (demos te
 
 // take chooses the columns for the fields of rollouts. It reports whether fields have next observations.
 func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.Field) (ahead bool, err error) {
-	known := map[string]bool{}
+	var known []string
 	for _, f := range fields {
 		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
 			ahead = true
@@ -83,7 +83,7 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 		if f.Name == algo.FieldStatus || f.Name == algo.FieldTruncated {
 			continue // an episode that did not terminate is truncated
 		}
-		known[f.Name] = true
+		known = append(known, f.Name)
 		one := tensor.Field{Name: f.Name, DType: f.DType, Shape: f.Shape[2:]}
 		from := s.find(f.Name, names)
 		switch optional := f.Name == algo.FieldReward || f.Name == algo.FieldTerminated; {
@@ -100,17 +100,25 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 			return false, err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !known[name] {
-			return false, fmt.Errorf("demo_buffer.names has %s: expected names among %s", name,
-				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		}
+	if err := among("demo_buffer.names has", names, known); err != nil {
+		return false, err
 	}
 	if ahead && s.find(algo.FieldReward, names) == "" {
 		return false, fmt.Errorf("no column %s: expected rewards; without them a folder is for cloning alone "+
 			"(embodied_bc), or demo_buffer.names.reward names their column among %s", nextReward, s.listed())
 	}
 	return ahead, nil
+}
+
+// among returns an error, which begins with key, if names has a tensor that is not known.
+func among(key string, names map[string]string, known []string) error {
+	slices.Sort(known)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s %s: expected names among %s", key, name, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // store stores a frame in the tensors of all frames.
