@@ -14,7 +14,8 @@ import (
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: space(tensor.F32, -1, 1, cmp.Or(m.ActionDim, 1)),
-		Info: []string{env.Success}, Obs: []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
+		Info: []string{env.Success},
+		Obs:  []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
 	if m.ModelType == "cnn_policy" {
 		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
 	}
