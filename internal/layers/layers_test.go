@@ -88,7 +88,7 @@ var layers = []layer{
 		"training in one process needs neither ranks nor workers"},
 	{"roles/embodied", []string{"roles/config", "roles/job", "roles/member", "roles/loop", "roles/planner",
 		"roles/task",
-		"roles/embodied/...", "algo", "env", "env/external", "policy", "internal/metrics", "internal/runfolder", "spmd",
+		"roles/embodied/...", "algo", "env", "env/external", "policy", "internal/lerobot", "internal/metrics", "internal/runfolder", "spmd",
 		"tensor"}, []string{"..."},
 		"a task: it leads its workers, and knows no other task"},
 	{"roles/embodied/worker", []string{"roles/job", "roles/member", "roles/state", "roles/weights", "roles/loop",
