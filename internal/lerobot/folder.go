@@ -129,7 +129,7 @@ func Open(dir string) (*Folder, error) {
 }
 
 // maxNumbers is the maximum of a feature's numbers in a frame.
-const maxNumbers = 1 << 28
+const maxNumbers = 1 << 26
 
 func (x *Info) check() error {
 	if x.Version != V30 && x.Version != V21 && x.Version != "v2.0" {
@@ -207,18 +207,24 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 			}
 		}
 		task, ok := record["task"].(string)
-		if !ok {
-			task, ok = record[unnamed].(string)
+		for _, v := range record { // pandas gives the index of a table another name
+			if text, is := v.(string); is && len(record) == 2 {
+				task, ok = text, true
+			}
 		}
 		if !ok && part == "tasks" {
-			return errors.New("column task: expected a text")
+			return fmt.Errorf("columns %s: expected %s and one of texts, task",
+				strings.Join(slices.Sorted(maps.Keys(record)), ", "), TaskIndex)
 		}
 		return handle(x, task)
 	}
 	if f.Version != V30 {
 		return eachLine(filepath.Join(f.Dir, "meta", part+".jsonl"), each)
 	}
-	pattern := map[string]string{"tasks": "meta/tasks.parquet", "episodes": "meta/episodes/chunk-*/file-*.parquet"}[part]
+	pattern := "meta/tasks.parquet"
+	if part == "episodes" {
+		pattern = "meta/episodes/chunk-*/file-*.parquet"
+	}
 	paths, err := fs.Glob(os.DirFS(f.Dir), pattern)
 	if err != nil || len(paths) == 0 {
 		return fmt.Errorf("%s: no %s", f.Dir, strings.ReplaceAll(pattern, "*", "000"))
@@ -228,16 +234,13 @@ func (f *Folder) records(part string, names []string, handle func(x []float64, t
 		if err != nil {
 			return err
 		}
-		err = t.EachRecord(func(c string) bool { return c == "task" || c == unnamed || slices.Contains(names, c) }, each)
+		err = t.EachRecord(func(c string) bool { return part == "tasks" || slices.Contains(names, c) }, each)
 		if err = errors.Join(err, t.Close()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
-
-// unnamed is the name that pandas gives to the column of tasks where it is the index of a table.
-const unnamed = "__index_level_0__"
 
 func eachLine(path string, handle func(n int, line []byte) error) error {
 	file, err := durable.Open(path)

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -35,8 +36,8 @@ const (
 
 // EachRecord calls handle for each row as a JSON object, with the columns whose names want accepts. The record is valid
 // until handle returns. A column without a value is null. Within structs, parts without a value are left out, because a
-// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times are
-// the numbers in the file.
+// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times
+// are the numbers in the file.
 func (t *Table) EachRecord(want func(column string) bool, handle func(row int, record []byte) error) error {
 	root, leaves := &node{kind: isStruct}, []int(nil)
 	for _, n := range nodesOf(t.file.Schema(), root, new(int)) {
@@ -216,8 +217,10 @@ func (n *node) appendLeaf(b []byte, v parquet.Value) ([]byte, error) {
 			}
 		}
 		if isText(n.leaf, v) {
-			if at := invalidAt(text); at >= 0 {
-				return nil, fmt.Errorf("column %s: byte %d is 0x%02x: expected UTF-8", n.name, at+1, text[at])
+			for at, r := range string(text) {
+				if r == utf8.RuneError && !bytes.HasPrefix(text[at:], []byte("\uFFFD")) {
+					return nil, fmt.Errorf("column %s: byte %d is 0x%02x: expected UTF-8", n.name, at+1, text[at])
+				}
 			}
 			return appendText(b, string(text)), nil
 		}
@@ -238,18 +241,6 @@ func isText(leaf parquet.Node, v parquet.Value) bool {
 		return false
 	}
 	return utf8.Valid(v.ByteArray())
-}
-
-// invalidAt returns the first byte that is not UTF-8, or -1.
-func invalidAt(text []byte) int {
-	for at := 0; at < len(text); {
-		r, size := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && size == 1 {
-			return at
-		}
-		at += size
-	}
-	return -1
 }
 
 func appendText(b []byte, text string) []byte {

@@ -214,7 +214,7 @@ func TestDamaged(t *testing.T) {
 		{"meta/info.json", "", "", ""},
 		{"meta/info.json", "data/chunk-{chunk_index:03d}", "../{chunk_index:03d}", "expected a path in the folder"},
 		{"meta/info.json", "data/chunk-{chunk_index:03d}", "/x", "expected a path in the folder"},
-		{"meta/info.json", "data/chunk-{chunk_index:03d}", "{episode_index:999999999d}", "expected a path in the folder"},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "{chunk_index:999999999d}", "expected a path in the folder"},
 		{"meta/info.json", `"total_frames": 17`, `"total_frames": 17000000`, "4 episodes of 17 frames: expected 4 of"},
 		{"meta/info.json", `"action": {`, `"next.success": {"dtype": "bool", "shape": [1]}, "action": {`,
 			data + ": no column next.success"},
@@ -237,7 +237,8 @@ func TestDamaged(t *testing.T) {
 		if !strings.Contains(string(b), c.old) {
 			t.Fatalf("%s has no %s", c.file, c.old)
 		}
-		test.OK(t, os.WriteFile(filepath.Join(dir, c.file), []byte(strings.Replace(string(b), c.old, c.new, 1)), 0o666))
+		b = []byte(strings.Replace(string(b), c.old, c.new, 1))
+		test.OK(t, os.WriteFile(filepath.Join(dir, c.file), b, 0o666))
 		err = Import(dir, filepath.Join(t.TempDir(), "x.safetensors"), nil)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s for %s in %s: %v, expected %s", c.new, c.old, c.file, err, c.want)
@@ -245,8 +246,12 @@ func TestDamaged(t *testing.T) {
 	}
 	fields := []tensor.Field{{Name: "observation.image", DType: tensor.U8, Shape: []int{1, 1, 16, 16, 3}},
 		{Name: "terminated", DType: tensor.U8, Shape: []int{1, 1}}}
+	asked := 0
 	_, _, err = Read(algo.DemoConfig{LoadPath: "../../cli/testdata/lerobot/v30"}, fields, nil,
-		func(tensors, images int64) error { // before the images are read
+		func(tensors, images int64) error {
+			if asked++; asked > 1 {
+				return nil // the first time is before the images are read
+			}
 			if tensors != 17*(4+1+1) || images < 17*60 {
 				t.Errorf("%d bytes of tensors, %d of images", tensors, images)
 			}

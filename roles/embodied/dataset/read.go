@@ -23,8 +23,8 @@ import (
 // episode has none: it is left out and the frame before it is truncated, unless the episode terminated, because then no
 // algorithm reads the next observation.
 //
-// Before the folder is loaded, and now and then while it is, Read calls fits with the bytes that the tensors and the
-// images take, or more than it says. Its error ends Read.
+// Before Read loads the folder, it calls fits with the bytes that the tensors and the encoded images take. It calls
+// fits again if the images, as those of videos, take more. An error of fits ends Read.
 func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func(tensors, images int64) error) (
 	demos tensor.Dict, _ map[string]*algo.Pictures, err error) {
 	defer func() {
