@@ -39,9 +39,11 @@ func (d DataCollection) Wants(success bool, ret float64) bool {
 // check validates d, and calls the given function for each rule; see Config.Check. Keys are relative to the section
 // data_collection.
 func (d DataCollection) check(want func(ok bool, key string, value any, want string)) {
-	want(!d.Enabled || d.ExportFormat == ExportPickle || d.ExportFormat == ExportLeRobot, "export_format",
-		d.ExportFormat, "pickle, which writes demonstrations in safetensors, or lerobot")
-	want(!d.Enabled || 1e-3 <= d.FPS && d.FPS <= 1e6, "fps", d.FPS, "a number of steps per second from 0.001 to 1000000")
+	known := d.ExportFormat == ExportPickle || d.ExportFormat == ExportLeRobot
+	want(!d.Enabled || known, "export_format", d.ExportFormat,
+		"pickle, which writes demonstrations in safetensors, or lerobot")
+	want(!d.Enabled || 1e-3 <= d.FPS && d.FPS <= 1e6, "fps", d.FPS,
+		"a number of steps per second from 0.001 to 1000000")
 	want(d.MaxSteps >= 0, "max_steps", d.MaxSteps, "a number of transitions, or 0 for no limit")
 	want(d.MinReturn == nil || *d.MinReturn-*d.MinReturn == 0, "min_return", d.MinReturn, "a number")
 }
