@@ -3,6 +3,7 @@ package dataset
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,8 +15,16 @@ import (
 
 // TestMinari: tables of DuckDB in Minari's layout become the transitions that make.mjs says.
 func TestMinari(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "demos.safetensors")
-	test.OK(t, Import("testdata/minari", path, map[string]string{"observation.states": "observations.achieved"}))
+	dir, path := "testdata/minari", filepath.Join(t.TempDir(), "demos.safetensors")
+	if modules := test.NodeModules("@duckdb/node-api"); modules != "" { // made anew
+		dir = t.TempDir()
+		cmd := exec.Command("node", "testdata/minari/make.mjs", dir)
+		cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	test.OK(t, Import(dir, path, map[string]string{"observation.states": "observations.achieved"}))
 	d, err := algo.OpenDemos(path)
 	test.OK(t, err)
 	defer d.Close()

@@ -1,11 +1,10 @@
 // Writes the tables of this folder by DuckDB, in Minari's layout: node make.mjs FOLDER
-// It needs @duckdb/node-api 1.5.6-r.1 in the folder that RLINF_NPM names.
+// It needs @duckdb/node-api: scripts/setup test, and NODE_PATH=$(npm root -g).
 import fs from 'node:fs'
-import path from 'node:path'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
-const resolve = createRequire(path.join(process.env.RLINF_NPM, 'x.js')).resolve
+const resolve = createRequire(import.meta.url).resolve
 const { DuckDBInstance } = await import(pathToFileURL(resolve('@duckdb/node-api')))
 const duck = await (await DuckDBInstance.create(':memory:')).connect()
 const out = process.argv[2]
