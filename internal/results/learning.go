@@ -45,8 +45,9 @@ const (
 )
 
 // LeastChange returns the smallest change of an evaluation's return that counts as learning. It is a tenth of the noise
-// of the training returns, which are finite: their noise is from the draw of initial states and actions, and hardly from
-// learning. Evaluations on the same initial states are often less noisy than that. It is 0 with fewer than 3 returns.
+// of the training returns, which are finite: their noise is from the draw of initial states and actions, and hardly
+// from learning. Evaluations on the same initial states are often less noisy than that. It is 0 with fewer than 3
+// returns.
 func LeastChange(training []float64) float64 {
 	var d []float64
 	for i := 2; i < len(training); i++ {

@@ -86,7 +86,8 @@ func TestJudge(t *testing.T) {
 			}
 			l := results.Judge(better, false, c.least*scale)
 			right[l.Verdict == c.want[0]]++
-			if m := results.Judge(worse, true, c.least*scale); m.Verdict != l.Verdict || m.From != l.From || m.Best != -l.Best || m.End != -l.End {
+			m := results.Judge(worse, true, c.least*scale)
+			if m.Verdict != l.Verdict || m.From != l.From || m.Best != -l.Best || m.End != -l.End {
 				t.Fatalf("%s: a loss has another verdict: %+v, %+v", c.name, l, m)
 			}
 		}

@@ -46,8 +46,8 @@ func (p *Provenance) Crowd() string {
 	return text + " on host " + worst.host
 }
 
-// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. most is 0
-// if it is not known.
+// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. most is
+// 0 if it is not known.
 func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	if p.Transport == "local" { // all ranks are in one process
 		most = p.MaxProcs
@@ -63,8 +63,8 @@ func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	return bindings, most
 }
 
-// Full reports whether no host has more cores for the run than ranks. It is false if the cores are not known: ranks with
-// cores of their own do not show the other cores of the host.
+// Full reports whether no host has more cores for the run than ranks. It is false if the cores are not known: ranks
+// with cores of their own do not show the other cores of the host.
 func (p *Provenance) Full() bool {
 	for _, h := range p.Hosts {
 		bindings, most := p.coresOf(h)

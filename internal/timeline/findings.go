@@ -110,9 +110,9 @@ const (
 // Conclude returns what bounded a run, in at most MostFindings sentences. load returns the Load of an attempt. A nil
 // load means Spare. In a Crowded attempt the scheduler makes ranks, links and steps slow, so Conclude does not blame
 // them, and gives no advice to use more ranks. In a Full attempt it gives no such advice for a component on all ranks.
-// Faults come first, in descending order of Share. The next finding is the Description of the critical path in the attempt with the
-// most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is NoFault. A trace
-// without sums and windows gives no finding.
+// Faults come first, in descending order of Share. The next finding is the Description of the critical path in the
+// attempt with the most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is
+// NoFault. A trace without sums and windows gives no finding.
 func Conclude(attempts []trace.Attempt, load func(*trace.Attempt) Load) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged, crowds := 0, false, false
