@@ -73,12 +73,19 @@ func TestConvert(t *testing.T) {
 	if cloning(t, folder) != cloning(t, demos) {
 		t.Error("another model than from demos.safetensors")
 	}
+	const plain = lerobotData + "v30" // as other programs write it
 	for args, want := range map[string]string{
-		demos + " --out " + folder:              "--out " + folder + ": expected a folder that does not exist",
-		demos + " --out x --lerobot v1.6":       "--lerobot v1.6: expected v3.0 or v2.1",
-		folder + " --out x --lerobot v2.1":      "--lerobot: expected none, because " + folder + " is a folder",
-		folder + " --out " + folder:             "there is a folder: expected the name of a file",
-		demos + " --out x --name action":        "--name action: expected TENSOR=COLUMN",
+		demos + " --out " + folder:         "--out " + folder + ": expected a folder that does not exist",
+		demos + " --out x --lerobot v1.6":  "--lerobot v1.6: expected v3.0 or v2.1",
+		folder + " --out x --lerobot v2.1": "--lerobot: expected none, because " + folder + " is a folder",
+		folder + " --out " + folder:        "there is a folder: expected the name of a file",
+		demos + " --out x --name action":   "--name action: expected TENSOR=COLUMN",
+		demos + " --out x --name image=top": "--name image: expected names among action, observation.image, " +
+			"observation.proprio, observation.text, reward, terminated, truncated",
+		plain + " --out x --name act=action": "--name act: expected names among action, observation.image, " +
+			"observation.proprio, reward, terminated",
+		plain + " --out x --name observation.state=top": "--name observation.state=top: no such column: expected one " +
+			"of action, ",
 		demos:                                   "expected one file or folder, and --out",
 		"none --out x":                          "stat none: no such file",
 		"testdata/lerobot --out " + back:        "info.json: no such file or directory: expected a folder of LeRobot",
@@ -97,11 +104,22 @@ func TestLeRobotChecked(t *testing.T) {
 	damaged := filepath.Join(t.TempDir(), "damaged")
 	test.OK(t, os.CopyFS(damaged, os.DirFS(lerobotData+"v30")))
 	test.OK(t, os.Remove(filepath.Join(damaged, "data/chunk-000/file-001.parquet")))
+	large := filepath.Join(t.TempDir(), "large")
+	test.OK(t, os.CopyFS(large, os.DirFS(lerobotData+"v21")))
+	for file, edit := range map[string][2]string{"info.json": {`"total_frames": 17`, `"total_frames": 4000000000013`},
+		"episodes.jsonl": {`square"],"length":4}` + "\n{\"episode_index\":3", `square"],"length":4000000000000}` +
+			"\n{\"episode_index\":3"}} {
+		file = filepath.Join(large, "meta", file)
+		text := strings.Replace(readFile(t, file), edit[0], edit[1], 1)
+		test.OK(t, os.WriteFile(file, []byte(text), 0o666))
+	}
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
+		{load + large, loop.ExitConfig, "/large: its tensors take"},
+		{load + large, loop.ExitConfig, "free: expected a smaller folder"},
 		{"", loop.ExitOK, "demonstrations: 17 transitions of testdata/lerobot/v30; encoded images take 0.0 MiB on " +
 			"each rank"},
 		{"algorithm.demo_buffer.names={action: act}", loop.ExitConfig, "no column act for action: expected one of " +
