@@ -369,7 +369,7 @@ func (e *evidence) shortRoom() (found []Finding) {
 			case f.Key == placementKey && e.crowded:
 				advice = crowdAdvice
 			case f.Key == placementKey && e.fills(p.consumer):
-				advice, f.Key = fullAdvice, ""
+				advice, f.Key = "its size is fixed, and the ranks fill the cores: more cores help", ""
 			}
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
 				workers(p.consumer), figures.Percent(lacking), advice)
