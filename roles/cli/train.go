@@ -45,7 +45,8 @@ const evalUsage = "rollout.tensor_parallel_size=N divides every layer of a langu
 // evalFlags returns the flags of rlinf eval, in addition to the flags of the configuration.
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint or run; default: the newest of the run's folder"},
+		&cli.StringFlag{Name: "checkpoint",
+			Usage: "`DIR` of the checkpoint or run; default: the newest of the run's folder"},
 		args.Int(cli.IntFlag{Name: "episodes",
 			Usage:       "play `N` episodes, or take the first N samples of data.val_data_paths",
 			DefaultText: "env.eval.total_num_envs, or all samples"}, 1, env.MaxEnvs),

@@ -443,13 +443,14 @@ func TestMistakesOfTexts(t *testing.T) {
 		{"+algorithm.demo_buffer.foo=0", "algorithm.demo_buffer.foo: unknown key"},
 		{"+critic.foo=0", "critic.foo: unknown key"},
 		{"+inference.foo=0", "inference.foo: unknown key"},
-		{"+data.system_prompt=x +critic.lr_sched.max_lr=1 +actor.fsdp_config.use_orig_params=true", ""}, // RLinf's
+		{"+data.system_prompt=x +critic.lr_sched.max_lr=1 +actor.fsdp_config.use_orig_params=true", ""},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
 		if err == nil && tc.want == "" {
 			continue
 		}
-		if err == nil || tc.want == "" || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tc.want) {
+		if err == nil || tc.want == "" || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %s", tc.overrides, err, tc.want)
 		}
 	}

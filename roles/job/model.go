@@ -84,7 +84,8 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 func Fit(listed, expected []tensor.Field) error {
 	for _, f := range expected {
 		i := slices.IndexFunc(listed, func(h tensor.Field) bool { return h.Name == f.Name })
-		if i < 0 && slices.ContainsFunc(listed, func(h tensor.Field) bool { return strings.Contains(h.Name, ".lora_") }) {
+		adapter := func(h tensor.Field) bool { return strings.Contains(h.Name, ".lora_") }
+		if i < 0 && slices.ContainsFunc(listed, adapter) {
 			return errors.New("it has adapters only: export it first: rlinf export CHECKPOINT --out FOLDER, and " +
 				"actor.model.model_path: FOLDER")
 		}

@@ -144,12 +144,13 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// CheckFiles returns an error if the rank starts a verifier whose script, the first argument of the command, is missing.
-// CheckFiles can fail on some ranks and not on others.
+// CheckFiles returns an error if the rank starts a verifier whose script, the first argument of its command, is
+// missing. CheckFiles can fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
 	r := &p.Config.Reward
 	command := r.Answers.Program.Command
-	if !p.Config.Reasons() || r.RewardType != answer.Program || len(command) < 2 || !p.On(p.RewardComponent(), rank) {
+	asks := p.Config.Reasons() && r.RewardType == answer.Program && p.On(p.RewardComponent(), rank)
+	if !asks || len(command) < 2 {
 		return nil
 	}
 	scripts := []string{".py", ".sh", ".js", ".rb", ".pl", ".R"}
