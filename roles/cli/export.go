@@ -168,6 +168,14 @@ func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.
 		return nil, fmt.Errorf("%s: %w", from.Dir, err)
 	}
 	b := runfolder.ReadBuild()
-	return &export.Policy{Policy: pol, Spec: spec, Env: e, Task: spec.Name, Run: from.Dir, Step: from.Step,
-		Build: strings.TrimSpace("rlinf " + b.Version + " " + b.Revision)}, nil
+	p := &export.Policy{Policy: pol, Spec: spec, Env: e, Task: spec.Name, Run: from.Dir, Step: from.Step,
+		Build: strings.TrimSpace("rlinf " + b.Version + " " + b.Revision)}
+	learns := reg.Learning(cfg)
+	p.NoValue = learns.Offline || learns.Labelled || cfg.Algorithm.LossType == "actor"
+	if !p.NoValue && cfg.Algorithm.NormalizeRewards {
+		if p.ValueScale = loop.RewardScale(from); p.ValueScale == 0 {
+			p.ValueNote = "discounted return of normalised rewards: the checkpoint has no scale"
+		}
+	}
+	return p, nil
 }

@@ -33,6 +33,9 @@ var exportCases = []struct{ name, overrides, flags string }{
 		"actor.model.action_bound=tanh actor.model.independent_std=false", ""},
 	{"deviations_drawn", "env.train.env_type=Numbers-v0 actor.model.action_bound=tanh " +
 		"actor.model.independent_std=false", "--sample"},
+	{"scaled", "env.train.env_type=Numbers-v0 algorithm.normalize_rewards=true", ""},
+	{"without_value", "env.train.env_type=Choices-v0 algorithm.adv_type=reinpp algorithm.loss_type=actor " +
+		"env.train.auto_reset=false", ""},
 	{"sde", "env.train.env_type=Numbers-v0 actor.model.use_sde=true", ""},
 	{"choices", "env.train.env_type=Choices-v0 env.train.frame_stack=2", ""},
 	{"choices_drawn", "env.train.env_type=Choices-v0", "--sample"},
@@ -282,7 +285,10 @@ func TestExport(t *testing.T) {
 
 // checkWithRuntime compares the ONNX files with the policies, by ONNX Runtime.
 func checkWithRuntime(t *testing.T, cases []exportedCase) {
-	modules := nodeModules(t, "onnxruntime-node")
+	modules := test.NodeModules("onnxruntime-node")
+	if modules == "" {
+		t.Skip("no onnxruntime-node: scripts/setup test")
+	}
 	args := []string{"testdata/onnx.js"}
 	for _, c := range cases {
 		args = append(args, c.dir)
@@ -471,17 +477,6 @@ func checkONNX(t *testing.T, cases []exportedCase) {
 		args = append(args, filepath.Join(c.dir, "policy.onnx"))
 	}
 	runProgram(t, nil, python, args...)
-}
-
-// nodeModules returns the folder of node's modules that has the named one. The test is skipped if there is none.
-func nodeModules(t *testing.T, name string) string {
-	t.Helper()
-	root, err := exec.Command("npm", "root", "-g").Output()
-	modules := strings.TrimSpace(string(root))
-	if _, missing := os.Stat(filepath.Join(modules, name)); err != nil || missing != nil {
-		t.Skipf("no %s: scripts/setup test", name)
-	}
-	return modules
 }
 
 // runProgram returns the standard output of a program. The test fails if the program does.

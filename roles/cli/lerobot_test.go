@@ -39,15 +39,19 @@ func cloning(t *testing.T, load string) string {
 // TestLeRobot: cloning from a folder of LeRobot equals cloning from our file, to the bit. The folders are of version
 // 3.0 with images in the table and in a video, and of version 2.1.
 func TestLeRobot(t *testing.T) {
-	want := cloning(t, lerobotData+"demos.safetensors")
+	want, data := cloning(t, lerobotData+"demos.safetensors"), lerobotData
+	_, unread := exec.LookPath("ffmpeg")
+	modules := test.NodeModules("@duckdb/node-api", "hyparquet-writer")
+	if modules != "" && unread == nil { // the folders are made anew
+		data = t.TempDir() + "/"
+		runProgram(t, []string{"NODE_PATH=" + modules}, "node", lerobotData+"make.mjs", data)
+	}
 	for _, folder := range []string{"v30", "v21", "video"} {
-		if folder == "video" {
-			if _, err := exec.LookPath("ffmpeg"); err != nil {
-				t.Logf("no video is read: %v", err)
-				continue
-			}
+		if folder == "video" && unread != nil {
+			t.Logf("no video is read: %v", unread)
+			continue
 		}
-		if got := cloning(t, lerobotData+folder); got != want {
+		if got := cloning(t, data+folder); got != want {
 			t.Errorf("%s: another model than from demos.safetensors", folder)
 		}
 	}
@@ -73,12 +77,19 @@ func TestConvert(t *testing.T) {
 	if cloning(t, folder) != cloning(t, demos) {
 		t.Error("another model than from demos.safetensors")
 	}
+	const plain = lerobotData + "v30" // as other programs write it
 	for args, want := range map[string]string{
-		demos + " --out " + folder:              "--out " + folder + ": expected a folder that does not exist",
-		demos + " --out x --lerobot v1.6":       "--lerobot v1.6: expected v3.0 or v2.1",
-		folder + " --out x --lerobot v2.1":      "--lerobot: expected none, because " + folder + " is a folder",
-		folder + " --out " + folder:             "there is a folder: expected the name of a file",
-		demos + " --out x --name action":        "--name action: expected TENSOR=COLUMN",
+		demos + " --out " + folder:         "--out " + folder + ": expected a folder that does not exist",
+		demos + " --out x --lerobot v1.6":  "--lerobot v1.6: expected v3.0 or v2.1",
+		folder + " --out x --lerobot v2.1": "--lerobot: expected none, because " + folder + " is a folder",
+		folder + " --out " + folder:        "there is a folder: expected the name of a file",
+		demos + " --out x --name action":   "--name action: expected TENSOR=COLUMN",
+		demos + " --out x --name image=top": "--name image: expected names among action, observation.image, " +
+			"observation.proprio, observation.text, reward, terminated, truncated",
+		plain + " --out x --name act=action": "--name act: expected names among action, observation.image, " +
+			"observation.proprio, reward, terminated",
+		plain + " --out x --name observation.state=top": "--name observation.state=top: no such column: expected one " +
+			"of action, ",
 		demos:                                   "expected one file or folder, and --out",
 		"none --out x":                          "stat none: no such file",
 		"testdata/lerobot --out " + back:        "info.json: no such file or directory: expected a folder of LeRobot",
@@ -97,11 +108,22 @@ func TestLeRobotChecked(t *testing.T) {
 	damaged := filepath.Join(t.TempDir(), "damaged")
 	test.OK(t, os.CopyFS(damaged, os.DirFS(lerobotData+"v30")))
 	test.OK(t, os.Remove(filepath.Join(damaged, "data/chunk-000/file-001.parquet")))
+	large := filepath.Join(t.TempDir(), "large")
+	test.OK(t, os.CopyFS(large, os.DirFS(lerobotData+"v21")))
+	for file, edit := range map[string][2]string{"info.json": {`"total_frames": 17`, `"total_frames": 4000000000013`},
+		"episodes.jsonl": {`square"],"length":4}` + "\n{\"episode_index\":3", `square"],"length":4000000000000}` +
+			"\n{\"episode_index\":3"}} {
+		file = filepath.Join(large, "meta", file)
+		text := strings.Replace(readFile(t, file), edit[0], edit[1], 1)
+		test.OK(t, os.WriteFile(file, []byte(text), 0o666))
+	}
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
+		{load + large, loop.ExitConfig, "/large: its tensors take"},
+		{load + large, loop.ExitConfig, "free: expected a smaller folder"},
 		{"", loop.ExitOK, "demonstrations: 17 transitions of testdata/lerobot/v30; encoded images take 0.0 MiB on " +
 			"each rank"},
 		{"algorithm.demo_buffer.names={action: act}", loop.ExitConfig, "no column act for action: expected one of " +

@@ -130,11 +130,9 @@ func TestSeedsKeysLoad(t *testing.T) {
 			"actor.model.model_path",
 		"keys without effect here",
 		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
-		"    actor.model.model_path           /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path "+
-			"is the file of weights to begin with",
-		"    actor.tokenizer.tokenizer_model  /models/tokenizer   ../config/testdata/seeds.yaml:17  a key of "+
+		"    actor.tokenizer.tokenizer_model  /models/tokenizer  ../config/testdata/seeds.yaml:17  a key of "+
 			"language models",
-		"    rollout.model.model_path         /models/policy      ../config/testdata/seeds.yaml:14  actor.model is "+
+		"    rollout.model.model_path         /models/policy     ../config/testdata/seeds.yaml:14  actor.model is "+
 			"the only model",
 		"  these change speed, memory or what is written:",
 		"    actor.checkpoint_save_path  /models/out  ../config/testdata/seeds.yaml:19  checkpoints are in the run's "+

@@ -18,7 +18,9 @@ import (
 
 // Convert returns rlinf data convert.
 func Convert() *cli.Command {
-	return &cli.Command{Name: "convert", Usage: "turn a folder of LeRobot into a file of demonstrations, or back",
+	return &cli.Command{Name: "convert",
+		Usage: "turn a folder of LeRobot or Minari into a file of demonstrations, or such a file into a folder of " +
+			"LeRobot",
 		ArgsUsage: "SOURCE", Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "the file or the folder to write, `PATH`"},
 			args.Force(),
@@ -52,8 +54,7 @@ func runConvert(c *cli.Context) error {
 				return config.Usagef("--%s: expected none, because %s is a folder", flag, source)
 			}
 		}
-		demos := args.Begins(`(?s).{8}\{"__metadata__":\{"env":"[^"]*","episodes":"\d+"`)
-		if err := args.CheckOut(c, "out", out, demos); err != nil {
+		if err := args.CheckOut(c, "out", out, algo.IsDemos); err != nil {
 			return err
 		}
 		if err := dataset.Import(source, out, names); err != nil {
