@@ -432,8 +432,8 @@ func TestMistakesOfTexts(t *testing.T) {
 			"algorithm.group_size: 1: " + fmt.Sprintf(compares, "use_reinpp_baseline")},
 		{"+data.filter_prompt_by_lenght=true", "unknown key, did you mean filter_prompt_by_length?"},
 		{"+data.prompt_kee=x", "unknown key, did you mean prompt_key?"},
-		{"runner.task_type=reasonig", "runner.task_type: reasonig: expected embodied, embodied_eval, sft or reasoning, " +
-			"did you mean reasoning?"},
+		{"runner.task_type=reasonig", "runner.task_type: reasonig: expected embodied, embodied_eval, sft or " +
+			"reasoning, did you mean reasoning?"},
 		{"+data.shufle=false", "unknown key, did you mean shuffle?"},
 		{"+rollout.sampling_params.temprature=null", "unknown key, did you mean temperature?"},
 		{"+actor.tokenizer.foo=0", "actor.tokenizer.foo: unknown key"},

@@ -219,7 +219,8 @@ func TestSavedTemplates(t *testing.T) {
 		got := test.Must(k.ParseChatTemplate(saved.ChatTemplate))(t)
 		for _, from := range []int{0, 1} {
 			for to := from + 1; to <= 4; to++ {
-				all := []Message{{"system", " be\nbrief "}, {"user", " 'hi' "}, {"assistant", "a\"b "}, {"user", "more"}}
+				all := []Message{{"system", " be\nbrief "}, {"user", " 'hi' "}, {"assistant", "a\"b "},
+					{"user", "more"}}
 				c := Chat{Messages: Messages(all[from:to]...), GenerationPrompt: to%2 == 0}
 				if name != "chatml" && name != "llama3" && from == 0 && to == 1 {
 					continue // a system message alone has no place
