@@ -155,6 +155,11 @@ func (e *MissingKeyError) Error() string {
 		strings.Join(e.Has, ", "))
 }
 
+// A NoTemplateError says that a record has messages, and Format.Chat is nil.
+type NoTemplateError struct{ text string }
+
+func (e *NoTemplateError) Error() string { return e.text }
+
 func hash(samples []Sample) uint64 {
 	h := fnv.New64a()
 	var b []byte
@@ -253,8 +258,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	case isText:
 		return r.pair(prompt, []message{said("user", prompt)}, keys, answers)
 	case r.Chat == nil:
-		return Sample{}, fmt.Errorf("%q is %.40s: expected a text in quotes (lists of messages need "+
-			"data.apply_chat_template)", r.Prompt, keys[r.Prompt])
+		return Sample{}, &NoTemplateError{fmt.Sprintf("%q is %.40s: expected a text in quotes (lists of messages need "+
+			"data.apply_chat_template)", r.Prompt, keys[r.Prompt])}
 	case isNull(keys[r.Prompt]):
 		return Sample{}, fmt.Errorf("%q is null: expected a text or a list of messages", r.Prompt)
 	}
@@ -281,7 +286,7 @@ func (r *reader) pair(prompt string, messages []message, keys map[string]json.Ra
 	}
 	switch {
 	case r.Chat == nil && tools != nil:
-		return s, errors.New(`"tools" need data.apply_chat_template`)
+		return s, &NoTemplateError{`"tools" need data.apply_chat_template`}
 	case r.Prompts:
 		return r.prompt(prompt, messages, tools, answers)
 	case r.Chat != nil:
@@ -374,7 +379,7 @@ func (r *reader) alpaca(keys map[string]json.RawMessage) (Sample, error) {
 // conversation makes a sample of the messages under a key.
 func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sample, err error) {
 	if r.Chat == nil {
-		return s, fmt.Errorf("%q: a conversation needs data.apply_chat_template", key)
+		return s, &NoTemplateError{fmt.Sprintf("%q: a conversation needs data.apply_chat_template", key)}
 	}
 	messages, err := messagesIn(keys[key])
 	if err != nil {
@@ -400,7 +405,7 @@ func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) 
 	case system == "":
 		return messages, nil
 	case r.Chat == nil:
-		return nil, errors.New(`"system" needs data.apply_chat_template`)
+		return nil, &NoTemplateError{`"system" needs data.apply_chat_template`}
 	case len(messages) == 0 || messages[0].role != "system":
 		return slices.Insert(messages, 0, said("system", system)), nil
 	case messages[0].text != system:

@@ -112,10 +112,7 @@ func notesOf(list []string) (map[string]string, error) {
 
 // openTrained opens the checkpoint dir, or the newest checkpoint if dir is a run's folder.
 func openTrained(reg config.Registries, dir string) (*checkpoint.Checkpoint, *config.Config, error) {
-	if _, err := os.Stat(filepath.Join(dir, "checkpoints")); err == nil {
-		dir = filepath.Join(dir, "checkpoints", "latest")
-	}
-	from, err := checkpoint.Load(dir)
+	from, err := checkpoint.Load(newestIn(dir))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -128,6 +125,14 @@ func openTrained(reg config.Registries, dir string) (*checkpoint.Checkpoint, *co
 		return nil, nil, fmt.Errorf("%s: %w", from.Dir, err)
 	}
 	return from, cfg, nil
+}
+
+// newestIn returns the newest checkpoint if dir is a run's folder, else dir.
+func newestIn(dir string) string {
+	if _, err := os.Stat(filepath.Join(dir, "checkpoints")); dir != "" && err == nil {
+		return filepath.Join(dir, "checkpoints", "latest")
+	}
+	return dir
 }
 
 // loadPolicy returns the policy of a checkpoint. No simulator starts: of an external one, the configuration has the

@@ -16,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/policy/lm/hf"
+	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/cli/bench"
 	"github.com/rlinf/rlinf/roles/config"
@@ -59,6 +60,11 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 	case len(words) == 0:
 		return config.Usagef("init: expected the command of a simulator, a name of rlinf envs, or the folder of a " +
 			"language model, as in rlinf init -- python3 boat.py")
+	case len(words) == 1 && missing != nil && strings.Contains(words[0], "/") && reg.Envs.Find(words[0]) != nil:
+		return config.Usagef("init: %s: no such folder", words[0])
+	case len(words) == 1 && missing == nil && info.IsDir() && c.IsSet("algorithm"):
+		return config.Usagef("init: --algorithm %s: expected none with the folder of a language model, which init "+
+			"fine-tunes; docs/language-models.md has the task reasoning", s.algorithm)
 	case s.algorithm != "ppo" && s.algorithm != "sac":
 		return config.Usagef("init: --algorithm %s: expected ppo or sac", s.algorithm)
 	case len(words) == 1 && missing == nil && info.IsDir():
@@ -256,10 +262,19 @@ func (s *starter) languageModel(folder string) (about string, err error) {
 		s.line(fmt.Sprintf("cluster: { component_placement: { actor: 0-%d } }", s.ranks-1), "")
 	}
 	s.line("runner:\n  task_type: sft\n  max_epochs: 3", "passes over train.jsonl")
-	s.line("  seq_length: 512", "the most tokens of a text, prompt and answer")
+	length := 512
+	if most := model.MaxPositions; most > 0 {
+		length = min(length, most)
+	}
+	s.line(fmt.Sprintf("  seq_length: %d", length), "the most tokens of a text, prompt and answer")
 	s.line("  val_check_interval: 50\n  save_interval: 50", "steps")
 	s.line("data:\n  train_data_paths: train.jsonl\n  val_data_paths: test.jsonl", "")
 	s.line("  prompt_key: prompt\n  answer_key: answer", "the keys in a line")
+	if k, err := tokenizer.Load(folder); err == nil {
+		if _, err := k.ChatTemplate(""); err == nil {
+			s.line("  apply_chat_template: true", "the model's folder has a template")
+		}
+	}
 	s.line(fmt.Sprintf("actor:\n  global_batch_size: %d", (64+s.startRanks()-1)/s.startRanks()*s.startRanks()),
 		"texts of a step")
 	s.line("  micro_batch_size: 1", "texts that a rank trains on at once")

@@ -58,6 +58,8 @@ func TestInit(t *testing.T) {
 		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected bounded",
 		"empty":                         "init: empty: expected the folder of a language model: ",
 		"no-such-program boat.py":       "init: no-such-program boat.py: exec:",
+		"./nosuch":                      "init: ./nosuch: no such folder",
+		"--algorithm sac qwen":          "init: --algorithm sac: expected none with the folder of a language model",
 		"--ranks 3 --out /no/x Acrobot": `init: unknown environment "Acrobot"`,
 	} {
 		code, _, errs := run(t, append([]string{"init"}, strings.Fields(args)...)...)
@@ -67,6 +69,22 @@ func TestInit(t *testing.T) {
 	}
 	if files, err := filepath.Glob("*.yaml"); err != nil || len(files) != 4 {
 		t.Errorf("%v, %v", files, err)
+	}
+}
+
+// TestInitTexts: the configuration of a language model has the model's positions and its chat template.
+func TestInitTexts(t *testing.T) {
+	dir := languageFolder(t)
+	text := string(test.Must(os.ReadFile(filepath.Join(dir, "config.json")))(t))
+	short := strings.Replace(text, `"max_position_embeddings": 512`, `"max_position_embeddings": 64`, 1)
+	writeFile(t, filepath.Join(dir, "config.json"), short)
+	writeFile(t, filepath.Join(dir, "chat_template.jinja"), "{{ messages }}")
+	s := &starter{ranks: 1}
+	test.Must(s.languageModel(dir))(t)
+	for _, want := range []string{"seq_length: 64 ", "apply_chat_template: true"} {
+		if got := s.text.String(); !strings.Contains(got, want) {
+			t.Errorf("no %q:\n%s", want, got)
+		}
 	}
 }
 

@@ -45,7 +45,8 @@ const evalUsage = "rollout.tensor_parallel_size=N divides every layer of a langu
 // evalFlags returns the flags of rlinf eval, in addition to the flags of the configuration.
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},
+		&cli.StringFlag{Name: "checkpoint",
+			Usage: "`DIR` of the checkpoint or run; default: the newest of the run's folder"},
 		args.Int(cli.IntFlag{Name: "episodes",
 			Usage:       "play `N` episodes, or take the first N samples of data.val_data_paths",
 			DefaultText: "env.eval.total_num_envs, or all samples"}, 1, env.MaxEnvs),
@@ -87,7 +88,7 @@ func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, erro
 	record, err := recordOf(c)
 	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
-		Evaluation: &task.Asked{Checkpoint: c.String("checkpoint"), Episodes: c.Int("episodes"),
+		Evaluation: &task.Asked{Checkpoint: newestIn(c.String("checkpoint")), Episodes: c.Int("episodes"),
 			JSON: c.Bool("json"), Record: record}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if wrong == nil {

@@ -432,6 +432,8 @@ func TestMistakesOfTexts(t *testing.T) {
 			"algorithm.group_size: 1: " + fmt.Sprintf(compares, "use_reinpp_baseline")},
 		{"+data.filter_prompt_by_lenght=true", "unknown key, did you mean filter_prompt_by_length?"},
 		{"+data.prompt_kee=x", "unknown key, did you mean prompt_key?"},
+		{"runner.task_type=reasonig", "runner.task_type: reasonig: expected embodied, embodied_eval, sft or " +
+			"reasoning, did you mean reasoning?"},
 		{"+data.shufle=false", "unknown key, did you mean shuffle?"},
 		{"+rollout.sampling_params.temprature=null", "unknown key, did you mean temperature?"},
 		{"+actor.tokenizer.foo=0", "actor.tokenizer.foo: unknown key"},
@@ -439,7 +441,7 @@ func TestMistakesOfTexts(t *testing.T) {
 		{"+algorithm.demo_buffer.foo=0", "algorithm.demo_buffer.foo: unknown key"},
 		{"+critic.foo=0", "critic.foo: unknown key"},
 		{"+inference.foo=0", "inference.foo: unknown key"},
-		{"+data.system_prompt=x +critic.lr_sched.max_lr=1 +actor.fsdp_config.use_orig_params=true", ""}, // RLinf's
+		{"+data.system_prompt=x +critic.lr_sched.max_lr=1 +actor.fsdp_config.use_orig_params=true", ""},
 	} {
 		_, _, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
 		if err == nil && tc.want == "" {

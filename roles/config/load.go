@@ -100,11 +100,12 @@ func (c *Config) options(p *parts) config.Options {
 
 func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.found = tree.Decode(c)
+	v := validation{Config: c, reg: p.Registries, found: c.found}
+	v.correctTask()
 	c.Algorithm.useOwnNames(c.Actor.Model.QHeadType == policy.QHeadCrossQ, c.Reasons() && c.Critic.UseCriticModel)
 	c.clipLikeRLinf()
 	c.derive(p.evalApart, p.Algorithms.Offline(c.Algorithm.Config))
 	c.batches(p.Learning(c))
-	v := validation{Config: c, reg: p.Registries, found: c.found}
 	v.checkValues()
 	c.idleEvaluation()
 }

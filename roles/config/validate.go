@@ -182,13 +182,30 @@ func (c *validation) checkCluster() {
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 }
 
+// correctTask reports a misspelt runner.task_type. It replaces the name by the nearest one, so that the other keys are
+// checked for this task.
+func (c *validation) correctTask() {
+	tasks, names := c.tasks()
+	if name := c.Runner.TaskType; !slices.Contains(tasks, name) {
+		if near := config.Nearest(name, tasks); near != "" {
+			c.found.Problem("runner.task_type", name, names+", did you mean "+near+"?")
+			c.Runner.TaskType = near
+		}
+	}
+}
+
+// tasks returns the values of runner.task_type, as a list and as a text.
+func (c *validation) tasks() (list []string, text string) {
+	list = []string{TaskEmbodied, TaskEmbodiedEval, TaskSFT, TaskReasoning}
+	if c.reg.Learning(c.Config).Offline {
+		return append(list, TaskOffline), "embodied, embodied_eval, sft, reasoning or offline"
+	}
+	return list, "embodied, embodied_eval, sft or reasoning"
+}
+
 func (c *validation) checkRunner() {
 	r, want := &c.Runner, c.found.At("runner").Want
-	tasks, names := []string{TaskEmbodied, TaskEmbodiedEval, TaskSFT, TaskReasoning},
-		"embodied, embodied_eval, sft or reasoning"
-	if c.reg.Learning(c.Config).Offline {
-		tasks, names = append(tasks, TaskOffline), "embodied, embodied_eval, sft, reasoning or offline"
-	}
+	tasks, names := c.tasks()
 	want(slices.Contains(tasks, r.TaskType), "task_type", r.TaskType, names)
 	want(r.Logger.LogPath != "", "logger.log_path", r.Logger.LogPath, "a folder")
 	want(filepath.IsLocal(r.Logger.ExperimentName) && filepath.Clean(r.Logger.ExperimentName) != ".",

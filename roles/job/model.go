@@ -84,6 +84,11 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 func Fit(listed, expected []tensor.Field) error {
 	for _, f := range expected {
 		i := slices.IndexFunc(listed, func(h tensor.Field) bool { return h.Name == f.Name })
+		adapter := func(h tensor.Field) bool { return strings.Contains(h.Name, ".lora_") }
+		if i < 0 && slices.ContainsFunc(listed, adapter) {
+			return errors.New("it has adapters only: export it first: rlinf export CHECKPOINT --out FOLDER, and " +
+				"actor.model.model_path: FOLDER")
+		}
 		if i < 0 {
 			return fmt.Errorf("model: no %s %v in it: expected the tensors of this model", f.Name, f.Shape)
 		}
@@ -220,6 +225,17 @@ func MadeBy(err error) string {
 	parts := strings.Split(filepath.ToSlash(missing.Path), "/")
 	if at := slices.Index(parts, "checkpoints"); at > 0 {
 		return fmt.Sprintf(": the run %s makes it, and comes first", parts[at-1])
+	}
+	return ""
+}
+
+// ExportFirst returns the end of an error message about dir, which is not the folder of a model. It names the command
+// that makes a model of a run or of a checkpoint, or it is "".
+func ExportFirst(dir string) string {
+	for _, name := range []string{"manifest.json", "checkpoints"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return fmt.Sprintf(": this is a run or its checkpoint; export it first: rlinf export %s --out FOLDER", dir)
+		}
 	}
 	return ""
 }

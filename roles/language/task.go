@@ -106,7 +106,7 @@ func planOf(p *plan.Plan) *task.Plan {
 			return planOf(&moved)
 		},
 		NamesOn: p.WorkersOn, MemoryOf: p.MemoryOf, CheckMemory: p.CheckMemory,
-		CheckFiles: func(int) error { return nil }, // Open reads all files
+		CheckFiles: p.CheckFiles,
 		Open:       func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { return worker.NewShared(w, p, own) },
 		Work:       func() planner.Work { return costs.WorkOf(p) },
 		Profile: func(ctx context.Context, a planner.Asked) (*planner.Profile, error) {

@@ -283,8 +283,14 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	if saved != "" && e.cfg.Evaluable() && !barren {
 		line("evaluate", "%s", evaluate)
 	}
-	if best != "" && e.cfg.ReadsTexts() {
-		line("export", "%s export %s --out FOLDER", program, printable.Quote(best))
+	texts := e.cfg.ReadsTexts()
+	exported := texts || e.cfg.Actor.Model.ModelType != "vla_policy"
+	if exported && (best != "" || saved != "" && status == runfolder.Done) {
+		format := ""
+		if !texts {
+			format = " --format c"
+		}
+		line("export", "%s export %s%s --out FOLDER", program, printable.Quote(cmp.Or(best, folder)), format)
 	}
 	label := "inspect"
 	for _, command := range e.inspections() {

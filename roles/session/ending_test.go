@@ -76,6 +76,7 @@ run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      ./rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8
 evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
+export      ./rlinf export 'my runs/a' --format c --out FOLDER
 inspect     ./rlinf report 'my runs/a'
             ./rlinf watch 'my runs/a'
             ./rlinf compare 'my runs/a'
@@ -88,6 +89,7 @@ checkpoint  my runs/a/checkpoints/global_step_4
 longer      ./rlinf -c 'my runs/a/config.yaml' runner.logger.experiment_name=a-8 runner.max_epochs=8
             a new run: a resume would raise the learning rate, which this one has annealed
 evaluate    ./rlinf eval -c 'my runs/a/config.yaml'
+export      ./rlinf export 'my runs/a' --format c --out FOLDER
 inspect     ./rlinf report 'my runs/a'
             ./rlinf watch 'my runs/a'
             ./rlinf compare 'my runs/a'
@@ -104,6 +106,7 @@ run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.early_stop.enabled=false
 evaluate    rlinf eval -c 'my runs/a/config.yaml'
+export      rlinf export 'my runs/a' --out FOLDER
 inspect     rlinf report 'my runs/a'
             rlinf watch 'my runs/a'
             rlinf compare 'my runs/a'
@@ -135,6 +138,7 @@ inspect     rlinf report 'my runs/a'
 run         my runs/a: done after step 4
 checkpoint  my runs/a/checkpoints/global_step_4
 resume      rlinf -c 'my runs/a/config.yaml' --resume auto runner.max_epochs=8 runner.max_steps=8
+export      rlinf export 'my runs/a' --out FOLDER
 inspect     rlinf report 'my runs/a'
             rlinf watch 'my runs/a'
             rlinf compare 'my runs/a'

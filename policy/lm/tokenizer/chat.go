@@ -48,6 +48,7 @@ type ChatTemplate struct {
 	tokens config
 	jinja  *jinja.Template // nil for a built-in format
 	format format
+	source string // in the Jinja language
 }
 
 // ChatTemplate returns the named template of the tokenizer, or the built-in format with this name. "" means the
@@ -100,7 +101,7 @@ func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) 
 	if err != nil {
 		return nil, fmt.Errorf("chat template %q: %w", name, err)
 	}
-	return &ChatTemplate{name: name, tokens: tokens, jinja: j}, nil
+	return &ChatTemplate{name: name, tokens: tokens, jinja: j, source: source}, nil
 }
 
 // A TemplateError is the error of a template that rejects a conversation.

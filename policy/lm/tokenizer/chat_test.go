@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -194,6 +195,42 @@ func TestBuiltinTemplates(t *testing.T) {
 }
 
 // TestNoTemplate: a tokenizer without a template has none unless a format is named. The error says what to do.
+// TestSavedTemplates: a saved built-in format is a template of the tokenizer that renders the same, and the other keys
+// stay.
+func TestSavedTemplates(t *testing.T) {
+	k := &Tokenizer{config: config{bos: "<s>", eos: "</s>"}}
+	dir := t.TempDir()
+	for _, name := range BuiltinTemplates() {
+		for file, text := range map[string]string{configFile: `{"model_max_length": 1000000000000000019884624838656}`,
+			templateFile: "{{ 'other' }}"} {
+			test.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o666))
+		}
+		want := test.Must(k.BuiltinTemplate(name))(t)
+		test.OK(t, want.Save(dir))
+		if _, err := os.Stat(filepath.Join(dir, templateFile)); err == nil {
+			t.Errorf("%s: %s is still there", name, templateFile)
+		}
+		var saved struct {
+			ChatTemplate string      `json:"chat_template"`
+			Longest      json.Number `json:"model_max_length"`
+		}
+		test.OK(t, json.Unmarshal(test.Must(os.ReadFile(filepath.Join(dir, configFile)))(t), &saved))
+		test.Equal(t, string(saved.Longest), "1000000000000000019884624838656", "%s: model_max_length", name)
+		got := test.Must(k.ParseChatTemplate(saved.ChatTemplate))(t)
+		for _, from := range []int{0, 1} {
+			for to := from + 1; to <= 4; to++ {
+				all := []Message{{"system", " be\nbrief "}, {"user", " 'hi' "}, {"assistant", "a\"b "},
+					{"user", "more"}}
+				c := Chat{Messages: Messages(all[from:to]...), GenerationPrompt: to%2 == 0}
+				if name != "chatml" && name != "llama3" && from == 0 && to == 1 {
+					continue // a system message alone has no place
+				}
+				test.Equal(t, test.Must(got.Render(c))(t), test.Must(want.Render(c))(t), "%s: %s", name, c.Messages)
+			}
+		}
+	}
+}
+
 func TestNoTemplate(t *testing.T) {
 	const formats = "; or name a built-in format (chatml, llama3, mistral, llama2)"
 	for name, likely := range map[string]string{"llama3": "; the special tokens are those of llama3", "llama2": "",

@@ -50,7 +50,7 @@ func (t *Tokenizer) BuiltinTemplate(name string) (*ChatTemplate, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("chat format %q: expected one of %s", name, strings.Join(BuiltinTemplates(), ", "))
 	}
-	return &ChatTemplate{name: name, tokens: t.config, format: formats[i]}, nil
+	return &ChatTemplate{name: name, tokens: t.config, format: formats[i], source: formats[i].source()}, nil
 }
 
 func (f *format) render(chat Chat, tokens config) (string, error) {
@@ -119,4 +119,31 @@ func (f *format) turns(messages []Message, tokens config) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// source returns the format as a template in the Jinja language.
+func (f *format) source() string {
+	content := "m['content']"
+	if f.trim {
+		content += " | trim"
+	}
+	if !f.inst {
+		begin := ""
+		if f.name == "llama3" {
+			begin = "{{ bos_token }}"
+		}
+		return begin + fmt.Sprintf("{%% for m in messages %%}{{ %q + m['role'] + %q + (%s) + %q }}{%% endfor %%}"+
+			"{%% if add_generation_prompt %%}{{ %q }}{%% endif %%}", f.header, f.body, content, f.end,
+			f.header+"assistant"+f.body)
+	}
+	begin, user, system, end := "{{ bos_token }}", "", [2]string{"", "\n\n"}, ""
+	if f.name == "llama2" {
+		begin, user, system, end = "", "bos_token + ", [2]string{"<<SYS>>\n", "\n<</SYS>>\n\n"}, " "
+	}
+	return begin + fmt.Sprintf("{%% if messages[0]['role'] == 'system' %%}{%% set m = messages[0] %%}"+
+		"{%% set system = %q + (%s) + %q %%}{%% set turns = messages[1:] %%}"+
+		"{%% else %%}{%% set system = '' %%}{%% set turns = messages %%}{%% endif %%}{%% for m in turns %%}"+
+		"{%% if m['role'] == 'user' %%}{{ %s'[INST] ' + (system if loop.first else '') + (%s) + ' [/INST]' }}"+
+		"{%% else %%}{{ ' ' + (%s) + %q + eos_token }}{%% endif %%}{%% endfor %%}", system[0], content, system[1],
+		user, content, content, end)
 }

@@ -142,3 +142,29 @@ func Copy(dst, src string) error {
 	}
 	return nil
 }
+
+// Save makes c the chat template of the tokenizer whose files are in dir.
+func (c *ChatTemplate) Save(dir string) error {
+	path := filepath.Join(dir, configFile)
+	text, err := durable.ReadFile(path, durable.Data)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = []byte("{}"), nil
+	}
+	var keys map[string]any
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber() // model_max_length may be a number that is no float64
+		err = d.Decode(&keys)
+	}
+	if err == nil {
+		keys["chat_template"] = c.source
+		err = writeJSON(path, keys)
+	}
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(dir, templateFile)) // it would take precedence
+	}
+	if err != nil {
+		return fmt.Errorf("save chat template: %w", err)
+	}
+	return nil
+}

@@ -72,7 +72,11 @@ func findModel(c *cli.Context) (m *lm.Model, o lm.Options, err error) {
 	}
 	sizes, err := hf.ReadConfig(dir)
 	if err != nil {
-		return nil, o, config.UsageError{Err: err}
+		hint := job.ExportFirst(dir)
+		if _, adapter := hf.ReadAdapter(dir); adapter == nil {
+			hint = fmt.Sprintf(": it has adapters: -m names the model below them, and --adapter %s", dir)
+		}
+		return nil, o, config.Usagef("-m %s: expected the folder of a model: %w%s", dir, err, hint)
 	}
 	o.Frozen = true
 	if adapter := c.String("adapter"); adapter != "" {

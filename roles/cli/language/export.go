@@ -37,7 +37,7 @@ func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) err
 	out := c.String("out")
 	progress, stop := args.Progress(c, "loading the model")
 	defer stop()
-	m, l, err := loadTuned(from, cfg)
+	m, l, chat, err := loadTuned(from, cfg)
 	if err != nil {
 		return config.Usagef("export: %w", err)
 	}
@@ -58,6 +58,9 @@ func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) err
 	if err == nil {
 		err = tokenizer.Copy(out, cfg.TokenizerFolder())
 	}
+	if err == nil && chat != nil && cfg.Data.ChatTemplate != "" {
+		err = chat.Save(out)
+	}
 	if err != nil {
 		return err
 	}
@@ -66,31 +69,32 @@ func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) err
 	return err
 }
 
-// loadTuned returns the model in the checkpoint from.
-func loadTuned(from *checkpoint.Checkpoint, cfg *config.Config) (m *lm.Model, l plan.Language, err error) {
+// loadTuned returns the model in the checkpoint from, and the chat template that it was trained with, or nil.
+func loadTuned(from *checkpoint.Checkpoint, cfg *config.Config) (m *lm.Model, l plan.Language,
+	chat *tokenizer.ChatTemplate, err error) {
 	k, err := tokenizer.Load(cfg.TokenizerFolder())
 	if err != nil {
-		return nil, l, err
+		return nil, l, nil, err
 	}
 	if l, err = plan.LanguageOf(cfg, k.Size()); err != nil {
-		return nil, l, err
+		return nil, l, nil, err
 	}
 	if err := l.UseBase(cfg.Runner.CkptPath); err != nil {
-		return nil, l, err
+		return nil, l, nil, err
 	}
-	if _, _, err = l.UseTokenizer(cfg, k); err != nil {
-		return nil, l, err
+	if chat, _, err = l.UseTokenizer(cfg, k); err != nil {
+		return nil, l, nil, err
 	}
 	if m, err = l.Load(tensor.Heap); err != nil {
-		return nil, l, err
+		return nil, l, nil, err
 	}
 	f, err := loop.OpenModel(from)
 	if err != nil {
-		return nil, l, err
+		return nil, l, nil, err
 	}
 	defer f.Close()
 	if err = f.Load(m.Params, m.Params); err != nil {
 		err = fmt.Errorf("%s: %w", from.Dir, err)
 	}
-	return m, l, err
+	return m, l, chat, err
 }

@@ -150,6 +150,12 @@ func modelKey(c *config.Config, err error) (key, value string) {
 // readModel reads the tokenizer and the configuration of the model. It reports whether both could be read.
 func (d *Draft) readModel() bool {
 	c := d.Config
+	if base := c.LanguageModel().ModelPath; base != "" && c.Actor.Tokenizer.TokenizerModel == "" {
+		if _, err := os.Stat(filepath.Join(base, "config.json")); err != nil {
+			d.found.Problem("actor.model.model_path", base, "the folder of a model: "+err.Error()+job.ExportFirst(base))
+			return false
+		}
+	}
 	k, err := tokenizer.Load(c.TokenizerFolder())
 	if err != nil {
 		d.found.Problem("actor.tokenizer.tokenizer_model", c.TokenizerFolder(), "a tokenizer: "+err.Error()+
@@ -158,7 +164,7 @@ func (d *Draft) readModel() bool {
 	}
 	if d.Language, err = LanguageOf(c, k.Size()); err != nil {
 		key, value := modelKey(c, err)
-		d.found.Problem(key, value, "a model that can be made: "+err.Error())
+		d.found.Problem(key, value, "a model that can be made: "+err.Error()+job.ExportFirst(value))
 		return false
 	}
 	if err := d.UseBase(c.Runner.CkptPath); err != nil {
@@ -234,6 +240,7 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 func (d *Draft) reportTexts(key string, err error, prompts bool) {
 	var long *text.TooLongError
 	var missing *text.MissingKeyError
+	var untemplated *text.NoTemplateError
 	data, want := &d.Config.Data, "texts to learn from: "
 	if prompts {
 		want = "prompts with right answers: "
@@ -242,6 +249,8 @@ func (d *Draft) reportTexts(key string, err error, prompts bool) {
 	case errors.As(err, &long):
 		d.found.Problem("runner.seq_length", long.Length, fmt.Sprintf("at least %d, the tokens of the longest text, "+
 			"or data.filter_prompt_by_length: true: %v", long.Tokens, err))
+	case errors.As(err, &untemplated):
+		d.found.Problem("data.apply_chat_template", false, "true: "+err.Error())
 	case errors.As(err, &missing) && missing.First && d.Train == nil: // otherwise other texts have the keys
 		if slices.Contains(missing.Keys, data.PromptKey) {
 			d.found.Problem("data.prompt_key", data.PromptKey, "the key of the prompts: "+err.Error())

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -140,6 +142,26 @@ func (d *Draft) tryGrader() {
 	if err != nil {
 		d.found.Problem("reward", nil, "a reward that fits: "+err.Error())
 	}
+}
+
+// CheckFiles returns an error if the rank starts a verifier whose script, the first argument of its command, is
+// missing. CheckFiles can fail on some ranks and not on others.
+func (p *Plan) CheckFiles(rank int) error {
+	r := &p.Config.Reward
+	command := r.Answers.Program.Command
+	asks := p.Config.Reasons() && r.RewardType == answer.Program && p.On(p.RewardComponent(), rank)
+	if !asks || len(command) < 2 {
+		return nil
+	}
+	scripts := []string{".py", ".sh", ".js", ".rb", ".pl", ".R"}
+	if !slices.Contains(scripts, filepath.Ext(command[1])) {
+		return nil
+	}
+	if _, err := os.Stat(command[1]); err != nil {
+		return p.Config.Mistake("reward.program.command", strings.Join(command, " "), "a program that starts here: "+
+			err.Error())
+	}
+	return nil
 }
 
 // ForEvaluation returns the plan of an evaluation of cfg, without a placement. It reads the validation questions of
