@@ -23,9 +23,26 @@ import (
 // tensors to columns; see Read. A folder that Export wrote gives the same file again. Any other folder gives a tensor
 // for each feature observation.NAME or observation.images.NAME, and next observations if it has rewards.
 func Import(dir, path string, names map[string]string) error {
+	m, err := planned(dir, names)
+	if err == nil {
+		err = algo.WriteDemos(path, m.out, m.fill)
+	}
+	return in(dir, err)
+}
+
+// in returns err with the name of the folder.
+func in(dir string, err error) error {
+	if err != nil && !strings.Contains(err.Error(), dir) {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return err
+}
+
+// planned returns an importer of the folder that knows what it will write.
+func planned(dir string, names map[string]string) (*importer, error) {
 	folder, err := lerobot.Open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := &importer{source: source{Folder: folder}}
 	err = m.readHeader()
@@ -35,13 +52,7 @@ func Import(dir, path string, names map[string]string) error {
 	case err == nil && len(names) > 0:
 		err = fmt.Errorf("names: expected none, because the folder was made from demonstrations")
 	}
-	if err == nil {
-		err = algo.WriteDemos(path, m.out, m.fill)
-	}
-	if err != nil && !strings.Contains(err.Error(), dir) {
-		err = fmt.Errorf("%s: %w", dir, err)
-	}
-	return err
+	return m, err
 }
 
 type importer struct {
