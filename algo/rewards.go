@@ -64,10 +64,9 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 
 // scale sets dst to reward / √(variance + 1e-8), clipped to ±clip.
 func (s *rewardScale) scale(dst, reward []float32) {
-	m := s.moments.F64()
 	inv := 1.0
-	if m[0] > 0 {
-		inv = 1 / math.Sqrt(max(m[2], 0)/m[0]+1e-8)
+	if d := returnDeviation(s.moments.F64()); d > 0 {
+		inv = 1 / d
 	}
 	for i, r := range reward {
 		x := float64(r) * inv
@@ -78,8 +77,27 @@ func (s *rewardScale) scale(dst, reward []float32) {
 	}
 }
 
+// returnDeviation returns √(variance + 1e-8) for the moments m, or 0 if they are of no return.
+func returnDeviation(m []float64) float64 {
+	if m[0] == 0 {
+		return 0
+	}
+	return math.Sqrt(max(m[2], 0)/m[0] + 1e-8)
+}
+
+// RewardScale returns the number by which an algorithm with this saved state divides rewards. It returns 0 if the state
+// has none.
+func RewardScale(state tensor.Dict) float64 {
+	if m, ok := state.Get(momentsName); ok && m.DType() == tensor.F64 && m.Len() == 3 {
+		return returnDeviation(m.F64())
+	}
+	return 0
+}
+
+const momentsName = "reward.moments"
+
 // save adds views of the state to d, under names that begin with "reward." and "env.".
 func (s *rewardScale) save(d *tensor.Dict) {
-	d.Set("reward.moments", s.moments)
+	d.Set(momentsName, s.moments)
 	d.Set("env.return", s.running)
 }

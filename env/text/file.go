@@ -31,7 +31,7 @@ func eachRecord(path string, handle func(line int, record []byte) error) error {
 			return err
 		}
 		defer table.Close()
-		return table.EachRecord(handle)
+		return table.EachRecord(func(string) bool { return true }, handle)
 	}
 	if begins(in, "\x1f\x8b") {
 		unzip, err := gzip.NewReader(in)

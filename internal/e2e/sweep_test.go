@@ -28,15 +28,15 @@ func TestSweepOnProcesses(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()
 			writeFile(t, dir, "job.yaml", good)
-			point := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9")
-			test.OK(t, os.MkdirAll(point, 0o777))
-			blocked := writeFile(t, point, "seed_1", "")
+			run := filepath.Join(dir, "logs", "job-sweep", "gamma=0.9", "seed_1")
+			test.OK(t, os.MkdirAll(run, 0o777))
+			other := test.Must(runfolder.Open(run, ""))(t) // as a job that is under way
 			r := p.run(t, dir, 3, grid...)
 			if r.code == 0 || strings.Count(r.stderr, "gamma=0.9/seed_1 failed: ") != 1 ||
 				!strings.Contains(r.stdout, "3 of 4 runs are finished") {
-				t.Fatalf("with a file in the way: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
+				t.Fatalf("with a run in the way: exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 			}
-			test.OK(t, os.Remove(blocked))
+			other.Close()
 			r = p.ok(t, dir, 3, grid...)
 			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "seed_") != 1 {
 				t.Errorf("again:\n%s%s", r.stdout, r.stderr)

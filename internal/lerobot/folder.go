@@ -2,10 +2,10 @@ package lerobot
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -69,10 +69,9 @@ func (f Feature) Pixels() []int {
 
 // An Episode is an episode of a folder.
 type Episode struct {
-	Index, Len int
-	data       string            // file of the table
-	videos     map[string]string // file of each video
-	begin      map[string]int    // frame of each video at which the episode begins
+	Len   int
+	files map[string]string // of each video, and of the table as ""
+	begin map[string]int    // frame of each video at which the episode begins
 }
 
 // A Folder is an open dataset.
@@ -99,28 +98,26 @@ func Open(dir string) (*Folder, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, &f.Info); err != nil {
+	if err = json.Unmarshal(text, &f.Info); err == nil {
+		err = f.Info.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	read := f.readTables
-	switch f.Version {
-	case V30:
-	case V21, "v2.0":
-		read = f.readLines
-	default:
-		return nil, fmt.Errorf("%s: codebase_version is %q: expected %s or %s", path, f.Version, V21, V30)
+	err = f.records("tasks", []string{TaskIndex}, func(x []float64, task string) error {
+		f.tasks[int(x[0])] = task
+		return nil
+	})
+	if err == nil {
+		err = f.readEpisodes()
 	}
-	if f.DataPath == "" || len(f.Features) == 0 || f.FPS <= 0 {
-		return nil, fmt.Errorf("%s: expected data_path, features and fps > 0", path)
-	}
-	if err := read(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	frames := 0
 	for i, e := range f.Episodes {
-		if e.Index != i || e.Len <= 0 {
-			return nil, fmt.Errorf("%s: episode %d has number %d and %d frames: expected number %d, and frames", dir, i,
-				e.Index, e.Len, i)
+		if e.Len <= 0 || e.Len > f.TotalFrames {
+			return nil, fmt.Errorf("%s: episode %d has %d frames: expected 1 to %d", dir, i, e.Len, f.TotalFrames)
 		}
 		frames += e.Len
 	}
@@ -131,174 +128,161 @@ func Open(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// readLines reads the tasks and episodes of version 2.
-func (f *Folder) readLines() error {
-	err := eachLine(filepath.Join(f.Dir, "meta", "tasks.jsonl"), func(line []byte) error {
-		var task struct {
-			Index int    `json:"task_index"`
-			Task  string `json:"task"`
-		}
-		err := json.Unmarshal(line, &task)
-		f.tasks[task.Index] = task.Task
-		return err
-	})
-	if err != nil {
-		return err
+// maxNumbers is the maximum of a feature's numbers in a frame.
+const maxNumbers = 1 << 26
+
+func (x *Info) check() error {
+	if x.Version != V30 && x.Version != V21 && x.Version != "v2.0" {
+		return fmt.Errorf("codebase_version is %q: expected %s or %s", x.Version, V21, V30)
 	}
-	return eachLine(filepath.Join(f.Dir, "meta", "episodes.jsonl"), func(line []byte) error {
-		var e struct {
-			Index  int `json:"episode_index"`
-			Length int `json:"length"`
+	if x.DataPath == "" || len(x.Features) == 0 || x.FPS <= 0 {
+		return errors.New("expected data_path, features and fps > 0")
+	}
+	for _, name := range slices.Sorted(maps.Keys(x.Features)) {
+		f, n := x.Features[name], 1
+		for _, d := range f.Shape {
+			n *= min(max(d, 0), maxNumbers+1)
+			n = min(n, maxNumbers+1)
 		}
-		if err := json.Unmarshal(line, &e); err != nil {
-			return err
+		if n == 0 || n > maxNumbers || f.IsImage() && len(f.Shape) != 3 {
+			return fmt.Errorf("feature %s is %s%v: expected 1 to %d numbers, and 3 dimensions of an image", name,
+				f.DType, f.Shape, maxNumbers)
 		}
-		at := map[string]int{"episode_index": e.Index, "episode_chunk": e.Index / max(f.ChunkSize, 1)}
-		episode := Episode{Index: e.Index, Len: e.Length, videos: map[string]string{}, begin: map[string]int{}}
-		var err error
-		if episode.data, err = f.place(f.DataPath, "", at); err != nil {
-			return err
+	}
+	return nil
+}
+
+// readEpisodes reads the episodes, and where they are.
+func (f *Folder) readEpisodes() error {
+	files, columns := []string{""}, []string{EpisodeIndex, "length"}
+	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
+		if f.Features[name].DType == "video" {
+			files = append(files, name)
 		}
-		for _, name := range f.videos() {
-			if episode.videos[name], err = f.place(f.VideoPath, name, at); err != nil {
+	}
+	if f.Version == V30 {
+		columns = append(columns, "data/chunk_index", "data/file_index")
+		for _, name := range files[1:] {
+			at := "videos/" + name
+			columns = append(columns, at+"/from_timestamp", at+"/chunk_index", at+"/file_index")
+		}
+	}
+	return f.records("episodes", columns, func(x []float64, _ string) error {
+		n := int(x[0])
+		if n != len(f.Episodes) {
+			return fmt.Errorf("episode %d: expected number %d", n, len(f.Episodes))
+		}
+		e := Episode{Len: int(x[1]), files: map[string]string{}, begin: map[string]int{}}
+		at := map[string]int{"episode_index": n, "episode_chunk": n / max(f.ChunkSize, 1)}
+		for i, name := range files {
+			if f.Version == V30 {
+				at = map[string]int{"chunk_index": int(x[2+3*i]), "file_index": int(x[3+3*i])}
+			}
+			if f.Version == V30 && i > 0 {
+				e.begin[name] = int(x[1+3*i]*f.FPS + 0.5)
+			}
+			var err error
+			if e.files[name], err = f.place(name, at); err != nil {
 				return err
 			}
 		}
-		f.Episodes = append(f.Episodes, episode)
+		f.Episodes = append(f.Episodes, e)
 		return nil
 	})
 }
 
-// videos returns the names of the features that are videos.
-func (f *Folder) videos() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
-		if f.Features[name].DType == "video" {
-			names = append(names, name)
+// records calls handle for each record of a part of meta, with its numbers of the given names, and its task in words if
+// it has one. Records are lines of JSON in version 2, and rows of tables in version 3.
+func (f *Folder) records(part string, names []string, handle func(x []float64, task string) error) error {
+	each := func(_ int, text []byte) error {
+		var record map[string]any
+		if err := json.Unmarshal(text, &record); err != nil {
+			return err
+		}
+		x := make([]float64, len(names))
+		for i, name := range names {
+			number, ok := record[name].(float64)
+			if x[i] = number; !ok {
+				return fmt.Errorf("column %s is %v: expected a number", name, record[name])
+			}
+		}
+		task, ok := record["task"].(string)
+		for _, v := range record { // pandas gives the index of a table another name
+			if text, is := v.(string); is && len(record) == 2 {
+				task, ok = text, true
+			}
+		}
+		if !ok && part == "tasks" {
+			return fmt.Errorf("columns %s: expected %s and one of texts, task",
+				strings.Join(slices.Sorted(maps.Keys(record)), ", "), TaskIndex)
+		}
+		return handle(x, task)
+	}
+	if f.Version != V30 {
+		return eachLine(filepath.Join(f.Dir, "meta", part+".jsonl"), each)
+	}
+	pattern := "meta/tasks.parquet"
+	if part == "episodes" {
+		pattern = "meta/episodes/chunk-*/file-*.parquet"
+	}
+	paths, err := fs.Glob(os.DirFS(f.Dir), pattern)
+	if err != nil || len(paths) == 0 {
+		return fmt.Errorf("%s: no %s", f.Dir, strings.ReplaceAll(pattern, "*", "000"))
+	}
+	for _, path := range paths { // in the order of names, which have leading zeros
+		t, err := tables.Open(filepath.Join(f.Dir, path))
+		if err != nil {
+			return err
+		}
+		err = t.EachRecord(func(c string) bool { return part == "tasks" || slices.Contains(names, c) }, each)
+		if err = errors.Join(err, t.Close()); err != nil {
+			return err
 		}
 	}
-	return names
+	return nil
 }
 
-func eachLine(path string, handle func(line []byte) error) error {
+func eachLine(path string, handle func(n int, line []byte) error) error {
 	file, err := durable.Open(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	in := bufio.NewScanner(file)
-	in.Buffer(nil, 1<<26)
-	for n := 1; in.Scan(); n++ {
-		if line := bytes.TrimSpace(in.Bytes()); len(line) > 0 {
-			if err := handle(line); err != nil {
-				return fmt.Errorf("%s:%d: %w", path, n, err)
-			}
-		}
-	}
-	if err := in.Err(); err != nil {
-		return fmt.Errorf("%s: %w", path, err)
-	}
-	return nil
-}
-
-// readTables reads the tasks and episodes of version 3.
-func (f *Folder) readTables() error {
-	if err := f.readTasks(filepath.Join(f.Dir, "meta", "tasks.parquet")); err != nil {
-		return err
-	}
-	paths, err := filepath.Glob(filepath.Join(f.Dir, "meta", "episodes", "chunk-*", "file-*.parquet"))
-	if err != nil || len(paths) == 0 {
-		return fmt.Errorf("%s: no meta/episodes/chunk-000/file-000.parquet", f.Dir)
-	}
-	columns := []string{EpisodeIndex, "length", "data/chunk_index", "data/file_index"}
-	videos := f.videos()
-	for _, name := range videos {
-		columns = append(columns, "videos/"+name+"/chunk_index", "videos/"+name+"/file_index",
-			"videos/"+name+"/from_timestamp")
-	}
-	for _, path := range paths { // in the order of names, which have leading zeros
-		err := eachRow(path, columns, func(r *tables.Row) error {
-			x := make([]float64, len(columns))
-			for i := range x {
-				var err error
-				if x[i], err = r.Only(i); err != nil {
-					return err
-				}
-			}
-			e := Episode{Index: int(x[0]), Len: int(x[1]), videos: map[string]string{}, begin: map[string]int{}}
-			var err error
-			if e.data, err = f.place(f.DataPath, "", map[string]int{"chunk_index": int(x[2]),
-				"file_index": int(x[3])}); err != nil {
-				return err
-			}
-			for i, name := range videos {
-				x := x[4+3*i:]
-				e.begin[name] = int(x[2]*f.FPS + 0.5)
-				if e.videos[name], err = f.place(f.VideoPath, name, map[string]int{"chunk_index": int(x[0]),
-					"file_index": int(x[1])}); err != nil {
-					return err
-				}
-			}
-			f.Episodes = append(f.Episodes, e)
+	in := json.NewDecoder(bufio.NewReader(file))
+	for n := 1; ; n++ {
+		var line json.RawMessage
+		if err = in.Decode(&line); err == io.EOF {
 			return nil
-		})
+		}
+		if err == nil {
+			err = handle(n, line)
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("%s:%d: %w", path, n, err)
 		}
 	}
-	return nil
-}
-
-// readTasks reads a table of tasks. The column of texts has the name that pandas gave to the index.
-func (f *Folder) readTasks(path string) error {
-	t, err := tables.Open(path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	text := slices.DeleteFunc(t.Columns(), func(name string) bool { return name == TaskIndex })
-	if len(text) != 1 {
-		return fmt.Errorf("%s: columns %s: expected %s and one of texts", path, strings.Join(t.Columns(), ", "),
-			TaskIndex)
-	}
-	return t.Each([]string{TaskIndex, text[0]}, func(r *tables.Row) error {
-		i, err := r.Only(0)
-		if err != nil {
-			return err
-		}
-		task, err := r.Bytes(1)
-		f.tasks[int(i)] = string(task)
-		return err
-	})
-}
-
-func eachRow(path string, columns []string, handle func(*tables.Row) error) error {
-	t, err := tables.Open(path)
-	if err != nil {
-		return err
-	}
-	defer t.Close()
-	return t.Each(columns, handle)
 }
 
 // inBraces matches a part of a path's pattern, as in Python: "{episode_index:06d}".
-var inBraces = regexp.MustCompile(`\{(\w+)(?::0?(\d*)d)?\}`)
+var inBraces = regexp.MustCompile(`\{(\w+)(?::0?(\d?)d)?\}`)
 
-// place returns the path of a file by its pattern. video is the name of the video, or "".
-func (f *Folder) place(pattern, video string, numbers map[string]int) (string, error) {
-	var unknown []string
+// place returns the path of a video, or of the table if video is "", by its pattern.
+func (f *Folder) place(video string, numbers map[string]int) (string, error) {
+	pattern, known := f.DataPath, true
+	if video != "" {
+		pattern = f.VideoPath
+	}
 	path := inBraces.ReplaceAllStringFunc(pattern, func(part string) string {
 		m := inBraces.FindStringSubmatch(part)
-		n, ok := numbers[m[1]]
-		switch {
-		case m[1] == "video_key" && video != "":
+		if m[1] == "video_key" && video != "" {
 			return video
-		case !ok:
-			unknown = append(unknown, part)
 		}
+		n, ok := numbers[m[1]]
+		known = known && ok
 		width, _ := strconv.Atoi(m[2])
 		return fmt.Sprintf("%0*d", width, n)
 	})
-	if len(unknown) > 0 || !filepath.IsLocal(path) {
+	if !known || strings.Contains(path, "{") || !filepath.IsLocal(path) {
 		return "", fmt.Errorf("path %q of meta/info.json: expected a path in the folder, of %s", pattern,
 			strings.Join(slices.Sorted(maps.Keys(numbers)), ", "))
 	}

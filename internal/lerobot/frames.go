@@ -3,6 +3,7 @@ package lerobot
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -13,13 +14,11 @@ import (
 type Frame struct {
 	Episode int    // index of the episode
 	Step    int    // index in the episode
-	Number  int    // index in the folder
 	Last    bool   // the last frame of the episode
 	Task    string // the task in words; "" if the folder names none
 	row     *tables.Row
-	columns []int // of the features that were asked for; -1 for videos
-	images  [][]byte
-	names   []string
+	columns []int     // of the features that were asked for; -1 for videos
+	videos  []*stream // of the features that were asked for
 }
 
 // Numbers returns the n numbers of feature i of those that were asked for. The result is valid until the next call.
@@ -28,13 +27,41 @@ func (x *Frame) Numbers(i, n int) ([]float64, error) { return x.row.Numbers(x.co
 // Image returns the encoded image of feature i, as PNG or JPEG. The caller may keep it.
 func (x *Frame) Image(i int) ([]byte, error) {
 	if x.columns[i] < 0 {
-		return x.images[i], nil
+		return x.videos[i].image, nil
 	}
 	encoded, err := x.row.Bytes(x.columns[i])
-	if err != nil {
-		return nil, err
+	return slices.Clone(encoded), err
+}
+
+// ImageBytes returns the size of the encoded images of the given features: exact in tables, but for repeated images. Of
+// videos it is that of their files, and PNG takes more.
+func (f *Folder) ImageBytes(features []string) (n int64, err error) {
+	done := map[string]bool{}
+	for _, e := range f.Episodes {
+		for video, path := range e.files {
+			if done[path] || video != "" && !slices.Contains(features, video) {
+				continue
+			}
+			done[path] = true
+			if video != "" {
+				info, err := os.Stat(path)
+				if err != nil {
+					return 0, err
+				}
+				n += info.Size()
+				continue
+			}
+			t, err := tables.Open(path)
+			if err != nil {
+				return 0, err
+			}
+			for _, name := range features {
+				n += t.Bytes(name + ".bytes")
+			}
+			t.Close()
+		}
 	}
-	return slices.Clone(encoded), nil
+	return n, nil
 }
 
 // Frames calls handle for all frames in their order, with the given features.
@@ -45,75 +72,75 @@ func (f *Folder) Frames(features []string, handle func(*Frame) error) error {
 				strings.Join(slices.Sorted(maps.Keys(f.Features)), ", "))
 		}
 	}
-	videos := &videoSet{folder: f, features: features}
-	defer videos.close()
-	x := &Frame{images: make([][]byte, len(features)), names: features}
-	for first := 0; first < len(f.Episodes); {
-		end := first + 1
-		for end < len(f.Episodes) && f.Episodes[end].data == f.Episodes[first].data {
+	x := &Frame{columns: make([]int, len(features)), videos: make([]*stream, len(features))}
+	defer func() {
+		for _, v := range x.videos {
+			v.close()
+		}
+	}()
+	for end := 0; end < len(f.Episodes); {
+		x.Episode, x.Step = end, -1
+		for path := f.Episodes[end].files[""]; end < len(f.Episodes) && f.Episodes[end].files[""] == path; {
 			end++
 		}
-		if err := f.framesIn(first, end, features, x, videos, handle); err != nil {
+		if err := f.framesIn(end, features, x, handle); err != nil {
 			return err
 		}
-		first = end
 	}
 	return nil
 }
 
-// framesIn calls handle for the frames of episodes first to end, which are in one file.
-func (f *Folder) framesIn(first, end int, features []string, x *Frame, videos *videoSet,
-	handle func(*Frame) error) error {
-	path := f.Episodes[first].data
+// framesIn calls handle for the frames of the episodes from that of x to end, which are in one file.
+func (f *Folder) framesIn(end int, features []string, x *Frame, handle func(*Frame) error) error {
+	path := f.Episodes[x.Episode].files[""]
 	t, err := tables.Open(path)
 	if err != nil {
 		return err
 	}
 	defer t.Close()
 	columns := []string{EpisodeIndex, FrameIndex}
-	hasTask := t.Has(TaskIndex)
-	if hasTask {
+	if t.Has(TaskIndex) {
 		columns = append(columns, TaskIndex)
 	}
-	x.columns = x.columns[:0]
-	for _, name := range features {
+	numbers := columns
+	for i, name := range features {
+		x.columns[i] = len(columns)
 		switch f.Features[name].DType {
 		case "video":
-			x.columns = append(x.columns, -1)
+			x.columns[i] = -1
 			continue
 		case "image":
 			if name += ".bytes"; !t.Has(name) {
 				return fmt.Errorf("%s: no column %s: expected images in the table", path, name)
 			}
 		}
-		x.columns, columns = append(x.columns, len(columns)), append(columns, name)
+		columns = append(columns, name)
 	}
-	x.Episode, x.Step = first, -1
 	err = t.Each(columns, func(r *tables.Row) error {
 		if x.Step++; x.Episode < end && x.Step == f.Episodes[x.Episode].Len {
 			x.Episode, x.Step = x.Episode+1, 0
 		}
-		for i, want := range []int{x.Episode, x.Step} {
-			if n, err := r.Only(i); err != nil {
+		for i, want := range []int{x.Episode, x.Step, 0}[:len(numbers)] {
+			n, err := r.Only(i)
+			switch {
+			case err != nil:
 				return err
-			} else if int(n) != want || x.Episode == end {
-				return fmt.Errorf("column %s is %v: expected %d, as meta says of the episodes", columns[i], n, want)
+			case i == 2:
+				x.Task = f.tasks[int(n)]
+			case int(n) != want || x.Episode == end:
+				return fmt.Errorf("column %s is %v: expected %d, as meta says of the episodes", numbers[i], n, want)
 			}
 		}
-		x.row, x.Last = r, x.Step == f.Episodes[x.Episode].Len-1
-		if hasTask {
-			task, err := r.Only(2)
-			if err != nil {
-				return err
+		e := &f.Episodes[x.Episode]
+		x.row, x.Last = r, x.Step == e.Len-1
+		for i, name := range features {
+			if x.columns[i] < 0 {
+				if x.videos[i], err = x.videos[i].at(e.files[name], e.begin[name]+x.Step); err != nil {
+					return err
+				}
 			}
-			x.Task = f.tasks[int(task)]
 		}
-		if err := videos.read(x); err != nil {
-			return err
-		}
-		err := handle(x)
-		x.Number++
-		return err
+		return handle(x)
 	})
 	if err == nil && (x.Episode != end-1 || !x.Last) {
 		err = fmt.Errorf("%s: it ends in episode %d: expected episode %d with %d frames", path, x.Episode, end-1,

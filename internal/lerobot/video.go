@@ -3,9 +3,9 @@ package lerobot
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"image/png"
 	"io"
 	"os"
 	"os/exec"
@@ -13,55 +13,11 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A videoSet reads the videos of a folder along with the frames of its tables.
-type videoSet struct {
-	folder   *Folder
-	features []string
-	streams  map[string]*stream
-}
-
-// read sets the images of a frame that are in videos.
-func (s *videoSet) read(x *Frame) error {
-	e := &s.folder.Episodes[x.Episode]
-	for i, name := range s.features {
-		if x.columns[i] >= 0 {
-			continue
-		}
-		path, at := e.videos[name], e.begin[name]+x.Step
-		v := s.streams[name]
-		if v == nil || v.path != path || v.next > at {
-			if v != nil {
-				v.close()
-			}
-			var err error
-			if v, err = openStream(path); err != nil {
-				return err
-			}
-			if s.streams == nil {
-				s.streams = map[string]*stream{}
-			}
-			s.streams[name] = v
-		}
-		for v.next <= at {
-			var err error
-			if x.images[i], err = v.read(); err != nil {
-				return fmt.Errorf("%s: frame %d: %w", path, at, err)
-			}
-		}
-	}
-	return nil
-}
-
-func (s *videoSet) close() {
-	for _, v := range s.streams {
-		v.close()
-	}
-}
-
 // A stream has the frames of a video as PNG, from ffmpeg.
 type stream struct {
 	path    string
-	next    int // number of the next frame
+	next    int    // number of the next frame
+	image   []byte // the frame before it
 	starter *programs.Starter
 	out     *os.File
 	in      *bufio.Reader
@@ -99,41 +55,32 @@ func openStream(path string) (*stream, error) {
 	return v, nil
 }
 
-// read returns the next frame.
-func (v *stream) read() ([]byte, error) {
-	frame, err := readPNG(v.in)
-	if errors.Is(err, io.EOF) {
+// at returns v or another stream, at frame n of the video at path.
+func (v *stream) at(path string, n int) (_ *stream, err error) {
+	if v == nil || v.path != path || v.next > n {
+		v.close()
+		if v, err = openStream(path); err != nil {
+			return nil, err
+		}
+	}
+	for ; v.next <= n && err == nil; v.next++ {
+		var image bytes.Buffer
+		_, err = png.Decode(io.TeeReader(v.in, &image)) // up to its end
+		v.image = image.Bytes()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		text := make([]byte, 1000)
 		n, _ := v.said.ReadAt(text, 0)
-		return nil, fmt.Errorf("ffmpeg gives %d frames: %s", v.next, bytes.TrimSpace(text[:n]))
+		err = fmt.Errorf("ffmpeg gives %d frames: %s", v.next-1, bytes.TrimSpace(text[:n]))
 	}
-	v.next++
-	return frame, err
+	if err != nil {
+		err = fmt.Errorf("%s: frame %d: %w", path, n, err)
+	}
+	return v, err
 }
 
-// readPNG reads one PNG, up to its last chunk.
-func readPNG(in io.Reader) ([]byte, error) {
-	png := make([]byte, 8, 1<<14)
-	if _, err := io.ReadFull(in, png); err != nil {
-		return nil, err
-	}
-	for {
-		head := len(png)
-		png = append(png, make([]byte, 8)...)
-		if _, err := io.ReadFull(in, png[head:]); err != nil {
-			return nil, err
-		}
-		size := int(binary.BigEndian.Uint32(png[head:])) + 4 // and the checksum
-		kind := string(png[head+4 : head+8])
-		body := len(png)
-		png = append(png, make([]byte, size)...)
-		if _, err := io.ReadFull(in, png[body:]); err != nil {
-			return nil, err
-		}
-		if kind == "IEND" {
-			return png, nil
-		}
+func (v *stream) close() {
+	if v != nil {
+		_ = errors.Join(v.starter.Close(), v.out.Close(), v.said.Close()) // it only reads
 	}
 }
-
-func (v *stream) close() { _ = errors.Join(v.starter.Close(), v.out.Close(), v.said.Close()) } // it only reads

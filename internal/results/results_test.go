@@ -250,6 +250,37 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestBest: the line of the best says if its lead over another group may be chance.
+func TestBest(t *testing.T) {
+	group := func(name string, values ...float64) results.Group {
+		g := results.Group{Name: name}
+		for _, x := range values {
+			g.Runs = append(g.Runs, results.Run{Rows: []results.Row{{EnvSteps: 1,
+				Values: map[string]float64{"eval/return": x}}}})
+		}
+		return g
+	}
+	a, b, c := group("a", 1, 2, 3), group("b", 1.1, 2.1, 3.1), group("c", 101, 102, 103)
+	for _, tc := range []struct {
+		groups []results.Group
+		want   string
+	}{
+		{[]results.Group{a, b}, "best: b, with the highest mean eval/return, 2.1; this may be chance: its difference " +
+			"from a is 0.1 ± 2.267"},
+		{[]results.Group{a, c}, "best: c, with the highest mean eval/return, 102.0"},
+		{[]results.Group{group("few", 1), a, b}, "best: b, with the highest mean eval/return, 2.1; this may be " +
+			"chance: its difference from a is 0.1 ± 2.267 (and 1 more)"},
+		{[]results.Group{group("few", 1), a}, "best: a, with the highest mean eval/return, 2; this may be chance: its " +
+			"difference from few has no interval without a second seed of both"},
+		{[]results.Group{a, group("none")}, "best: a, with the highest mean eval/return, 2"},
+	} {
+		table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: tc.groups}
+		if got := table.Best(); got != tc.want {
+			t.Errorf("%s\nwant %s", got, tc.want)
+		}
+	}
+}
+
 // TestReadRunOfTexts: the rows of a run that trains a language model are counted in iterations.
 func TestReadRunOfTexts(t *testing.T) {
 	dir := t.TempDir()

@@ -32,7 +32,8 @@ func (t *Table) best() int {
 	return best
 }
 
-// Best returns a line that names the group with the best mean. It returns "" for a single group.
+// Best returns a line that names the group with the best mean, and a group whose difference from it may be chance. It
+// returns "" for a single group.
 func (t *Table) Best() string {
 	i := t.best()
 	if i < 0 || len(t.Groups) < 2 {
@@ -43,7 +44,35 @@ func (t *Table) Best() string {
 		how = "lowest"
 	}
 	return fmt.Sprintf("best: %s, with the %s mean %s, %s", t.Groups[i].Name, how, t.Metric,
-		figure(t.Estimates()[i].Mean))
+		figure(t.Estimates()[i].Mean)) + t.chance(i)
+}
+
+// chance describes the groups whose difference from the best group has a 95 % interval with 0 in it, or none. It names
+// the closest of them. It returns "" if there is no such group.
+func (t *Table) chance(best int) string {
+	es, near, others, least := t.Estimates(), "", 0, math.Inf(1)
+	for i, e := range es {
+		d, margin := es[best].Minus(e)
+		if i == best || e.N == 0 || math.Abs(d) > margin {
+			continue
+		}
+		others++
+		if math.Abs(d) < least {
+			least, near = math.Abs(d), fmt.Sprintf("its difference from %s is %s ± %s", t.Groups[i].Name, figure(d),
+				figure(margin))
+			if math.IsInf(margin, 1) {
+				near = fmt.Sprintf("its difference from %s has no interval without a second seed of both",
+					t.Groups[i].Name)
+			}
+		}
+	}
+	switch others {
+	case 0:
+		return ""
+	case 1:
+		return "; this may be chance: " + near
+	}
+	return fmt.Sprintf("; this may be chance: %s (and %d more)", near, others-1)
 }
 
 // Estimates returns the estimate of each group.

@@ -2,7 +2,7 @@
 //
 //	t, err := tables.Open("train.parquet")
 //	defer t.Close()
-//	err = t.EachRecord(func(row int, record []byte) error { ... })         // each row as a JSON object
+//	err = t.EachRecord(want, func(row int, record []byte) error { ... })   // each row as a JSON object
 //	err = t.Each([]string{"action"}, func(r *tables.Row) error { ... })    // some columns, as numbers
 //
 // A file may be larger than memory: of each column, one page is in memory, and its dictionary if it has one. Rows count

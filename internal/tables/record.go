@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -11,32 +12,103 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// EachRecord calls handle for each row as a JSON object. The record is valid until handle returns. A column without a
-// value is null. Within structs, parts without a value are left out, because a struct has no other way to lack a key.
-// Bytes that are no text are {"bytes": N}, with their number. Dates and times are the numbers in the file.
-func (t *Table) EachRecord(handle func(row int, record []byte) error) error {
-	leaves := make([]int, len(t.file.Schema().Columns()))
-	for i := range leaves {
-		leaves[i] = i
+// A node is a column of a table, or a part of a column that has structs, lists or maps.
+type node struct {
+	name               string // with the names of the nodes above, as in "image.bytes"
+	key                string // last part of name
+	kind               kind
+	optional, repeated bool
+	def, rep           int // definition level of a value that is there, repetition level of its items
+	first, end         int // leaves of the file that belong to the node
+	leaf               parquet.Node
+	children           []*node
+}
+
+// kind says how the children of a node are shown.
+type kind int
+
+const (
+	isLeaf kind = iota
+	isStruct
+	isList // has one child, which is repeated
+	isMap  // has one child, which is repeated and has a key and a value
+)
+
+// EachRecord calls handle for each row as a JSON object, with the columns whose names want accepts. The record is valid
+// until handle returns. A column without a value is null. Within structs, parts without a value are left out, because a
+// struct has no other way to lack a key. Bytes that are no text are {"bytes": N}, with their number. Dates and times
+// are the numbers in the file.
+func (t *Table) EachRecord(want func(column string) bool, handle func(row int, record []byte) error) error {
+	root, leaves := &node{kind: isStruct}, []int(nil)
+	for _, n := range nodesOf(t.file.Schema(), root, new(int)) {
+		if !want(n.key) {
+			continue
+		}
+		root.children = append(root.children, n)
+		for leaf := range n.end - n.first {
+			leaves = append(leaves, n.first+leaf)
+		}
+		n.first, n.end = len(leaves)-(n.end-n.first), len(leaves)
 	}
 	var b []byte
-	return t.scan(leaves, func(row int, values [][]parquet.Value) (err error) {
-		b = append(b[:0], '{')
-		for i, n := range t.root {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = append(appendText(b, n.key), ':')
-			if b, err = n.append(b, values[n.first:n.end]); err != nil {
-				return err
-			}
+	return t.scan(leaves, func(row int, values []parquet.Row) error {
+		err := whole(func() (err error) {
+			b, err = root.appendValue(b[:0], values)
+			return err
+		})
+		if err != nil {
+			return err
 		}
-		return handle(row, append(b, '}'))
+		return handle(row, b)
 	})
 }
 
+// nodesOf returns the children of a node. leaves is the number of leaves before them.
+func nodesOf(of parquet.Node, above *node, leaves *int) (nodes []*node) {
+	for _, f := range of.Fields() {
+		n := &node{key: f.Name(), name: f.Name(), optional: f.Optional(), repeated: f.Repeated(), def: above.def,
+			rep: above.rep, first: *leaves}
+		if above.name != "" {
+			n.name = above.name + "." + n.key
+		}
+		if n.optional || n.repeated {
+			n.def++
+		}
+		if n.repeated {
+			n.rep++
+		}
+		if f.Leaf() {
+			n.leaf = f
+			*leaves++
+		} else {
+			n.kind = kindOf(f)
+			n.children = nodesOf(f, n, leaves)
+		}
+		n.end = *leaves
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func kindOf(f parquet.Node) kind {
+	is := f.Type().LogicalType()
+	children := f.Fields()
+	if is == nil || len(children) != 1 || !children[0].Repeated() {
+		return isStruct
+	}
+	switch is.Value.(type) {
+	case *format.ListType:
+		return isList
+	case *format.MapType:
+		if !children[0].Leaf() && len(children[0].Fields()) == 2 {
+			return isMap
+		}
+	}
+	return isStruct
+}
+
 // append appends the node as JSON. values has the values of its leaves.
-func (n *node) append(b []byte, values [][]parquet.Value) ([]byte, error) {
+func (n *node) append(b []byte, values []parquet.Row) ([]byte, error) {
 	if n.repeated { // a list without the outer group
 		return n.appendItems(b, '[', ']', values, n.appendValue)
 	}
@@ -46,10 +118,10 @@ func (n *node) append(b []byte, values [][]parquet.Value) ([]byte, error) {
 	return n.appendValue(b, values)
 }
 
-func (n *node) isNull(values [][]parquet.Value) bool { return values[0][0].DefinitionLevel() < n.def }
+func (n *node) isNull(values []parquet.Row) bool { return values[0][0].DefinitionLevel() < n.def }
 
 // appendValue appends a value that is there. values has the values of its leaves.
-func (n *node) appendValue(b []byte, values [][]parquet.Value) (_ []byte, err error) {
+func (n *node) appendValue(b []byte, values []parquet.Row) (_ []byte, err error) {
 	switch n.kind {
 	case isLeaf:
 		return n.appendLeaf(b, values[0][0])
@@ -63,7 +135,7 @@ func (n *node) appendValue(b []byte, values [][]parquet.Value) (_ []byte, err er
 	case isMap:
 		entry := n.children[0]
 		key, value := entry.children[0], entry.children[1]
-		return entry.appendItems(b, '{', '}', values, func(b []byte, values [][]parquet.Value) ([]byte, error) {
+		return entry.appendItems(b, '{', '}', values, func(b []byte, values []parquet.Row) ([]byte, error) {
 			of := values[:key.end-key.first]
 			if key.kind != isLeaf || key.isNull(of) || !isText(key.leaf, of[0][0]) {
 				return nil, fmt.Errorf("column %s: expected texts as the keys of a map", key.name)
@@ -76,7 +148,7 @@ func (n *node) appendValue(b []byte, values [][]parquet.Value) (_ []byte, err er
 	some := false
 	for _, child := range n.children {
 		of := values[child.first-n.first : child.end-n.first]
-		if child.optional && child.isNull(of) {
+		if n.name != "" && child.optional && child.isNull(of) {
 			continue
 		}
 		if some {
@@ -92,14 +164,14 @@ func (n *node) appendValue(b []byte, values [][]parquet.Value) (_ []byte, err er
 }
 
 // appendItems appends the items of n, which is repeated, between open and end.
-func (n *node) appendItems(b []byte, open, end byte, values [][]parquet.Value,
-	appendItem func([]byte, [][]parquet.Value) ([]byte, error)) (_ []byte, err error) {
+func (n *node) appendItems(b []byte, open, end byte, values []parquet.Row,
+	appendItem func([]byte, []parquet.Row) ([]byte, error)) (_ []byte, err error) {
 	b = append(b, open)
 	if n.isNull(values) { // the list is empty
 		return append(b, end), nil
 	}
-	rest := append([][]parquet.Value(nil), values...)
-	item := make([][]parquet.Value, len(rest))
+	rest := append([]parquet.Row(nil), values...)
+	item := make([]parquet.Row, len(rest))
 	for first := true; len(rest[0]) > 0; first = false {
 		if !first {
 			b = append(b, ',')
@@ -138,14 +210,19 @@ func (n *node) appendLeaf(b []byte, v parquet.Value) ([]byte, error) {
 		}
 		return strconv.AppendFloat(b, x, 'g', -1, 64), nil
 	case parquet.ByteArray:
-		switch {
-		case isText(n.leaf, v):
-			if at := invalidAt(v.ByteArray()); at >= 0 {
-				return nil, fmt.Errorf("column %s: byte %d is 0x%02x: expected UTF-8", n.name, at+1, v.ByteArray()[at])
+		text := v.ByteArray()
+		if is := n.leaf.Type().LogicalType(); is != nil {
+			if _, ok := is.Value.(*format.JsonType); ok && json.Valid(text) {
+				return append(b, text...), nil
 			}
-			return appendText(b, string(v.ByteArray())), nil
-		case isJSON(n.leaf) && json.Valid(v.ByteArray()):
-			return append(b, v.ByteArray()...), nil
+		}
+		if isText(n.leaf, v) {
+			for at, r := range string(text) {
+				if r == utf8.RuneError && !bytes.HasPrefix(text[at:], []byte("\uFFFD")) {
+					return nil, fmt.Errorf("column %s: byte %d is 0x%02x: expected UTF-8", n.name, at+1, text[at])
+				}
+			}
+			return appendText(b, string(text)), nil
 		}
 	}
 	return fmt.Appendf(b, `{"bytes":%d}`, len(v.Bytes())), nil
@@ -164,27 +241,6 @@ func isText(leaf parquet.Node, v parquet.Value) bool {
 		return false
 	}
 	return utf8.Valid(v.ByteArray())
-}
-
-func isJSON(leaf parquet.Node) bool {
-	is := leaf.Type().LogicalType()
-	if is == nil {
-		return false
-	}
-	_, ok := is.Value.(*format.JsonType)
-	return ok
-}
-
-// invalidAt returns the first byte that is not UTF-8, or -1.
-func invalidAt(text []byte) int {
-	for at := 0; at < len(text); {
-		r, size := utf8.DecodeRune(text[at:])
-		if r == utf8.RuneError && size == 1 {
-			return at
-		}
-		at += size
-	}
-	return -1
 }
 
 func appendText(b []byte, text string) []byte {

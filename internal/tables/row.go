@@ -9,35 +9,9 @@ import (
 
 // A Row has the values of some columns in one row.
 type Row struct {
-	Number  int // counts from 1
 	columns []string
-	values  [][]parquet.Value
+	values  []parquet.Row
 	floats  []float64
-}
-
-// Has reports whether the table has a column with one kind of values. The name may lead into a struct, as in
-// "image.bytes".
-func (t *Table) Has(column string) bool { return t.leafOf(column) >= 0 }
-
-// leafOf returns the only leaf of a column, or -1.
-func (t *Table) leafOf(column string) int {
-	return leafIn(t.root, column)
-}
-
-func leafIn(nodes []*node, column string) int {
-	for _, n := range nodes {
-		if n.name == column && n.end-n.first == 1 {
-			return n.first
-		}
-	}
-	for _, n := range nodes {
-		if strings.HasPrefix(column, n.name+".") {
-			if leaf := leafIn(n.children, column); leaf >= 0 {
-				return leaf
-			}
-		}
-	}
-	return -1
 }
 
 // Each calls handle for each row with the values of some columns, and reads no others. The row and its values are valid
@@ -45,14 +19,14 @@ func leafIn(nodes []*node, column string) int {
 func (t *Table) Each(columns []string, handle func(*Row) error) error {
 	leaves := make([]int, len(columns))
 	for i, c := range columns {
-		if leaves[i] = t.leafOf(c); leaves[i] < 0 {
+		if leaves[i] = t.leaf(c); leaves[i] < 0 {
 			return fmt.Errorf("%s: no column %s of numbers, texts or bytes: it has %s", t.path, c,
 				strings.Join(t.Columns(), ", "))
 		}
 	}
 	r := Row{columns: columns}
-	return t.scan(leaves, func(row int, values [][]parquet.Value) error {
-		r.Number, r.values = row, values
+	return t.scan(leaves, func(_ int, values []parquet.Row) error {
+		r.values = values
 		return handle(&r)
 	})
 }
@@ -62,25 +36,21 @@ func (t *Table) Each(columns []string, handle func(*Row) error) error {
 func (r *Row) Numbers(column, n int) ([]float64, error) {
 	r.floats = r.floats[:0]
 	for _, v := range r.values[column] {
-		x := 0.0
 		switch v.Kind() {
 		case parquet.Boolean:
+			r.floats = append(r.floats, 0)
 			if v.Boolean() {
-				x = 1
+				r.floats[len(r.floats)-1] = 1
 			}
 		case parquet.Int32, parquet.Int64:
-			x = float64(v.Int64())
+			r.floats = append(r.floats, float64(v.Int64()))
 		case parquet.Float:
-			x = float64(v.Float())
+			r.floats = append(r.floats, float64(v.Float()))
 		case parquet.Double:
-			x = v.Double()
+			r.floats = append(r.floats, v.Double())
 		default:
-			if !v.IsNull() || n > 0 {
-				return nil, fmt.Errorf("column %s is %.20q: expected %d numbers", r.columns[column], v.String(), n)
-			}
-			continue // an empty list
+			return nil, fmt.Errorf("column %s is %.20q: expected %d numbers", r.columns[column], v.String(), n)
 		}
-		r.floats = append(r.floats, x)
 	}
 	if len(r.floats) != n {
 		return nil, fmt.Errorf("column %s has %d numbers: expected %d", r.columns[column], len(r.floats), n)
@@ -99,22 +69,8 @@ func (r *Row) Only(column int) (float64, error) {
 
 // Bytes returns the bytes of a column, or those of its text.
 func (r *Row) Bytes(column int) ([]byte, error) {
-	all := r.values[column]
-	if len(all) != 1 || all[0].Kind() != parquet.ByteArray {
-		return nil, fmt.Errorf("column %s is %.20q: expected bytes", r.columns[column], all[0].String())
+	if v := r.values[column][0]; len(r.values[column]) == 1 && v.Kind() == parquet.ByteArray {
+		return v.ByteArray(), nil
 	}
-	return all[0].ByteArray(), nil
-}
-
-// Texts returns the texts of a column, which may be a list.
-func (r *Row) Texts(column int) (texts []string, err error) {
-	for _, v := range r.values[column] {
-		switch {
-		case v.Kind() == parquet.ByteArray:
-			texts = append(texts, string(v.ByteArray()))
-		case !v.IsNull():
-			return nil, fmt.Errorf("column %s is %.20q: expected texts", r.columns[column], v.String())
-		}
-	}
-	return texts, nil
+	return nil, fmt.Errorf("column %s is %.20q: expected bytes", r.columns[column], r.values[column][0].String())
 }

@@ -1,43 +1,31 @@
 package tables
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"slices"
+	"os"
 
 	"github.com/parquet-go/parquet-go"
 )
 
-// A Type is the type of the values of a column that is written.
-type Type uint8
+// types are the types of columns of numbers, by the names of NumPy.
+var types = map[string]parquet.Node{"bool": parquet.Leaf(parquet.BooleanType), "uint8": parquet.Uint(8),
+	"int32": parquet.Int(32), "int64": parquet.Int(64), "float32": parquet.Leaf(parquet.FloatType),
+	"float64": parquet.Leaf(parquet.DoubleType)}
 
-// Types of columns.
-const (
-	Bool Type = 1 + iota
-	Uint8
-	Int32
-	Int64
-	Float32
-	Float64
-	Text
-	Bytes
-	Image // a struct of bytes and path, as LeRobot has it; the path is null
-)
-
-// A Column describes a column that is written. It has a number, a text, bytes or an image in each row. With Dims, it
-// has lists of lists of numbers of these lengths; with List, a list of texts of any length.
+// A Column describes a column that is written: in each row a number, or lists of lists of numbers of the lengths Dims.
+// An image is a struct of bytes and path, as LeRobot has it; the path is null.
 type Column struct {
 	Name string
-	Type Type
+	Type string // a number's by its name in NumPy, or "image"
 	Dims []int
-	List bool
 }
 
 // A Cell is the value of a column in one row.
 type Cell struct {
 	Numbers []float64
-	Bytes   []byte   // of an image or a text, or as they are
-	Texts   []string // with List
+	Bytes   []byte // of an image
 }
 
 // groupBytes is the size of the values after which a group of rows ends. Its values are in memory until then.
@@ -45,121 +33,73 @@ const groupBytes = 16 << 20
 
 // A Writer writes a Parquet file, compressed with zstd.
 type Writer struct {
-	columns []Column
-	order   []int // the place of each column's leaf in a row; of an image, that of its bytes
-	paths   []int // of an image, the place of its path
-	width   int
+	leaves  [][]string
+	columns []int // for each leaf, its column
+	of      []Column
 	out     *parquet.GenericWriter[any]
-	cells   [][]parquet.Value
 	row     parquet.Row
 	bytes   int
 }
 
-// NewWriter returns a Writer of a file, which has the given texts in its metadata. The caller must close it.
-func NewWriter(w io.Writer, columns []Column, metadata map[string]string) *Writer {
-	group := parquet.Group{}
-	for _, c := range columns {
-		group[c.Name] = c.node()
-	}
-	schema := parquet.NewSchema("schema", group)
-	options := []parquet.WriterOption{schema, parquet.Compression(&parquet.Zstd)}
-	for _, key := range sortedKeys(metadata) {
-		options = append(options, parquet.KeyValueMetadata(key, metadata[key]))
-	}
-	t := &Writer{columns: columns, out: parquet.NewGenericWriter[any](w, options...), width: len(schema.Columns())}
-	place := func(path ...string) int {
-		leaf, _ := schema.Lookup(path...)
-		return leaf.ColumnIndex
-	}
-	for _, c := range columns {
-		path, other := []string{c.Name}, -1
+// NewWriter returns a Writer of a file, with a text in its metadata. The caller must close it.
+func NewWriter(w io.Writer, columns []Column, key, text string) (*Writer, error) {
+	group, at := parquet.Group{}, map[string]int{}
+	for i, c := range columns {
+		n, ok := types[c.Type]
 		switch {
-		case c.Type == Image:
-			path, other = []string{c.Name, "bytes"}, place(c.Name, "path")
-		case c.List:
-			path = append(path, "list", "element")
+		case c.Type == "image":
+			n = parquet.Group{"bytes": parquet.Optional(parquet.Leaf(parquet.ByteArrayType)),
+				"path": parquet.Optional(parquet.String())}
+		case !ok:
+			return nil, fmt.Errorf("column %s: type %q cannot be written", c.Name, c.Type)
 		}
 		for range c.Dims {
-			path = append(path, "list", "element")
+			n = parquet.List(n)
 		}
-		t.order, t.paths = append(t.order, place(path...)), append(t.paths, other)
+		group[c.Name], at[c.Name] = n, i
 	}
-	t.cells = make([][]parquet.Value, t.width)
-	return t
-}
-
-func (c *Column) node() (n parquet.Node) {
-	switch c.Type {
-	case Bool:
-		n = parquet.Leaf(parquet.BooleanType)
-	case Uint8:
-		n = parquet.Uint(8)
-	case Int32:
-		n = parquet.Int(32)
-	case Int64:
-		n = parquet.Int(64)
-	case Float32:
-		n = parquet.Leaf(parquet.FloatType)
-	case Float64:
-		n = parquet.Leaf(parquet.DoubleType)
-	case Text:
-		n = parquet.String()
-	case Bytes:
-		n = parquet.Leaf(parquet.ByteArrayType)
-	case Image:
-		return parquet.Group{"bytes": parquet.Optional(parquet.Leaf(parquet.ByteArrayType)),
-			"path": parquet.Optional(parquet.String())}
+	schema := parquet.NewSchema("schema", group)
+	t := &Writer{of: columns, leaves: schema.Columns(), out: parquet.NewGenericWriter[any](w, schema,
+		parquet.Compression(&parquet.Zstd), parquet.KeyValueMetadata(key, text))}
+	for _, path := range t.leaves {
+		t.columns = append(t.columns, at[path[0]])
 	}
-	if c.List {
-		return parquet.List(n)
-	}
-	for range c.Dims {
-		n = parquet.List(n)
-	}
-	return n
+	return t, nil
 }
 
 // Add writes a row.
 func (t *Writer) Add(cells []Cell) error {
-	for i := range t.columns {
-		c, at := &t.columns[i], t.order[i]
-		values := t.cells[at][:0]
-		switch {
-		case c.Type == Image:
-			values = append(values, parquet.ByteArrayValue(cells[i].Bytes).Level(0, 1, at))
-			t.cells[t.paths[i]] = append(t.cells[t.paths[i]][:0], parquet.NullValue().Level(0, 0, t.paths[i]))
-		case c.List:
-			for k, text := range cells[i].Texts {
-				values = append(values, parquet.ByteArrayValue([]byte(text)).Level(min(k, 1), 1, at))
-			}
-			if len(values) == 0 {
-				values = append(values, parquet.NullValue().Level(0, 0, at))
-			}
-		case c.Type == Text || c.Type == Bytes:
-			values = append(values, parquet.ByteArrayValue(cells[i].Bytes).Level(0, 0, at))
-		default:
-			want := 1
-			for _, d := range c.Dims {
-				want *= d
-			}
-			if len(cells[i].Numbers) != want || want == 0 {
-				return fmt.Errorf("column %s: %d numbers: expected %d", c.Name, len(cells[i].Numbers), want)
-			}
-			for k, x := range cells[i].Numbers {
-				values = append(values, c.value(x).Level(c.repetition(k), len(c.Dims), at))
-			}
-		}
-		t.cells[at] = values
-		t.bytes += len(cells[i].Bytes) + 24*len(values)
-	}
 	t.row = t.row[:0]
-	for _, values := range t.cells {
-		t.row = append(t.row, values...)
+	for at, path := range t.leaves {
+		c, cell := &t.of[t.columns[at]], cells[t.columns[at]]
+		if c.Type == "image" {
+			v := parquet.NullValue().Level(0, 0, at)
+			if path[1] == "bytes" {
+				v = parquet.ByteArrayValue(cell.Bytes).Level(0, 1, at)
+				t.bytes += len(cell.Bytes)
+			}
+			t.row = append(t.row, v)
+			continue
+		}
+		want := 1
+		for _, d := range c.Dims {
+			want *= d
+		}
+		if len(cell.Numbers) != want || want == 0 {
+			return fmt.Errorf("column %s: %d numbers: expected %d", c.Name, len(cell.Numbers), want)
+		}
+		for k, x := range cell.Numbers {
+			v, err := types[c.Type].Type().ConvertValue(parquet.DoubleValue(x), parquet.DoubleType)
+			if err != nil {
+				return fmt.Errorf("column %s: %w", c.Name, err)
+			}
+			t.row = append(t.row, v.Level(c.repetition(k), len(c.Dims), at))
+		}
 	}
 	if _, err := t.out.WriteRows([]parquet.Row{t.row}); err != nil {
 		return err
 	}
-	if t.bytes < groupBytes {
+	if t.bytes += 24 * len(t.row); t.bytes < groupBytes {
 		return nil
 	}
 	t.bytes = 0
@@ -177,27 +117,16 @@ func (c *Column) repetition(k int) int {
 	return level
 }
 
-func (c *Column) value(x float64) parquet.Value {
-	switch c.Type {
-	case Bool:
-		return parquet.BooleanValue(x != 0)
-	case Uint8, Int32:
-		return parquet.Int32Value(int32(x))
-	case Int64:
-		return parquet.Int64Value(int64(x))
-	case Float32:
-		return parquet.FloatValue(float32(x))
-	}
-	return parquet.DoubleValue(x)
-}
-
 // Close writes the end of the file.
 func (t *Writer) Close() error { return t.out.Close() }
 
-func sortedKeys(m map[string]string) (keys []string) {
-	for k := range m {
-		keys = append(keys, k)
+// Write writes a file of rows, which are structs with tags of parquet-go, and a text in its metadata.
+func Write[T any](path string, rows []T, key, text string) error {
+	f, err := os.Create(path)
+	if err != nil {
+		return err
 	}
-	slices.Sort(keys)
-	return keys
+	out := parquet.NewGenericWriter[T](f, parquet.Compression(&parquet.Zstd), parquet.KeyValueMetadata(key, text))
+	_, err = out.Write(rows)
+	return errors.Join(err, out.Close(), f.Close())
 }

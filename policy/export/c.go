@@ -438,8 +438,8 @@ func comment(text string) string {
 // The function policy_value, in the header, in C and in Fortran.
 const (
 	valueHeader = `
-/* policy_value sets value [POLICY_VALUES] to the critic's estimate of the return, for the observation of the last
- * decision. */
+/* policy_value sets value [POLICY_VALUES] to the critic's estimate of the discounted return, for the observation of
+ * the last decision. policy.json has its unit. */
 int policy_value(const policy *p, policy_state *s, float *value);
 `
 	valueSource = `

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -118,7 +119,8 @@ func (x *program) describe(p *Policy) (*Description, error) {
 	}
 	out(binding(actionName, typeNames[action.dtype], row, "").within(p.Spec.Action))
 	if x.critic != none {
-		out(binding(valueName, "float32", x.values[x.critic].shape, "expected return"))
+		out(binding(valueName, "float32", x.values[x.critic].shape,
+			cmp.Or(p.ValueNote, "discounted return of the rewards in training, as the critic estimates it")))
 	}
 	// kept adds an input that is the output of the step before.
 	kept := func(name, kind string, row []int, note string) {

@@ -22,6 +22,12 @@ type Policy struct {
 	Run   string     // folder of the run or of the checkpoint
 	Step  int64      // training steps so far
 	Build string     // the program that wrote the export
+	// NoValue leaves out the critic's value: training has not changed the critic.
+	NoValue bool
+	// ValueScale multiplies the critic's value. It is the number by which training divided rewards; 0 means 1.
+	ValueScale float64
+	// ValueNote says what the value is. "" means the discounted return of the rewards in training.
+	ValueNote string
 	// Notes add a meaning to inputs and outputs, by name.
 	Notes map[string]string
 	// Sample draws actions from the policy's distribution, by an input of random numbers. If it is false, the export

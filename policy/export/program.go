@@ -69,6 +69,7 @@ type lowering struct {
 	program
 	tensors map[string][]float64
 	sample  bool
+	policy  *Policy
 	numbers value // the row of numbers
 	images  []value
 	choices value
@@ -81,7 +82,7 @@ func lower(p *Policy) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{tensors: tensorsOf(p.Policy.Params()), sample: p.Sample, numbers: none, choices: none,
+	l := &lowering{tensors: tensorsOf(p.Policy.Params()), sample: p.Sample, policy: p, numbers: none, choices: none,
 		shown: map[string]value{}}
 	l.program = program{inputs: p.Spec.Obs, options: p.Spec.Action.Nvec, frames: max(p.Env.FrameStack, 1), noise: none,
 		mask: none, head: none, critic: none}
@@ -155,8 +156,7 @@ func (l *lowering) run(n graph.Node, in value) (out value, err error) {
 		l.acting = len(l.steps)
 		return in, err
 	case graph.Critic:
-		l.critic, err = l.sequence(n, in)
-		return in, err
+		return in, l.value(n, in)
 	case graph.Concat:
 		return l.concat(n, in)
 	case graph.Residual, graph.FiLM:
@@ -320,6 +320,25 @@ func (l *lowering) end(n graph.Node, in value) (value, error) {
 		return l.step(n, tensor.F32, l.values[in].shape, params, in), nil
 	}
 	return none, refused(n)
+}
+
+// value appends the steps of the critic n, whose input is in.
+func (l *lowering) value(n graph.Node, in value) error {
+	before := len(l.steps)
+	out, err := l.sequence(n, in)
+	switch scale := float32(l.policy.ValueScale); {
+	case err != nil:
+		return err
+	case l.policy.NoValue && l.memory == 0: // a critic with a recurrent layer computes a part of the memory
+		l.steps = l.steps[:before]
+	case !l.policy.NoValue && scale != 0:
+		out, err = l.run(graph.Node{Op: graph.Scale, Consts: []graph.Const{{Name: "center", Value: []float32{0}},
+			{Name: "half", Value: []float32{scale}}}}, out)
+	}
+	if !l.policy.NoValue {
+		l.critic = out
+	}
+	return err
 }
 
 // refused returns the error for an operation that has no translation.

@@ -117,8 +117,14 @@ func (y *Player) Step(v *Vector, raw, shown tensor.Dict, begins bool) error {
 		}
 	}
 	v.Outputs[actionName] = append(v.Outputs[actionName], numbers(y.actions)...)
-	if !act.Value.IsZero() {
-		v.Outputs[valueName] = append(v.Outputs[valueName], numbers(act.Value)...)
+	if !act.Value.IsZero() && !y.policy.NoValue {
+		value := act.Value.Clone()
+		if scale := float32(y.policy.ValueScale); scale != 0 {
+			for i := range value.F32() {
+				value.F32()[i] *= scale
+			}
+		}
+		v.Outputs[valueName] = append(v.Outputs[valueName], numbers(value)...)
 	}
 	return nil
 }

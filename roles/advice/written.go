@@ -65,7 +65,8 @@ func (s *Subject) follow(c *config.Config) {
 }
 
 // YAML returns the configuration keys of a layout as text, to paste into a configuration. Each key replaces the
-// existing key. component_placement replaces its whole section, because a key in it may name several components.
+// existing key. component_placement replaces its whole section, because a key in it may name several components. The
+// text has the micro-batch size if its default would change with the placement, because results depend on this size.
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
 	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
@@ -82,8 +83,12 @@ func (s *Subject) YAML(l *planner.Layout) string {
 			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
 		}
 	}
+	_, open := s.Config.Extent()
 	for _, name := range l.Components() {
 		var keys []string
+		if name == "actor" && open && c.Actor.MicroBatchSize > 0 && !c.Given("actor.micro_batch_size") {
+			keys = append(keys, fmt.Sprintf("micro_batch_size: %d", c.Actor.MicroBatchSize))
+		}
 		if name == "rollout" {
 			keys = append(keys, fmt.Sprintf("pipeline_stage_num: %d", l.Stages))
 		}

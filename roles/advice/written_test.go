@@ -105,6 +105,25 @@ func chosenLayouts(t *testing.T, log string) []chosen {
 	}
 }
 
+// TestPastedBatches: the keys of a plan, added to a file without a placement, change no default that results depend on.
+func TestPastedBatches(t *testing.T) {
+	reg := rolestest.Registries()
+	text := []byte("env: {train: {env_type: cartpole, total_num_envs: 8, max_steps_per_rollout_epoch: 32}}\n" +
+		"actor: {model: {model_type: mlp_policy}, optim: {lr: 1e-3}}\nrunner: {max_epochs: 1}\n")
+	cfg, _, err := config.LoadText(reg, "open.yaml", text, nil, false)
+	test.OK(t, err)
+	s := test.Must(advice.New(cfg, reg, tasks(), make([]int, 2), true))(t)
+	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Env: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1}
+	var file, keys map[string]any
+	test.OK(t, errors.Join(yaml.Unmarshal(text, &file), yaml.Unmarshal([]byte(s.YAML(&l)), &keys)))
+	paste(file, keys)
+	pasted, _, err := config.LoadText(reg, "pasted.yaml", test.Must(yaml.Marshal(file))(t), nil, false)
+	test.OK(t, err)
+	if now, then := cfg.Actor, pasted.Actor; now.MicroBatchSize != 8 || then.MicroBatchSize != now.MicroBatchSize {
+		t.Errorf("micro-batches of %d, and of %d with\n%s", now.MicroBatchSize, then.MicroBatchSize, s.YAML(&l))
+	}
+}
+
 // TestPasted: a configuration in which the printed keys replace its own is that with the plan's choice.
 func TestPasted(t *testing.T) {
 	for _, c := range chosenLayouts(t, t.TempDir()) {

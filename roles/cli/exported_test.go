@@ -33,6 +33,9 @@ var exportCases = []struct{ name, overrides, flags string }{
 		"actor.model.action_bound=tanh actor.model.independent_std=false", ""},
 	{"deviations_drawn", "env.train.env_type=Numbers-v0 actor.model.action_bound=tanh " +
 		"actor.model.independent_std=false", "--sample"},
+	{"scaled", "env.train.env_type=Numbers-v0 algorithm.normalize_rewards=true", ""},
+	{"without_value", "env.train.env_type=Choices-v0 algorithm.adv_type=reinpp algorithm.loss_type=actor " +
+		"env.train.auto_reset=false", ""},
 	{"sde", "env.train.env_type=Numbers-v0 actor.model.use_sde=true", ""},
 	{"choices", "env.train.env_type=Choices-v0 env.train.frame_stack=2", ""},
 	{"choices_drawn", "env.train.env_type=Choices-v0", "--sample"},

@@ -2,12 +2,14 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,6 +21,7 @@ import (
 	"github.com/rlinf/rlinf/policy/export"
 	"github.com/rlinf/rlinf/policy/vla"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	rolejob "github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -63,6 +66,64 @@ func TestExportWithPython(t *testing.T) {
 	expected, _ := want["eval/return"].(float64)
 	if err != nil || !(math.Abs(got-expected) <= 1e-3*math.Abs(expected)) || expected == 0 {
 		t.Errorf("return %s, rlinf eval says %v", text, want["eval/return"])
+	}
+}
+
+// TestExportedValue: the value has the scale of the rewards before normalisation. Without a trained critic there is no
+// value.
+func TestExportedValue(t *testing.T) {
+	reg, dir := exportRegistries(), t.TempDir()
+	job := filepath.Join(dir, "job.yaml")
+	test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
+	// exported returns the checkpoint, its policy, and the output value in policy.json and policy_test.json.
+	exported := func(name, overrides string) (string, *export.Policy, export.Binding, []any) {
+		run, out := filepath.Join(dir, name), filepath.Join(dir, name+".out")
+		args := strings.Fields("-c " + job + " env.train.env_type=Numbers-v0 runner.logger.log_path=" + dir +
+			" runner.logger.experiment_name=" + name + " " + overrides)
+		if code, _, errs := runWith(t, reg, args...); code != loop.ExitOK {
+			t.Fatalf("%s: exit code %d\n%s", name, code, errs)
+		}
+		if code, _, errs := runWith(t, reg, "export", run, "--format", "c", "--out", out); code != loop.ExitOK {
+			t.Fatalf("%s: exit code %d\n%s", name, code, errs)
+		}
+		from, cfg, err := openTrained(reg, run)
+		test.OK(t, err)
+		var about export.Description
+		var vector export.Vector
+		test.OK(t, errors.Join(
+			json.Unmarshal(test.Must(os.ReadFile(filepath.Join(out, "policy.json")))(t), &about),
+			json.Unmarshal(test.Must(os.ReadFile(filepath.Join(out, "policy_test.json")))(t), &vector)))
+		var value export.Binding
+		if at := slices.IndexFunc(about.Outputs, func(b export.Binding) bool { return b.Name == "value" }); at >= 0 {
+			value = about.Outputs[at]
+		}
+		return from.Dir, test.Must(loadPolicy(reg, from, cfg))(t), value, vector.Outputs["value"]
+	}
+	checkpoint, p, about, values := exported("scaled", "algorithm.normalize_rewards=true")
+	f := test.Must(rolejob.OpenTensors(filepath.Join(checkpoint, "trainer.safetensors")))(t)
+	defer f.Close()
+	m := test.Must(f.Small(64))(t).Must("reward.moments").F64() // count, mean, sum of squared differences
+	p.ValueScale = 0
+	plain, raw := filepath.Join(dir, "plain"), export.Vector{}
+	test.OK(t, os.Mkdir(plain, 0o777))
+	test.Must(p.WriteC(plain))(t)
+	test.OK(t, json.Unmarshal(test.Must(os.ReadFile(filepath.Join(plain, "policy_test.json")))(t), &raw))
+	for i, v := range raw.Outputs["value"] {
+		want := v.(float64) * math.Sqrt(m[2]/m[0])
+		if got := values[i].(float64); !(math.Abs(got-want) <= 1e-4*math.Abs(want)) || m[2]/m[0] == 1 || want == 0 {
+			t.Errorf("value %v, want %v times the deviation of %v", got, v, m)
+		}
+	}
+	if !strings.HasPrefix(about.Note, "discounted return of the rewards") {
+		t.Errorf("note %q", about.Note)
+	}
+	if _, p, _, _ := exported("given", ""); p.ValueScale != 0 || p.NoValue {
+		t.Errorf("rewards as given: scale %v, no value: %v", p.ValueScale, p.NoValue)
+	}
+	_, _, about, values = exported("without", "algorithm.adv_type=reinpp algorithm.loss_type=actor "+
+		"env.train.auto_reset=false")
+	if values != nil || about.Name != "" {
+		t.Errorf("without a trained critic: %v, %v", about, values)
 	}
 }
 

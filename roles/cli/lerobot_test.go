@@ -110,11 +110,22 @@ func TestLeRobotChecked(t *testing.T) {
 	damaged := filepath.Join(t.TempDir(), "damaged")
 	test.OK(t, os.CopyFS(damaged, os.DirFS(lerobotData+"v30")))
 	test.OK(t, os.Remove(filepath.Join(damaged, "data/chunk-000/file-001.parquet")))
+	large := filepath.Join(t.TempDir(), "large")
+	test.OK(t, os.CopyFS(large, os.DirFS(lerobotData+"v21")))
+	for file, edit := range map[string][2]string{"info.json": {`"total_frames": 17`, `"total_frames": 4000000000013`},
+		"episodes.jsonl": {`square"],"length":4}` + "\n{\"episode_index\":3", `square"],"length":4000000000000}` +
+			"\n{\"episode_index\":3"}} {
+		file = filepath.Join(large, "meta", file)
+		text := strings.Replace(readFile(t, file), edit[0], edit[1], 1)
+		test.OK(t, os.WriteFile(file, []byte(text), 0o666))
+	}
 	for _, c := range []struct {
 		args string
 		code int
 		want string
 	}{
+		{load + large, loop.ExitConfig, "/large: its tensors take"},
+		{load + large, loop.ExitConfig, "free: expected a smaller folder"},
 		{"", loop.ExitOK, "demonstrations: 17 transitions of testdata/lerobot/v30; encoded images take 0.0 MiB on " +
 			"each rank"},
 		{"algorithm.demo_buffer.names={action: act}", loop.ExitConfig, "no column act for action: expected one of " +

@@ -39,7 +39,7 @@ const planUsage = `rlinf plan -c FILE.yaml [key=value ...]
 type plannedJob struct {
 	*planner.Found
 	Sentences []string         `json:"sentences"`
-	YAML      string           `json:"yaml"`
+	YAML      string           `json:"yaml"` // empty if the present placement stays
 	Machine   *planner.Machine `json:"machine"`
 	Profile   *planner.Profile `json:"profile"`
 }
@@ -125,7 +125,10 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	yaml := s.YAML(&found.Winner().Layout)
+	yaml := ""
+	if !found.KeepsPresent() {
+		yaml = s.YAML(&found.Winner().Layout)
+	}
 	if c.Bool("json") {
 		sentences := found.Sentences(p)
 		if note != "" {
@@ -136,7 +139,7 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 	if note != "" {
 		fmt.Fprintf(c.App.Writer, "%s\n\n", note)
 	}
-	if err := found.Explain(c.App.Writer, m, p); err != nil {
+	if err := found.Explain(c.App.Writer, m, p); err != nil || yaml == "" {
 		return err
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "\n%s", yaml)

@@ -20,6 +20,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/urfave/cli/v2"
 )
 
@@ -31,14 +32,20 @@ func planArgs(more ...string) []string {
 		"cluster.component_placement.rollout=1"}, more...)
 }
 
-// TestPlan: a plan measures, explains and ends in YAML. The later cases plan from its file.
+// TestPlan: a plan measures, explains and ends in YAML, unless the present placement stays. The later cases plan from
+// its file.
 func TestPlan(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.json")
 	code, out, errs := run(t, planArgs("--save-profile", file)...)
-	for _, want := range []string{"layouts fit this job", "What bounds the first one:\n",
-		"How wrong an entry must be to change the winner:\n", "\nPlace actor ", "An iteration takes ",
-		"The present placement", "\ncluster:\n", "  component_placement:\n    actor: ",
-		"\nrollout:\n  pipeline_stage_num: "} {
+	said := []string{"layouts fit this job", "What bounds the first one:\n",
+		"How wrong an entry must be to change the winner:\n", "An iteration takes "}
+	if strings.Contains(out, "\nKeep the present placement, actor ") {
+		said = append(said, "No other layout is faster by more than 3 %.\n")
+	} else {
+		said = append(said, "\nPlace actor ", "The present placement takes ", "\ncluster:\n",
+			"  component_placement:\n    actor: ", "\nrollout:\n  pipeline_stage_num: ")
+	}
+	for _, want := range said {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)
 		}
@@ -69,6 +76,18 @@ func planFromFile(t *testing.T, file, out string) {
 	if err := json.Unmarshal([]byte(text), &plan); err != nil || code != loop.ExitOK || len(plan.Sentences) != 3 ||
 		!strings.HasSuffix(out, plan.YAML) || len(plan.Best[0].Layout.Actor) != 2 {
 		t.Errorf("code %d, %v\n%s%s", code, err, text, errs)
+	}
+	if plan.YAML == "" {
+		return
+	}
+	best := &plan.Best[0].Layout
+	code, text, errs = run(t, planArgs("--profile", file, "~cluster.component_placement", fmt.Sprintf(
+		"+cluster.component_placement={actor: '%s', env: '%s', rollout: '%s'}", spmd.PlacementOf(best.Actor),
+		spmd.PlacementOf(best.Env), spmd.PlacementOf(best.Rollout)), "cluster.allow_idle_ranks=true",
+		fmt.Sprint("rollout.pipeline_stage_num=", best.Stages))...)
+	if code != loop.ExitOK || !strings.Contains(text, "\nKeep the present placement, ") ||
+		strings.Contains(text, "component_placement") {
+		t.Errorf("the plan of the planned placement: code %d\n%s%s", code, text, errs)
 	}
 }
 

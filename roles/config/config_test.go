@@ -130,11 +130,9 @@ func TestSeedsKeysLoad(t *testing.T) {
 			"actor.model.model_path",
 		"keys without effect here",
 		"  THESE CHANGE WHAT IS LEARNT OR MEASURED:",
-		"    actor.model.model_path           /models/checkpoint  ../config/testdata/seeds.yaml:18  runner.ckpt_path "+
-			"is the file of weights to begin with",
-		"    actor.tokenizer.tokenizer_model  /models/tokenizer   ../config/testdata/seeds.yaml:17  a key of "+
+		"    actor.tokenizer.tokenizer_model  /models/tokenizer  ../config/testdata/seeds.yaml:17  a key of "+
 			"language models",
-		"    rollout.model.model_path         /models/policy      ../config/testdata/seeds.yaml:14  actor.model is "+
+		"    rollout.model.model_path         /models/policy     ../config/testdata/seeds.yaml:14  actor.model is "+
 			"the only model",
 		"  these change speed, memory or what is written:",
 		"    actor.checkpoint_save_path  /models/out  ../config/testdata/seeds.yaml:19  checkpoints are in the run's "+
@@ -411,6 +409,44 @@ func TestIdleKeysOfTexts(t *testing.T) {
 				t.Errorf("%s, %q: the configuration of the run: %v, %q: expected no warnings of defaults", task,
 					overrides, err, warnings)
 			}
+		}
+	}
+}
+
+// TestMistakesOfTexts: mistakes in jobs of language models, with the valid values or the nearest key.
+func TestMistakesOfTexts(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	test.OK(t, os.WriteFile(file, []byte("cluster: {component_placement: {actor: 0}}\n"+
+		"runner: {task_type: reasoning, max_steps: 1, seq_length: 9}\n"+
+		"data: {train_data_paths: x, rollout_batch_size: 2, max_prompt_length: 2}\n"+
+		"actor: {micro_batch_size: 1, optim: {lr: 1}, model: {model_type: llama, model_path: x}}\n"+
+		"algorithm: {adv_type: grpo, loss_type: actor, group_size: 2}\n"), 0o666))
+	const compares = "expected a number > 1 (%s compares the answers to a prompt)"
+	for _, tc := range []struct{ overrides, want string }{
+		{"", ""},
+		{"algorithm.group_size=1", "algorithm.group_size: 1: " + fmt.Sprintf(compares, "adv_type grpo")},
+		{"~algorithm.group_size algorithm.adv_type=rloo",
+			"algorithm.group_size: 1 (the default): " + fmt.Sprintf(compares, "adv_type rloo")},
+		{"algorithm.group_size=1 algorithm.adv_type=reinpp", ""},
+		{"algorithm.group_size=1 algorithm.adv_type=reinpp algorithm.use_reinpp_baseline=true",
+			"algorithm.group_size: 1: " + fmt.Sprintf(compares, "use_reinpp_baseline")},
+		{"+data.filter_prompt_by_lenght=true", "unknown key, did you mean filter_prompt_by_length?"},
+		{"+data.prompt_kee=x", "unknown key, did you mean prompt_key?"},
+		{"+data.shufle=false", "unknown key, did you mean shuffle?"},
+		{"+rollout.sampling_params.temprature=null", "unknown key, did you mean temperature?"},
+		{"+actor.tokenizer.foo=0", "actor.tokenizer.foo: unknown key"},
+		{"+actor.fsdp_config.foo=0", "actor.fsdp_config.foo: unknown key"},
+		{"+algorithm.demo_buffer.foo=0", "algorithm.demo_buffer.foo: unknown key"},
+		{"+critic.foo=0", "critic.foo: unknown key"},
+		{"+inference.foo=0", "inference.foo: unknown key"},
+		{"+data.system_prompt=x +critic.lr_sched.max_lr=1 +actor.fsdp_config.use_orig_params=true", ""}, // RLinf's
+	} {
+		_, _, err := config.Load(rolestest.Registries(), file, strings.Fields(tc.overrides), false)
+		if err == nil && tc.want == "" {
+			continue
+		}
+		if err == nil || tc.want == "" || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %s", tc.overrides, err, tc.want)
 		}
 	}
 }

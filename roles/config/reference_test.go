@@ -109,7 +109,7 @@ func TestInheritedDefaults(t *testing.T) {
 			want = after[from]
 			inherits++
 		}
-		if strings.HasPrefix(name, "env.eval.video_cfg.") {
+		if strings.HasPrefix(name, "env.eval.video_cfg.") || strings.HasPrefix(name, "env.eval.data_collection.") {
 			continue // has the defaults of its own again
 		}
 		if of, ok := alone[name]; ok {

@@ -78,6 +78,9 @@ func (c *validation) checkReasoning() {
 	want(d.MaxPromptLength > 0 && d.MaxPromptLength < c.Runner.SeqLength, "data.max_prompt_length", d.MaxPromptLength,
 		fmt.Sprintf("a number of tokens > 0 and < %d (runner.seq_length)", c.Runner.SeqLength))
 	want(a.GroupSize > 0, "algorithm.group_size", a.GroupSize, "a number > 0")
+	compares := a.comparesGroups()
+	want(a.GroupSize != 1 || compares == "", "algorithm.group_size", a.GroupSize,
+		"a number > 1 ("+compares+" compares the answers to a prompt)")
 	want(!c.Critic.UseCriticModel || a.LossType == "actor_critic", "critic.use_critic_model", true,
 		"false: only adv_type gae has a critic")
 	want(!c.Runner.EarlyStop.Enabled, "runner.early_stop.enabled", true, "false (task_type reasoning)")

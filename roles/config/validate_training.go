@@ -72,13 +72,20 @@ func (c *validation) checkScores() {
 		"false (adv_type "+a.AdvType+" compares whole episodes, which begin together)")
 	c.found.Want(a.MaxNumGenBatches <= 1 || c.Env.Train.RolloutEpoch == 1, "env.train.rollout_epoch",
 		c.Env.Train.RolloutEpoch, "1 (max_num_gen_batches > 1 makes as many rollouts as it needs)")
-	compares := "adv_type " + a.AdvType
-	if a.AdvType == "reinpp" {
-		compares = "use_reinpp_baseline"
-	}
-	alone := a.AdvType == "reinpp" && !a.UseReinppBaseline
-	c.found.Want(c.Env.Train.GroupSize > 1 || alone || c.found.Reported("env.train.group_size"),
+	compares := a.comparesGroups()
+	c.found.Want(c.Env.Train.GroupSize > 1 || compares == "" || c.found.Reported("env.train.group_size"),
 		"algorithm.group_size", c.Env.Train.GroupSize, "a number > 1 ("+compares+" compares the members of a group)")
+}
+
+// comparesGroups returns the setting that compares the members of a group, which are then at least two, or "".
+func (a *AlgorithmConfig) comparesGroups() string {
+	switch {
+	case a.AdvType == "grpo" || a.AdvType == "rloo":
+		return "adv_type " + a.AdvType
+	case a.AdvType == "reinpp" && a.UseReinppBaseline:
+		return "use_reinpp_baseline"
+	}
+	return ""
 }
 
 // checkReward checks that the section reward agrees with the placement.

@@ -31,7 +31,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	present := false
 	for i := range f.Best {
 		mark := ""
-		if f.Present != nil && f.Best[i].Layout.String() == f.Present.Layout.String() {
+		if f.isPresent(f.Best[i]) {
 			mark, present = "now", true
 		}
 		row(&f.Best[i], mark)
@@ -43,7 +43,11 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 		return err
 	}
 	if len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds && Seconds(f.Best[1].Seconds) != Seconds(w.Seconds) {
-		fmt.Fprintf(out, "Times within %.0f %% count as equal. Of these layouts the simplest is first.\n", 100*Tie)
+		first := "simplest"
+		if f.KeepsPresent() {
+			first = "present one"
+		}
+		fmt.Fprintf(out, "Times within %.0f %% count as equal. Of these layouts the %s is first.\n", 100*Tie, first)
 	}
 	fmt.Fprintf(out, "\nWhat bounds the first one:\n")
 	for _, ph := range w.Phases {
@@ -75,17 +79,21 @@ func (f *Found) explainWrong(out io.Writer) {
 func (f *Found) Sentences(p *Profile) []string {
 	w := f.Winner()
 	longest := w.Longest()
+	what := "Place"
+	if f.KeepsPresent() {
+		what = "Keep the present placement,"
+	}
 	list := []string{
-		fmt.Sprintf("Place %s.", w.Layout.String()),
+		fmt.Sprintf("%s %s.", what, w.Layout.String()),
 		fmt.Sprintf("An iteration takes %s; %.0f %% of it is %s, bound by %s.", Seconds(w.Seconds),
 			100*longest.Seconds/w.Seconds, longest.Name, longest.Bound),
 	}
 	switch {
-	case f.Present != nil && f.Present.Seconds > w.Seconds*(1+Tie):
+	case f.KeepsPresent():
+		list = append(list, fmt.Sprintf("No other layout is faster by more than %.0f %%.", 100*Tie))
+	case f.Present != nil:
 		list = append(list, fmt.Sprintf("The present placement takes %s, %.2f times as long.",
 			Seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
-	case f.Present != nil:
-		list = append(list, "The present placement is as good, within 3 %.")
 	case len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds:
 		list = append(list, fmt.Sprintf("Another layout, %s, takes %s; within %.0f %% the simpler one wins.",
 			f.Best[1].Layout.String(), Seconds(f.Best[1].Seconds), 100*Tie))

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"path/filepath"
@@ -344,6 +345,31 @@ func TestFiles(t *testing.T) {
 		if _, _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+// TestPresentStays: the present layout wins unless another one is faster by more than Tie. It need not be the simplest.
+func TestPresentStays(t *testing.T) {
+	s := Space{Nodes: ranksOf(3), Idle: true}
+	free := test.Must(Search(twoCores(), waiting(), s))(t)
+	fastest, stays := slices.MinFunc(free.Best, func(a, b Prediction) int { return cmp.Compare(a.Seconds, b.Seconds) }), 0
+	for i := range free.Best {
+		now := free.Best[i]
+		near := now.Seconds <= fastest.Seconds*(1+Tie)
+		if near {
+			stays++
+		}
+		s.Present = &now.Layout
+		f := test.Must(Search(twoCores(), waiting(), s))(t)
+		said := strings.Join(f.Sentences(waiting()), " ")
+		if f.KeepsPresent() != near || (f.Winner().Layout.String() == now.Layout.String()) != near ||
+			strings.HasPrefix(said, "Keep the present placement, "+now.Layout.String()+". ") != near {
+			t.Errorf("present %v, %v of %v: %s", &now.Layout, now.Seconds, fastest.Seconds, said)
+		}
+	}
+	s.Present = &Layout{Nodes: s.Nodes, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	if f := test.Must(Search(twoCores(), waiting(), s))(t); f.KeepsPresent() || stays < 2 {
+		t.Errorf("the slow layout stays, or only %d are as good as the fastest", stays)
 	}
 }
 

@@ -38,7 +38,8 @@ const runEvents = 400_000
 var ErrNone = errors.New("no layout fits the job")
 
 // Search returns the best layouts of a space. It compares all layouts by a closed form, and then runs the fastest in
-// virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
+// virtual time. If two times differ by less than Tie, the layout with fewer parts wins. But unless s.Move is true, the
+// present layout wins if the best time is not lower than its own time by more than Tie.
 func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
@@ -58,11 +59,15 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 		return nil, err
 	}
 	f.run(m, p, fit, s.bySimplicity)
-	if !s.Move {
-		f.Best = f.Best[:min(shown, len(f.Best))]
-	}
 	if runs {
-		f.Present = f.prediction(m, p, *s.Present)
+		present := *f.prediction(m, p, *s.Present)
+		f.Present = &present
+	}
+	if !s.Move {
+		if runs && newChoice(s.Present).excess(m, &p.Work) == 0 {
+			f.keepPresent()
+		}
+		f.Best = f.Best[:min(shown, len(f.Best))]
 	}
 	f.Sensitive = sensitivities(m, p, f.Best)
 	return f, nil
@@ -163,6 +168,24 @@ func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
 	x := Predict(m, p, l, SteadyFor(&l))
 	return &x
 }
+
+// keepPresent moves the present layout to the front of f.Best if no other time is lower by more than Tie.
+func (f *Found) keepPresent() {
+	fastest := slices.MinFunc(f.Best, func(a, b Prediction) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	if f.Present.Seconds > fastest.Seconds*(1+Tie) {
+		return
+	}
+	f.Best = slices.DeleteFunc(f.Best, f.isPresent)
+	f.Best = slices.Insert(f.Best, 0, *f.Present)
+}
+
+// isPresent reports whether x is the prediction of the present layout.
+func (f *Found) isPresent(x Prediction) bool {
+	return f.Present != nil && x.Layout.String() == f.Present.Layout.String()
+}
+
+// KeepsPresent reports whether the winner is the present layout.
+func (f *Found) KeepsPresent() bool { return f.isPresent(*f.Winner()) }
 
 // byParts moves the simplest layout to the front of list. Only layouts whose time is within Tie of the best time count.
 func byParts(list []Prediction, simpler func(a, b *Layout) int) {

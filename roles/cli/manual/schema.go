@@ -65,13 +65,16 @@ func write(b *bytes.Buffer, s schema, indent string) {
 	delete(head, "items")
 	write(b, head, "")
 	b.Truncate(b.Len() - 1) // remove the closing brace
+	if len(head) > 0 {
+		b.WriteString(", ")
+	}
 	if !has {
-		b.WriteString(`, "items": `)
+		b.WriteString(`"items": `)
 		write(b, items, indent)
 		b.WriteByte('}')
 		return
 	}
-	b.WriteString(`, "properties": {`)
+	b.WriteString(`"properties": {`)
 	for i, name := range slices.Sorted(maps.Keys(properties)) {
 		if i > 0 {
 			b.WriteByte(',')

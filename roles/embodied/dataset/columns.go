@@ -9,17 +9,17 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Columns of LeRobot folders with rewards and ends of episodes. The last two are ours.
+// Columns of LeRobot folders with rewards and ends of episodes. next.terminated and next.truncated are ours.
 const (
 	nextReward     = "next.reward"
 	nextDone       = "next.done"
 	nextTerminated = "next.terminated"
 	nextTruncated  = "next.truncated"
+	nextSuccess    = "next.success"
 )
 
 // task is the name, in place of a column, of the task in words.
@@ -27,10 +27,11 @@ const task = "task"
 
 // A column is the source of one tensor of a transition.
 type column struct {
-	tensor.Field        // without the dimension of transitions
-	source       string // the feature, task, or "" for zeros
-	feature      int    // index of source among the features that are read; -1 for others
-	image        bool
+	tensor.Field                // without the dimension of transitions
+	source       string         // the feature, task, or "" for zeros
+	feature      int            // index of source among the features that are read; -1 for others
+	image        bool           // decoded, or kept in pictures
+	pictures     *algo.Pictures // nil, or the encoded images: then the tensor has their indices, I32
 }
 
 // A source is a folder with the tensors that are taken from it.
@@ -38,22 +39,26 @@ type source struct {
 	*lerobot.Folder
 	columns  []column
 	features []string // columns' features
+	exact    bool     // the folder is one of Export, and has the ends of episodes as they were
+	ahead    bool     // transitions have next observations
 }
 
 // add adds a tensor whose numbers, image or text are those of the given feature, or of task, or zeros.
 func (s *source) add(f tensor.Field, from string) error {
 	c := column{Field: f, source: from, feature: -1}
+	if i := s.column(f.Name); i >= 0 {
+		return fmt.Errorf("columns %s and %s are both %s: expected one", s.columns[i].source, from, f.Name)
+	}
 	if from != "" && from != task {
 		feature, ok := s.Features[from]
 		if !ok {
 			return fmt.Errorf("no column %s for %s: expected one of %s", from, f.Name, s.listed())
 		}
-		shape := feature.Shape
+		fits := feature.DType != "string" && sameShape(feature.Shape, f.Shape)
 		if c.image = feature.IsImage(); c.image {
-			shape = feature.Pixels()
+			fits = f.DType == tensor.U8 && slices.Equal(feature.Pixels(), f.Shape) && f.Shape[2]|2 == 3 // 1 or 3
 		}
-		if c.image && f.DType != tensor.U8 || !c.image && !sameShape(shape, f.Shape) ||
-			c.image && !slices.Equal(shape, f.Shape) || feature.DType == "string" {
+		if !fits {
 			return fmt.Errorf("column %s is %s%v: expected %v%v for %s", from, feature.DType, feature.Shape, f.DType,
 				f.Shape, f.Name)
 		}
@@ -62,6 +67,15 @@ func (s *source) add(f tensor.Field, from string) error {
 	}
 	s.columns = append(s.columns, c)
 	return nil
+}
+
+// column returns the column of a tensor: that of a next observation is the observation's. It returns -1 if there is
+// none.
+func (s *source) column(name string) int {
+	if obs, ok := strings.CutPrefix(name, algo.NextObservations+"."); ok {
+		name = algo.Observations + "." + obs
+	}
+	return slices.IndexFunc(s.columns, func(c column) bool { return c.Name == name })
 }
 
 // sameShape reports whether two shapes are equal but for leading dimensions of one.
@@ -113,12 +127,82 @@ func (s *source) find(name string, names map[string]string) string {
 	return ""
 }
 
-// isText reports whether a tensor is an observation that is a text.
-func isText(name string, obs []env.Field) bool {
-	return slices.ContainsFunc(obs, func(f env.Field) bool { return f.Text && algo.Observations+"."+f.Name == name })
+// A place says where a step has a tensor.
+type place struct {
+	column int
+	next   bool
 }
 
-// fill fills dst with the bytes of column c in a frame. The column is no image.
+// places returns the places of tensors.
+func (s *source) places(fields []tensor.Field) ([]place, error) {
+	places := make([]place, len(fields))
+	for i, f := range fields {
+		places[i] = place{s.column(f.Name), strings.HasPrefix(f.Name, algo.NextObservations+".")}
+		if i := places[i].column; i < 0 || s.columns[i].Bytes() != f.Bytes() {
+			return nil, fmt.Errorf("no column for %s of %d bytes", f.Name, f.Bytes())
+		}
+	}
+	return places, nil
+}
+
+// cell returns the bytes of a tensor.
+func (x *step) cell(at place) []byte {
+	if at.next {
+		return x.next[at.column]
+	}
+	return x.now[at.column]
+}
+
+// A step is a frame, as the bytes of columns.
+type step struct {
+	task      string
+	now, next [][]byte // next is now at the last frame
+	kept      bool     // it becomes a transition: see Read
+	last      bool     // the last frame of its episode
+}
+
+// steps calls handle for all frames. The step is valid until handle returns.
+func (s *source) steps(handle func(step) error) error {
+	now, next := make([][]byte, len(s.columns)), make([][]byte, len(s.columns))
+	for i := range s.columns {
+		now[i], next[i] = make([]byte, s.columns[i].Bytes()), make([]byte, s.columns[i].Bytes())
+	}
+	terminated, truncated := s.column(algo.FieldTerminated), s.column(algo.FieldTruncated)
+	return s.Frames(s.features, func(x *lerobot.Frame) error {
+		for i := range s.columns {
+			if err := s.fill(next[i], &s.columns[i], x); err != nil {
+				return err
+			}
+		}
+		left := false
+		if !s.exact {
+			ended := x.Last && next[terminated][0] != 0
+			left = s.ahead && x.Last && !ended
+			next[terminated][0], next[truncated][0] = flag(ended), flag(x.Last && !ended)
+		}
+		if x.Step > 0 {
+			if left {
+				now[truncated][0] = 1
+			}
+			if err := handle(step{x.Task, now, next, true, false}); err != nil {
+				return err
+			}
+		}
+		if now, next = next, now; x.Last {
+			return handle(step{x.Task, now, now, !left, true})
+		}
+		return nil
+	})
+}
+
+func flag(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// fill fills dst with the bytes of column c in a frame.
 func (s *source) fill(dst []byte, c *column, x *lerobot.Frame) error {
 	switch {
 	case c.source == task:
@@ -130,6 +214,22 @@ func (s *source) fill(dst []byte, c *column, x *lerobot.Frame) error {
 		return nil
 	case c.feature < 0:
 		clear(dst)
+		return nil
+	case c.image:
+		encoded, err := x.Image(c.feature)
+		at := 0
+		switch {
+		case err != nil:
+			return err
+		case c.pictures == nil:
+			err = algo.DecodeImage(dst, c.Shape, encoded)
+		default:
+			at, err = c.pictures.Add(encoded)
+			binary.LittleEndian.PutUint32(dst, uint32(at))
+		}
+		if err != nil {
+			return fmt.Errorf("column %s: %w", c.source, err)
+		}
 		return nil
 	}
 	numbers, err := x.Numbers(c.feature, len(dst)/c.DType.Size())
@@ -149,7 +249,7 @@ func put(dst []byte, i int, dtype tensor.DType, v float64) error {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return fmt.Errorf("expected finite numbers")
 	}
-	low, high := 0.0, 0.0
+	low, high := 0.0, 255.0
 	switch dtype {
 	case tensor.F32:
 		binary.LittleEndian.PutUint32(dst[4*i:], math.Float32bits(float32(v)))
@@ -162,20 +262,14 @@ func put(dst []byte, i int, dtype tensor.DType, v float64) error {
 	case tensor.I64:
 		low, high = -1<<53, 1<<53
 	case tensor.U8:
-		high = 255
 	default:
 		return fmt.Errorf("%v is not read from tables", dtype)
 	}
 	if v != math.Trunc(v) || v < low || v > high {
 		return fmt.Errorf("expected whole numbers from %.0f to %.0f", low, high)
 	}
-	switch dtype {
-	case tensor.I32:
-		binary.LittleEndian.PutUint32(dst[4*i:], uint32(int32(v)))
-	case tensor.I64:
-		binary.LittleEndian.PutUint64(dst[8*i:], uint64(int64(v)))
-	case tensor.U8:
-		dst[i] = byte(v)
+	for k := range dtype.Size() {
+		dst[dtype.Size()*i+k] = byte(int64(v) >> (8 * k))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -54,9 +55,9 @@ func mixed(t *testing.T) string {
 						x := len(name)*31 + step*7 + i*3 + 1
 						switch {
 						case name == "terminated":
-							row = append(row, boolean(k == n-1 && e == 0))
+							row = append(row, flag(k == n-1 && e == 0))
 						case name == "truncated":
-							row = append(row, boolean(k == n-1 && e == 1))
+							row = append(row, flag(k == n-1 && e == 1))
 						case f.DType == tensor.U8:
 							row = append(row, byte(x))
 						case f.DType == tensor.F32:
@@ -79,12 +80,7 @@ func mixed(t *testing.T) string {
 	return path
 }
 
-func boolean(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
+func fits(_, _ int64) error { return nil }
 
 // TestRoundTrip: our file as a folder of LeRobot and back is the same file.
 func TestRoundTrip(t *testing.T) {
@@ -140,7 +136,7 @@ func TestImport(t *testing.T) {
 			for _, x := range []float32{float32(i), 10 + float32(i), 100 + float32(i)} {
 				row = binary.LittleEndian.AppendUint32(row, math.Float32bits(x))
 			}
-			if err := add(append(row, boolean(i == 1), boolean(i == 4))); err != nil {
+			if err := add(append(row, flag(i == 1), flag(i == 4))); err != nil {
 				return err
 			}
 		}
@@ -155,7 +151,7 @@ func TestImport(t *testing.T) {
 	}
 	demos, _, err := Read(algo.DemoConfig{LoadPath: dir}, []tensor.Field{rollout("observation.x", tensor.F32, 1),
 		rollout("next_observation.x", tensor.F32, 1), rollout("action", tensor.F32, 1, 1),
-		rollout("reward", tensor.F32), rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil)
+		rollout("reward", tensor.F32), rollout("terminated", tensor.U8), rollout("truncated", tensor.U8)}, nil, fits)
 	test.OK(t, err)
 	expect(t, demos, want)
 	back := filepath.Join(t.TempDir(), "b.safetensors")
@@ -193,7 +189,7 @@ func TestNextImages(t *testing.T) {
 		}
 	}
 	obs := []env.Field{{Name: "text", Text: true}}
-	got, pictures, err := Read(algo.DemoConfig{LoadPath: dir + "v30"}, fields, obs)
+	got, pictures, err := Read(algo.DemoConfig{LoadPath: dir + "v30"}, fields, obs, fits)
 	test.OK(t, err)
 	ends, pixels := want.Must("terminated").U8(), make([]byte, 16*16*3)
 	for _, name := range []string{"observation.image", "next_observation.image"} {
@@ -206,5 +202,62 @@ func TestNextImages(t *testing.T) {
 	}
 	if a, b := pictures["observation.image"], pictures["next_observation.image"]; a != b || a.Bytes() == 0 {
 		t.Errorf("next images are apart, or take %d bytes", a.Bytes())
+	}
+}
+
+// TestDamaged: folders that are damaged, lie or are too large are refused, before they take memory.
+func TestDamaged(t *testing.T) {
+	const data = "data/chunk-000/file-000.parquet"
+	whole, err := os.ReadFile("../../cli/testdata/lerobot/v30/" + data)
+	test.OK(t, err)
+	for _, c := range []struct{ file, old, new, want string }{
+		{"meta/info.json", "", "", ""},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "../{chunk_index:03d}", "expected a path in the folder"},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "/x", "expected a path in the folder"},
+		{"meta/info.json", "data/chunk-{chunk_index:03d}", "{chunk_index:999999999d}", "expected a path in the folder"},
+		{"meta/info.json", `"total_frames": 17`, `"total_frames": 17000000`, "4 episodes of 17 frames: expected 4 of"},
+		{"meta/info.json", `"action": {`, `"next.success": {"dtype": "bool", "shape": [1]}, "action": {`,
+			data + ": no column next.success"},
+		{"meta/info.json", `"next.reward": {`, `"observation.y": {"dtype": "float32", "shape": [3]}, "next.reward": {`,
+			data + ": no column observation.y"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [4\n",
+			data + ":1: column action has 3 numbers: expected 4"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [4000000000, 4000000000, 4\n",
+			"meta/info.json: feature action is float32[4000000000 4000000000 4]: expected 1 to"},
+		{"meta/info.json", "\"shape\": [\n                3\n", "\"shape\": [-1\n", "feature action is float32[-1]"},
+		{"meta/info.json", "                16,\n                16,\n", "16,\n",
+			"feature observation.images.image is image[16 3]"},
+		{data, string(whole[100:140]), strings.Repeat("x", 40), data},
+		{data, string(whole[len(whole)-400:]), string(whole[len(whole)-8:]), data},
+	} {
+		dir := filepath.Join(t.TempDir(), "folder")
+		test.OK(t, os.CopyFS(dir, os.DirFS("../../cli/testdata/lerobot/v30")))
+		b, err := os.ReadFile(filepath.Join(dir, c.file))
+		test.OK(t, err)
+		if !strings.Contains(string(b), c.old) {
+			t.Fatalf("%s has no %s", c.file, c.old)
+		}
+		b = []byte(strings.Replace(string(b), c.old, c.new, 1))
+		test.OK(t, os.WriteFile(filepath.Join(dir, c.file), b, 0o666))
+		err = Import(dir, filepath.Join(t.TempDir(), "x.safetensors"), nil)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s for %s in %s: %v, expected %s", c.new, c.old, c.file, err, c.want)
+		}
+	}
+	fields := []tensor.Field{{Name: "observation.image", DType: tensor.U8, Shape: []int{1, 1, 16, 16, 3}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{1, 1}}}
+	asked := 0
+	_, _, err = Read(algo.DemoConfig{LoadPath: "../../cli/testdata/lerobot/v30"}, fields, nil,
+		func(tensors, images int64) error {
+			if asked++; asked > 1 {
+				return nil // the first time is before the images are read
+			}
+			if tensors != 17*(4+1+1) || images < 17*60 {
+				t.Errorf("%d bytes of tensors, %d of images", tensors, images)
+			}
+			return errors.New("too large")
+		})
+	if err == nil || !strings.Contains(err.Error(), "too large") {
+		t.Errorf("%v, expected too large", err)
 	}
 }

@@ -1,12 +1,14 @@
 package dataset
 
 import (
+	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"slices"
@@ -21,30 +23,14 @@ import (
 
 // Files of ours in a folder of LeRobot. LeRobot's own programs do not read them.
 const (
-	headerFile = "meta/rlinf.json"         // a header
-	nextFile   = "meta/rlinf_next.parquet" // next observations that are not those of the next frame
+	headerFile = "meta/rlinf.json"     // a header
+	nextFile   = "meta/rlinf_next.bin" // next observations that are not those of the next frame, each after its index
 )
 
 // A header says of demonstrations what LeRobot has no name for.
 type header struct {
-	Env         string          `json:"env"`
-	SuccessRate float64         `json:"success_rate"`
-	HasSuccess  bool            `json:"has_success"`
-	Fields      []headerField   `json:"fields"` // in the order of our file
-	Episodes    []headerEpisode `json:"episodes"`
-}
-
-type headerField struct {
-	Name   string `json:"name"`
-	DType  string `json:"dtype"`
-	Shape  []int  `json:"shape"`
-	Column string `json:"column"` // "" for next observations
-}
-
-type headerEpisode struct {
-	Return      float64 `json:"return"`
-	Success     bool    `json:"success"`
-	Instruction string  `json:"instruction"`
+	algo.DemoHeader
+	Columns []string // of Fields; "" for next observations
 }
 
 // An Export says how demonstrations become a folder of LeRobot.
@@ -73,7 +59,11 @@ func (e Export) Write(path, dir string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, x.out.Abandon()) }()
-	if err := x.writeHeader(); err != nil {
+	text, err := json.Marshal(header{demos.DemoHeader, x.columns})
+	if err == nil {
+		err = durable.WriteFile(x.out.Path(headerFile), text)
+	}
+	if err != nil {
 		return err
 	}
 	if err := x.transitions(); err != nil {
@@ -107,7 +97,7 @@ func (x *exporter) choose(names map[string]string) error {
 		name := candidates(f.Name)[0]
 		obs, isObs := strings.CutPrefix(f.Name, algo.Observations+".")
 		switch {
-		case isObs && isImage(f):
+		case isObs && f.DType == tensor.U8 && len(f.Shape) == 3 && f.Shape[2]|2 == 3: // 1 or 3 channels
 			feature.DType, feature.Names = "image", []any{"height", "width", "channels"}
 			name = algo.Observations + ".images." + obs
 		case f.Name == algo.Observations+".states":
@@ -131,81 +121,58 @@ func (x *exporter) choose(names map[string]string) error {
 	return among("--name", names, known)
 }
 
-func isImage(f tensor.Field) bool {
-	return f.DType == tensor.U8 && len(f.Shape) == 3 && (f.Shape[2] == 1 || f.Shape[2] == 3)
-}
-
-func (x *exporter) writeHeader() error {
-	h := header{Env: x.demos.Env, SuccessRate: x.demos.SuccessRate, HasSuccess: x.demos.HasSuccess}
-	for i, f := range x.demos.Fields {
-		h.Fields = append(h.Fields, headerField{f.Name, f.DType.String(), append([]int{}, f.Shape...), x.columns[i]})
-	}
-	for _, e := range x.demos.Episodes {
-		h.Episodes = append(h.Episodes, headerEpisode{e.Return, e.Success, e.Instruction})
-	}
-	text, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return durable.WriteFile(x.out.Path(headerFile), text)
-}
-
 // transitions writes all transitions, and the next observations that do not follow from them.
 func (x *exporter) transitions() (err error) {
 	now, after := make([][]byte, len(x.columns)), make([][]byte, len(x.columns))
 	var nextFields []int
-	columns := []tables.Column{{Name: lerobot.Index, Type: tables.Int64}}
 	for i, f := range x.demos.Fields {
 		now[i], after[i] = make([]byte, f.Bytes()), make([]byte, f.Bytes())
-		if x.columns[i] != "" {
-			continue
+		if x.columns[i] == "" {
+			nextFields = append(nextFields, i)
 		}
-		nextFields = append(nextFields, i)
-		columns = append(columns, tables.Column{Name: f.Name, Type: tables.Bytes})
 	}
-	var next *tables.Writer
+	next := bufio.NewWriter(io.Discard)
 	if len(nextFields) > 0 {
-		disk, e := os.Create(x.out.Path(nextFile))
+		file, e := os.Create(x.out.Path(nextFile))
 		if e != nil {
 			return e
 		}
-		next = tables.NewWriter(disk, columns, nil)
-		defer func() { err = errors.Join(err, next.Close(), disk.Close()) }()
+		next.Reset(file)
+		defer func() { err = errors.Join(err, next.Flush(), file.Close()) }()
 	}
-	read := func(t int, to [][]byte) error {
+	t, all := 0, x.demos.Transitions()
+	read := func(to [][]byte) error {
 		for i := range to {
+			if t == all {
+				break
+			}
 			if err := x.demos.Read(i, t, to[i]); err != nil {
 				return err
 			}
 		}
+		t++
 		return nil
 	}
-	if err := read(0, now); err != nil {
+	if err := read(now); err != nil {
 		return err
 	}
-	t, all := 0, x.demos.Transitions()
 	for _, e := range x.demos.Episodes {
 		x.out.Task(cmp.Or(e.Instruction, x.demos.Env))
 		for k := range e.Len {
-			if t+1 < all {
-				if err := read(t+1, after); err != nil {
-					return err
-				}
-			}
-			if err := x.out.Add(x.cells(now)); err != nil {
+			if err := errors.Join(read(after), x.out.Add(x.cells(now))); err != nil {
 				return err
 			}
-			if next != nil && (k == e.Len-1 || !x.follows(nextFields, now, after)) {
-				row := []tables.Cell{{Numbers: []float64{float64(t)}}}
+			if len(nextFields) > 0 && (k == e.Len-1 || !x.follows(nextFields, now, after)) {
+				_, err := next.Write(binary.LittleEndian.AppendUint64(nil, uint64(t-2)))
 				for _, i := range nextFields {
-					row = append(row, tables.Cell{Bytes: now[i]})
+					_, e := next.Write(now[i])
+					err = errors.Join(err, e)
 				}
-				if err := next.Add(row); err != nil {
+				if err != nil {
 					return err
 				}
 			}
 			now, after = after, now
-			t++
 		}
 		if err := x.out.EndEpisode(); err != nil {
 			return err
@@ -232,16 +199,14 @@ func (x *exporter) cells(now [][]byte) []tables.Cell {
 	for i, f := range x.demos.Fields {
 		switch {
 		case x.columns[i] == "":
-			continue
 		case x.info.Features[x.columns[i]].IsImage():
 			cells = append(cells, tables.Cell{Bytes: now[i]})
-			continue
+		default:
+			cells = append(cells, tables.Cell{Numbers: numbersIn(now[i], f.DType)})
+			if f.Name == algo.FieldTerminated || f.Name == algo.FieldTruncated {
+				done = max(done, float64(now[i][0]))
+			}
 		}
-		numbers := numbersIn(now[i], f.DType)
-		if f.Name == algo.FieldTerminated || f.Name == algo.FieldTruncated {
-			done = max(done, numbers[0])
-		}
-		cells = append(cells, tables.Cell{Numbers: numbers})
 	}
 	cells[0].Numbers = []float64{done}
 	return cells

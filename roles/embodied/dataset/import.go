@@ -1,12 +1,14 @@
 package dataset
 
 import (
+	"bufio"
 	"cmp"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,8 +16,8 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/lerobot"
-	"github.com/rlinf/rlinf/internal/tables"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -45,76 +47,52 @@ func planned(dir string, names map[string]string) (*importer, error) {
 		return nil, err
 	}
 	m := &importer{source: source{Folder: folder}}
-	err = m.readHeader()
+	text, err := os.ReadFile(filepath.Join(dir, headerFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = m.plan(names)
 	case err == nil && len(names) > 0:
 		err = fmt.Errorf("names: expected none, because the folder was made from demonstrations")
+	case err == nil:
+		if err = m.planExact(text); err != nil {
+			err = fmt.Errorf("%s: %w", filepath.Join(dir, headerFile), err)
+		}
 	}
 	return m, err
 }
 
 type importer struct {
 	source
-	out   algo.DemoHeader
-	own   bool  // the folder is one of Export
-	ahead bool  // out has next observations
-	from  []int // for each field of out, its column; of a next observation that of the observation
+	out algo.DemoHeader
 }
 
-// readHeader plans the file by the header of a folder that Export wrote.
-func (m *importer) readHeader() error {
-	text, err := os.ReadFile(filepath.Join(m.Dir, headerFile))
-	if err != nil {
-		return err
-	}
+// planExact plans the file by the header of a folder that Export wrote.
+func (m *importer) planExact(text []byte) error {
 	var h header
 	if err := json.Unmarshal(text, &h); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(m.Dir, headerFile), err)
+		return err
 	}
-	if len(h.Episodes) != len(m.Episodes) {
-		return fmt.Errorf("%s: %d episodes: expected %d, as the folder has", headerFile, len(h.Episodes),
-			len(m.Episodes))
+	if len(h.Episodes) != len(m.Episodes) || len(h.Columns) != len(h.Fields) {
+		return fmt.Errorf("%d episodes, and %d columns of %d fields: expected %d episodes, as the folder has, and as "+
+			"many columns as fields", len(h.Episodes), len(h.Columns), len(h.Fields), len(m.Episodes))
 	}
-	m.own = true
-	m.out = algo.DemoHeader{Env: h.Env, SuccessRate: h.SuccessRate, HasSuccess: h.HasSuccess}
-	for i, e := range h.Episodes {
-		m.out.Episodes = append(m.out.Episodes, algo.DemoEpisode{Len: m.Episodes[i].Len, Return: e.Return,
-			Success: e.Success, Instruction: e.Instruction})
+	for i, e := range m.Episodes {
+		h.Episodes[i].Len = e.Len
 	}
-	for _, f := range h.Fields {
-		field := tensor.Field{Name: f.Name, Shape: f.Shape}
-		for dtype := range dtypes {
-			if dtype.String() == f.DType {
-				field.DType = dtype
-			}
-		}
-		if field.DType == 0 {
-			return fmt.Errorf("%s: %s is %s: expected F32, F64, I32, I64 or U8", headerFile, f.Name, f.DType)
-		}
-		m.out.Fields = append(m.out.Fields, field)
-		if f.Column != "" {
-			if err := m.add(field, f.Column); err != nil {
+	m.exact, m.out = true, h.DemoHeader
+	for i, f := range h.Fields {
+		switch next := strings.HasPrefix(f.Name, algo.NextObservations+"."); {
+		case dtypes[f.DType] == "":
+			return fmt.Errorf("%s has no type of F32, F64, I32, I64 and U8", f.Name)
+		case slices.ContainsFunc(f.Shape, func(d int) bool { return d <= 0 }):
+			return fmt.Errorf("%s is %v: expected dimensions of at least 1", f.Name, f.Shape)
+		case next:
+			m.ahead = true
+		default:
+			if err := m.add(f, h.Columns[i]); err != nil {
 				return err
 			}
 		}
-	}
-	return m.place()
-}
-
-// place sets m.from.
-func (m *importer) place() error {
-	for _, f := range m.out.Fields {
-		name := f.Name
-		if obs, ok := strings.CutPrefix(name, algo.NextObservations+"."); ok {
-			m.ahead, name = true, algo.Observations+"."+obs
-		}
-		i := slices.IndexFunc(m.columns, func(c column) bool { return c.Name == name })
-		if i < 0 {
-			return fmt.Errorf("no column for %s", f.Name)
-		}
-		m.from = append(m.from, i)
 	}
 	return nil
 }
@@ -184,215 +162,111 @@ func (m *importer) plan(names map[string]string) error {
 			return err
 		}
 	}
-	if err := m.place(); err != nil {
-		return err
-	}
 	m.out.Env = m.RobotType
 	return m.count()
 }
 
 // count reads the rewards and ends of the folder, and describes the episodes of the file.
 func (m *importer) count() error {
-	var few source
-	few.Folder = m.Folder
+	few := source{Folder: m.Folder, ahead: m.ahead}
 	for _, c := range m.columns[len(m.columns)-3:] {
 		if err := few.add(c.Field, c.source); err != nil {
 			return err
 		}
 	}
-	success := -1
-	if f, ok := m.Features["next.success"]; ok && f.DType == "bool" {
-		success, m.out.HasSuccess = len(few.features), true
-		few.features = append(few.features, "next.success")
+	won := ""
+	if m.Features[nextSuccess].DType == "bool" {
+		won, m.out.HasSuccess = nextSuccess, true
 	}
-	e, reward, last, won := algo.DemoEpisode{}, make([]byte, 4), make([]byte, 1), 0
-	err := m.Frames(few.features, func(x *lerobot.Frame) error {
-		if err := few.fill(reward, &few.columns[0], x); err != nil {
-			return err
-		}
-		if err := few.fill(last, &few.columns[1], x); err != nil {
-			return err
-		}
-		if success >= 0 {
-			s, err := x.Numbers(success, 1)
-			if err != nil {
-				return err
-			}
-			e.Success = e.Success || s[0] != 0
-		}
-		if e.Instruction = x.Task; m.keeps(x, last[0]) {
+	if err := few.add(tensor.Field{Name: nextSuccess, DType: tensor.U8}, won); err != nil {
+		return err
+	}
+	e, successes := algo.DemoEpisode{}, 0.0
+	err := few.steps(func(x step) error {
+		if e.Instruction = x.task; x.kept {
 			e.Len++
-			e.Return += numbersIn(reward, tensor.F32)[0]
+			e.Return += numbersIn(x.now[0], tensor.F32)[0]
 		}
-		if x.Last {
-			if e.Success {
-				won++
-			}
-			if e.Len > 0 {
-				m.out.Episodes = append(m.out.Episodes, e)
-			}
-			e = algo.DemoEpisode{}
+		if e.Success = e.Success || x.now[3][0] != 0; !x.last {
+			return nil
 		}
+		successes += float64(flag(e.Success))
+		if e.Len > 0 {
+			m.out.Episodes = append(m.out.Episodes, e)
+		}
+		e = algo.DemoEpisode{}
 		return nil
 	})
-	m.out.SuccessRate = float64(won) / float64(len(m.Episodes))
+	m.out.SuccessRate = successes / float64(len(m.Episodes))
 	return err
-}
-
-// keeps reports whether a frame becomes a transition: see Read.
-func (m *importer) keeps(x *lerobot.Frame, terminated byte) bool {
-	return m.own || !m.ahead || !x.Last || terminated != 0
 }
 
 // fill adds all transitions.
 func (m *importer) fill(add func([]byte) error) error {
-	exact, stop, err := m.exact()
+	places, err := m.places(m.out.Fields)
+	if err != nil {
+		return err
+	}
+	apart, stop, err := m.apart()
 	if err != nil {
 		return err
 	}
 	defer stop()
 	var row []byte
-	now, after := m.buffers(), m.buffers()
-	flags := map[string]int{}
-	for i, c := range m.columns {
-		flags[c.Name] = i
-	}
-	terminated, truncated := flags[algo.FieldTerminated], flags[algo.FieldTruncated]
-	emit := func(of, next [][]byte, exact [][]byte) error {
-		row = row[:0]
-		k := 0
-		for i, f := range m.out.Fields {
-			switch {
-			case !strings.HasPrefix(f.Name, algo.NextObservations+"."):
-				row = append(row, of[m.from[i]]...)
-			case exact != nil:
-				row = append(row, exact[k]...)
-				k++
-			default:
-				row = append(row, next[m.from[i]]...)
-			}
-		}
-		return add(row)
-	}
-	pending, number := false, 0
-	return m.Frames(m.features, func(x *lerobot.Frame) error {
-		for i := range m.columns {
-			if err := m.decode(after[i], &m.columns[i], x); err != nil {
-				return err
-			}
-		}
-		if !m.own {
-			if ended := after[terminated]; !x.Last {
-				ended[0] = 0
-			} else if ended[0] != 0 {
-				ended[0] = 1
-			}
-			if after[truncated][0] = 0; x.Last && after[terminated][0] == 0 {
-				after[truncated][0] = 1
-			}
-		}
-		if pending {
-			if x.Last && !m.keeps(x, after[terminated][0]) {
-				now[truncated][0] = 1
-			}
-			var e [][]byte
-			if m.own {
-				if e, err = exact(number - 1); err != nil {
-					return err
-				}
-			}
-			if err := emit(now, after, e); err != nil {
-				return err
-			}
-		}
-		now, after = after, now
-		number++
-		if pending = !x.Last; pending || !m.keeps(x, now[terminated][0]) {
+	n := -1
+	return m.steps(func(x step) error {
+		if !x.kept {
 			return nil
 		}
-		var e [][]byte
-		if m.own {
-			if e, err = exact(number - 1); err != nil {
-				return err
-			}
+		n++
+		next, err := apart(n)
+		if err != nil {
+			return err
 		}
-		return emit(now, now, e)
+		row = row[:0]
+		for i, at := range places {
+			cell := x.cell(at)
+			if size := m.out.Fields[i].Bytes(); at.next && next != nil {
+				cell, next = next[:size], next[size:]
+			}
+			row = append(row, cell...)
+		}
+		return add(row)
 	})
 }
 
-func (m *importer) buffers() [][]byte {
-	all := make([][]byte, len(m.columns))
-	for i := range all {
-		all[i] = make([]byte, m.columns[i].Bytes())
-	}
-	return all
-}
-
-// decode is fill of a source, for images too.
-func (m *importer) decode(dst []byte, c *column, x *lerobot.Frame) error {
-	if !c.image {
-		return m.source.fill(dst, c, x)
-	}
-	encoded, err := x.Image(c.feature)
-	if err == nil {
-		err = algo.DecodeImage(dst, c.Shape, encoded)
-	}
-	if err != nil {
-		return fmt.Errorf("column %s: %w", c.source, err)
-	}
-	return nil
-}
-
-// exact returns a function that returns the next observations of a transition if the folder of an Export has them
+// apart returns a function that returns the next observations of a transition if the folder of an Export has them
 // apart, and nil if not. Transitions must be asked for in their order. The caller must call stop.
-func (m *importer) exact() (get func(transition int) ([][]byte, error), stop func(), err error) {
-	none := func(int) ([][]byte, error) { return nil, nil }
-	if !m.own || !m.ahead {
-		return none, func() {}, nil
+func (m *importer) apart() (get func(transition int) ([]byte, error), stop func() error, err error) {
+	if !m.exact || !m.ahead {
+		return func(int) ([]byte, error) { return nil, nil }, func() error { return nil }, nil
 	}
 	path := filepath.Join(m.Dir, nextFile)
-	t, err := tables.Open(path)
+	file, err := durable.Open(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	columns, sizes := []string{lerobot.Index}, []int{}
+	size := 8
 	for _, f := range m.out.Fields {
 		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
-			columns, sizes = append(columns, f.Name), append(sizes, f.Bytes())
+			size += f.Bytes()
 		}
 	}
-	var failed error
-	stopped := errors.New("stopped")
-	pull, end := iter.Pull2(func(yield func(int, [][]byte) bool) {
-		failed = t.Each(columns, func(r *tables.Row) error {
-			index, err := r.Only(0)
-			values := make([][]byte, len(sizes))
-			for i := range values {
-				if err == nil {
-					values[i], err = r.Bytes(i + 1)
-				}
-				if err == nil && len(values[i]) != sizes[i] {
-					err = fmt.Errorf("column %s has %d bytes: expected %d", columns[i+1], len(values[i]), sizes[i])
-				}
-			}
-			if err == nil && !yield(int(index), values) {
-				err = stopped
-			}
-			return err
-		})
-	})
-	index, values, some := pull()
-	get = func(transition int) ([][]byte, error) {
-		for some && index < transition {
-			index, values, some = pull()
-		}
-		if !some && failed != nil {
-			return nil, failed
-		}
-		if !some || index != transition {
+	in, record := bufio.NewReader(file), make([]byte, size)
+	return func(transition int) ([]byte, error) {
+		head, err := in.Peek(8)
+		if len(head) == 0 && err == io.EOF || err == nil && binary.LittleEndian.Uint64(head) > uint64(transition) {
 			return nil, nil
 		}
-		return values, nil
-	}
-	return get, func() { end(); t.Close() }, nil
+		if err == nil && binary.LittleEndian.Uint64(head) < uint64(transition) {
+			err = fmt.Errorf("transition %d after %d", binary.LittleEndian.Uint64(head), transition)
+		}
+		if err == nil {
+			_, err = io.ReadFull(in, record)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s is damaged: %w", path, err)
+		}
+		return record[8:], nil
+	}, file.Close, nil
 }

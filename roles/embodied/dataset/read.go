@@ -22,16 +22,16 @@ import (
 // If fields have next observations, the next observation of a frame is that of the frame after it. The last frame of an
 // episode has none: it is left out and the frame before it is truncated, unless the episode terminated, because then no
 // algorithm reads the next observation.
-func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field) (tensor.Dict, map[string]*algo.Pictures, error) {
-	demos, pictures, err := read(cfg, fields, obs)
-	if err != nil && !strings.HasPrefix(err.Error(), cfg.LoadPath) {
-		err = fmt.Errorf("%s: %w", cfg.LoadPath, err)
-	}
-	return demos, pictures, err
-}
-
-func read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field) (demos tensor.Dict,
-	pictures map[string]*algo.Pictures, err error) {
+//
+// Before Read loads the folder, it calls fits with the bytes that the tensors and the encoded images take. It calls
+// fits again if the images, as those of videos, take more. An error of fits ends Read.
+func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func(tensors, images int64) error) (
+	demos tensor.Dict, _ map[string]*algo.Pictures, err error) {
+	defer func() {
+		if err != nil && !strings.HasPrefix(err.Error(), cfg.LoadPath) {
+			err = fmt.Errorf("%s: %w", cfg.LoadPath, err)
+		}
+	}()
 	folder, err := lerobot.Open(cfg.LoadPath)
 	if err != nil {
 		return demos, nil, err
@@ -40,44 +40,80 @@ func read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field) (demos te
 		return demos, nil, fmt.Errorf("%g frames per second: expected %g, as demo_buffer.fps says", folder.FPS, cfg.FPS)
 	}
 	s := &source{Folder: folder}
-	ahead, err := s.take(cfg.Names, fields, obs)
-	if err != nil {
+	if err := s.take(cfg.Names, fields, obs); err != nil {
 		return demos, nil, err
 	}
-	all, pictures := tensor.Dict{}, map[string]*algo.Pictures{}
-	for _, c := range s.columns {
-		t := tensor.Tensor{}
+	var stored []tensor.Field
+	var images []string
+	pictures, row := map[string]*algo.Pictures{}, 0
+	for i := range s.columns {
+		c := &s.columns[i]
 		if c.image {
-			if pictures[c.Name], err = algo.NewPictures(c.Shape); err != nil {
+			if c.pictures, err = algo.NewPictures(c.Shape); err != nil {
 				return demos, nil, fmt.Errorf("%s: %w", c.Name, err)
 			}
-			t = tensor.New(tensor.I32, folder.TotalFrames)
-		} else {
-			t = tensor.New(c.DType, append([]int{folder.TotalFrames}, c.Shape...)...)
+			images, pictures[c.Name] = append(images, c.source), c.pictures
+			c.DType, c.Shape = tensor.I32, nil // indices
 		}
-		all.Set(c.Name, t)
+		stored, row = append(stored, c.Field), row+c.Bytes()
+		if obs, ok := strings.CutPrefix(c.Name, algo.Observations+"."); ok && s.ahead {
+			next := c.Field
+			if next.Name = algo.NextObservations + "." + obs; c.image {
+				pictures[next.Name] = c.pictures
+			}
+			stored, row = append(stored, next), row+c.Bytes()
+		}
 	}
-	if err := folder.Frames(s.features, func(x *lerobot.Frame) error { return s.store(all, pictures, x) }); err != nil {
-		return demos, nil, err
-	}
-	if err := s.end(&all); err != nil {
-		return demos, nil, err
-	}
-	if ahead {
-		if all, err = s.lookAhead(all, pictures); err != nil {
+	tensors, estimate := int64(min(float64(row)*float64(s.TotalFrames), 1<<62)), int64(0)
+	if len(images) > 0 {
+		if estimate, err = s.ImageBytes(images); err != nil {
 			return demos, nil, err
 		}
 	}
-	demos, err = algo.TakeDemos(all, algo.Stored(fields, pictures))
+	if err := fits(tensors, estimate); err != nil {
+		return demos, nil, err
+	}
+	places, err := s.places(stored)
+	if err != nil {
+		return demos, nil, err
+	}
+	var all tensor.Dict
+	for _, f := range stored {
+		all.Set(f.Name, tensor.New(f.DType, append([]int{s.TotalFrames}, f.Shape...)...))
+	}
+	m := 0
+	err = s.steps(func(x step) error {
+		taken := int64(0)
+		for i, at := range places {
+			if _, t := all.Entry(i); x.kept {
+				copy(t.At(m).Bytes(), x.cell(at))
+			}
+			if p := s.columns[at.column].pictures; p != nil && !at.next {
+				taken += int64(p.Bytes())
+			}
+		}
+		if m += int(flag(x.kept)); taken > estimate {
+			estimate = taken + 16<<20
+			return fits(tensors, taken)
+		}
+		return nil
+	})
+	if err == nil && m == 0 {
+		err = errors.New("all episodes have one frame: expected frames with a next one")
+	}
+	if err != nil {
+		return demos, nil, err
+	}
+	demos, err = algo.TakeDemos(all.Slice(0, m), algo.Stored(fields, pictures))
 	return demos, pictures, err
 }
 
-// take chooses the columns for the fields of rollouts. It reports whether fields have next observations.
-func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.Field) (ahead bool, err error) {
+// take chooses the columns for the fields of rollouts.
+func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.Field) error {
 	var known []string
 	for _, f := range fields {
 		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
-			ahead = true
+			s.ahead = true
 			continue
 		}
 		if f.Name == algo.FieldStatus || f.Name == algo.FieldTruncated {
@@ -87,27 +123,32 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 		one := tensor.Field{Name: f.Name, DType: f.DType, Shape: f.Shape[2:]}
 		from := s.find(f.Name, names)
 		switch optional := f.Name == algo.FieldReward || f.Name == algo.FieldTerminated; {
-		case from == "" && isText(f.Name, obs):
+		case from == "" && slices.ContainsFunc(obs, func(o env.Field) bool {
+			return o.Text && algo.Observations+"."+o.Name == f.Name
+		}):
 			from = task
 		case from == "" && !optional:
-			return false, fmt.Errorf("no column for %s: expected its name in demo_buffer.names, one of %s", f.Name,
+			return fmt.Errorf("no column for %s: expected its name in demo_buffer.names, one of %s", f.Name,
 				s.listed())
 		}
 		if feature, ok := s.Features[from]; ok && f.Name == algo.FieldAction && len(feature.Shape) <= 1 {
 			one.Shape = []int{1, f.Shape[3]} // single actions; algo cuts them into chunks
 		}
 		if err := s.add(one, from); err != nil {
-			return false, err
+			return err
 		}
 	}
 	if err := among("demo_buffer.names has", names, known); err != nil {
-		return false, err
+		return err
 	}
-	if ahead && s.find(algo.FieldReward, names) == "" {
-		return false, fmt.Errorf("no column %s: expected rewards; without them a folder is for cloning alone "+
+	if s.ahead && s.find(algo.FieldReward, names) == "" {
+		return fmt.Errorf("no column %s: expected rewards; without them a folder is for cloning alone "+
 			"(embodied_bc), or demo_buffer.names.reward names their column among %s", nextReward, s.listed())
 	}
-	return ahead, nil
+	if s.column(algo.FieldTerminated) < 0 {
+		return errors.New("rollouts without terminated")
+	}
+	return s.add(tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8}, "")
 }
 
 // among returns an error, which begins with key, if names has a tensor that is not known.
@@ -119,90 +160,4 @@ func among(key string, names map[string]string, known []string) error {
 		}
 	}
 	return nil
-}
-
-// store stores a frame in the tensors of all frames.
-func (s *source) store(all tensor.Dict, pictures map[string]*algo.Pictures, x *lerobot.Frame) error {
-	for i := range s.columns {
-		c, t := &s.columns[i], all.Must(s.columns[i].Name).At(x.Number)
-		if !c.image {
-			if err := s.fill(t.Bytes(), c, x); err != nil {
-				return err
-			}
-			continue
-		}
-		encoded, err := x.Image(c.feature)
-		if err != nil {
-			return err
-		}
-		at, err := pictures[c.Name].Add(encoded)
-		if err != nil {
-			return fmt.Errorf("column %s: %w", c.source, err)
-		}
-		t.I32()[0] = int32(at)
-	}
-	return nil
-}
-
-// end sets the ends of episodes: at the last frame of each, and nowhere else. all must have terminated.
-func (s *source) end(all *tensor.Dict) error {
-	t, ok := all.Get(algo.FieldTerminated)
-	if !ok {
-		return errors.New("rollouts without terminated")
-	}
-	flags, truncated := t.U8(), tensor.New(tensor.U8, s.TotalFrames)
-	at := 0
-	for _, e := range s.Episodes {
-		clear(flags[at : at+e.Len-1])
-		at += e.Len
-		if flags[at-1] != 0 {
-			flags[at-1] = 1
-		} else {
-			truncated.U8()[at-1] = 1
-		}
-	}
-	all.Set(algo.FieldTruncated, truncated)
-	return nil
-}
-
-// lookAhead returns the transitions of all frames with next observations. Next images share the images of observations.
-func (s *source) lookAhead(all tensor.Dict, pictures map[string]*algo.Pictures) (tensor.Dict, error) {
-	var rows, next []int
-	terminated, truncated := all.Must(algo.FieldTerminated).U8(), all.Must(algo.FieldTruncated).U8()
-	at := 0
-	for _, e := range s.Episodes {
-		for i := at; i < at+e.Len-1; i++ {
-			rows, next = append(rows, i), append(next, i+1)
-		}
-		at += e.Len
-		if last := at - 1; terminated[last] != 0 {
-			rows, next = append(rows, last), append(next, last)
-		} else if e.Len > 1 {
-			truncated[last-1] = 1
-		}
-	}
-	if len(rows) == 0 {
-		return tensor.Dict{}, errors.New("all episodes have one frame: expected frames with a next one")
-	}
-	var d tensor.Dict
-	for i := range all.Len() {
-		name, t := all.Entry(i)
-		d.Set(name, gather(t, rows))
-		if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
-			d.Set(algo.NextObservations+"."+obs, gather(t, next))
-			if p := pictures[name]; p != nil {
-				pictures[algo.NextObservations+"."+obs] = p
-			}
-		}
-	}
-	return d, nil
-}
-
-// gather returns the given rows of t.
-func gather(t tensor.Tensor, rows []int) tensor.Tensor {
-	g := tensor.New(t.DType(), append([]int{len(rows)}, t.Shape()[1:]...)...)
-	for i, row := range rows {
-		copy(g.At(i).Bytes(), t.At(row).Bytes())
-	}
-	return g
 }

@@ -25,7 +25,15 @@ func (d *Draft) readDemos() {
 	var err error
 	isFolder := lerobot.IsFolder(path)
 	if isFolder {
-		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), d.Spec.Obs)
+		have := job.AvailableOn(d.nodes, 0)
+		fits := func(tensors, images int64) error {
+			if tensors <= have.Free && images <= have.Free-tensors {
+				return nil
+			}
+			return fmt.Errorf("its tensors take %s and its encoded images at least %s, and %v: expected a smaller "+
+				"folder", figures.MiB(tensors), figures.MiB(images), have)
+		}
+		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), d.Spec.Obs, fits)
 	} else {
 		c := &d.Config.Algorithm.OffPolicy.Demos
 		const want = "none: load_path is a file, and only folders of LeRobot have it"

@@ -11,5 +11,4 @@ for (const sql of [
   `select * exclude ("observation.images.rgb", "observation.images.gray"),
    octet_length("observation.images.rgb".bytes) > 60 png from '${dir}/data/chunk-000/file-000.parquet' where index in (0, 9)`,
   `select * from '${dir}/meta/tasks.parquet'`, `select * from '${dir}/meta/episodes/chunk-000/file-000.parquet'`,
-  `select index, octet_length("next_observation.rgb") n from '${dir}/meta/rlinf_next.parquet'`,
 ]) for (const row of (await duck.runAndReadAll(sql)).getRowObjectsJson()) console.log(JSON.stringify(row))
