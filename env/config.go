@@ -122,7 +122,7 @@ type InitParams struct {
 func DefaultConfig() Config {
 	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1,
 		VideoCfg: DefaultVideo(), External: DefaultExternal(),
-		DataCollection: DataCollection{ExportFormat: ExportPickle}}
+		DataCollection: DataCollection{ExportFormat: ExportPickle, FPS: 10}}
 }
 
 // ID returns the environment's name in the registry.

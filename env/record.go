@@ -9,9 +9,13 @@ type DataCollection struct {
 	// SaveDir is the folder of the files, which all ranks must share. "", the default, means the folder demos in the
 	// run's folder.
 	SaveDir string `yaml:"save_dir"`
-	// ExportFormat is "pickle" (default). It stands for demonstrations in safetensors, because only Python reads
-	// pickles.
+	// ExportFormat is "pickle" (default) or "lerobot". Only Python reads pickles, so "pickle" stands for demonstrations
+	// in safetensors. "lerobot" writes a folder of LeRobot, version 2.1, named as the file without its suffix.
 	ExportFormat string `yaml:"export_format"`
+	// FPS is the number of steps of an episode per second, for "lerobot". Default 10.
+	FPS float64 `yaml:"fps"`
+	// RobotType is the name of the robot, for "lerobot". "", the default, means the environment's name.
+	RobotType string `yaml:"robot_type"`
 	// OnlySuccess leaves out episodes without success. The environment must report success. Default false.
 	OnlySuccess bool `yaml:"only_success"`
 	// MinReturn leaves out episodes with a smaller return. Default: no limit. (+)
@@ -35,8 +39,11 @@ func (d DataCollection) Wants(success bool, ret float64) bool {
 // check validates d, and calls the given function for each rule; see Config.Check. Keys are relative to the section
 // data_collection.
 func (d DataCollection) check(want func(ok bool, key string, value any, want string)) {
-	want(!d.Enabled || d.ExportFormat == ExportPickle, "export_format", d.ExportFormat,
-		"pickle, which writes demonstrations in safetensors; rlinf data convert makes a LeRobot folder of them")
+	known := d.ExportFormat == ExportPickle || d.ExportFormat == ExportLeRobot
+	want(!d.Enabled || known, "export_format", d.ExportFormat,
+		"pickle, which writes demonstrations in safetensors, or lerobot")
+	want(!d.Enabled || 1e-3 <= d.FPS && d.FPS <= 1e6, "fps", d.FPS,
+		"a number of steps per second from 0.001 to 1000000")
 	want(d.MaxSteps >= 0, "max_steps", d.MaxSteps, "a number of transitions, or 0 for no limit")
 	want(d.MinReturn == nil || *d.MinReturn-*d.MinReturn == 0, "min_return", d.MinReturn, "a number")
 }

@@ -96,7 +96,7 @@ func (t *Table) leaf(column string) int {
 		if strings.Join(path, ".") == column {
 			return i
 		}
-		if path[0] == column {
+		if strings.HasPrefix(strings.Join(path, "."), column+".") {
 			if found >= 0 {
 				return -1
 			}

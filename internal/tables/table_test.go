@@ -65,12 +65,14 @@ func plain(v any) any {
 
 // made returns the folder of the tables: those of testdata, and where npm's packages are, new ones.
 func made(t *testing.T) string {
-	npm := os.Getenv("RLINF_NPM")
-	if npm == "" {
+	modules := test.NodeModules("@duckdb/node-api", "hyparquet-writer")
+	if modules == "" {
 		return "testdata"
 	}
 	dir := t.TempDir()
-	if out, err := exec.Command("node", "testdata/make.mjs", dir).CombinedOutput(); err != nil {
+	cmd := exec.Command("node", "testdata/make.mjs", dir)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return dir

@@ -285,7 +285,10 @@ func TestExport(t *testing.T) {
 
 // checkWithRuntime compares the ONNX files with the policies, by ONNX Runtime.
 func checkWithRuntime(t *testing.T, cases []exportedCase) {
-	modules := nodeModules(t, "onnxruntime-node")
+	modules := test.NodeModules("onnxruntime-node")
+	if modules == "" {
+		t.Skip("no onnxruntime-node: scripts/setup test")
+	}
 	args := []string{"testdata/onnx.js"}
 	for _, c := range cases {
 		args = append(args, c.dir)
@@ -474,17 +477,6 @@ func checkONNX(t *testing.T, cases []exportedCase) {
 		args = append(args, filepath.Join(c.dir, "policy.onnx"))
 	}
 	runProgram(t, nil, python, args...)
-}
-
-// nodeModules returns the folder of node's modules that has the named one. The test is skipped if there is none.
-func nodeModules(t *testing.T, name string) string {
-	t.Helper()
-	root, err := exec.Command("npm", "root", "-g").Output()
-	modules := strings.TrimSpace(string(root))
-	if _, missing := os.Stat(filepath.Join(modules, name)); err != nil || missing != nil {
-		t.Skipf("no %s: scripts/setup test", name)
-	}
-	return modules
 }
 
 // runProgram returns the standard output of a program. The test fails if the program does.

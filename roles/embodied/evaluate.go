@@ -190,6 +190,6 @@ func (e *evaluation) join(ranks int) (err error) {
 			los = append(los, lo)
 		}
 	}
-	e.recorded, err = play.JoinTapes(e.record, e.record, los, e.env.DataCollection)
+	e.record, e.recorded, err = writeRecording(e.record, e.record, los, e.env.DataCollection)
 	return err
 }

@@ -4,8 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/lerobot"
+	"github.com/rlinf/rlinf/roles/embodied/dataset"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/embodied/worker"
@@ -44,10 +49,26 @@ func (r *EmbodiedRunner) join(use env.Use, cfg *env.Config, routing *plan.Routin
 	if err != nil {
 		return err
 	}
-	_, err = play.JoinTapes(path, file, routing.Firsts(), cfg.DataCollection)
+	_, _, err = writeRecording(path, file, routing.Firsts(), cfg.DataCollection)
 	if errors.Is(err, play.ErrNothingRecorded) {
 		r.loop.Warn(err.Error())
 		return nil
 	}
 	return err
+}
+
+// writeRecording joins tapes as play.JoinTapes does, and returns the path of what it wrote: the file at path, or a
+// folder of LeRobot without the file's suffix. The folder replaces an earlier recording. If it cannot be written, the
+// file stays.
+func writeRecording(path, tapes string, los []int, cfg env.DataCollection) (string, play.Joined, error) {
+	joined, err := play.JoinTapes(path, tapes, los, cfg)
+	if err != nil || cfg.ExportFormat != env.ExportLeRobot {
+		return path, joined, err
+	}
+	dir := strings.TrimSuffix(path, filepath.Ext(path))
+	e := dataset.Export{Version: lerobot.V21, FPS: cfg.FPS, Robot: cfg.RobotType, Replace: true}
+	if err := e.Write(path, dir); err != nil {
+		return path, joined, fmt.Errorf("data_collection.export_format: lerobot: %w; %s has the episodes", err, path)
+	}
+	return dir, joined, os.Remove(path)
 }

@@ -192,7 +192,7 @@ def main(arguments):
     if os.path.isdir(source):
         source = os.path.join(source, "data", "main_data.hdf5")
         if not os.path.exists(source):
-            print("rlb.convert: %s: no such file: of Minari's formats, hdf5 is read, and arrow is not" % source, file=sys.stderr)
+            print("rlb.convert: %s: no such file: of Minari's formats, hdf5 is read here, parquet by rlinf data convert, and arrow is not" % source, file=sys.stderr)
             return 2
     if os.path.exists(options.out):
         print("rlb.convert: %s: expected a file that does not exist" % options.out, file=sys.stderr)

@@ -1,5 +1,6 @@
 """The part of serving that all kinds of players share. rlinf calls reset and step, and a player answers."""
 
+import inspect
 import struct
 import sys
 import traceback
@@ -138,3 +139,11 @@ class Figures:
                   (isinstance(x, numbers) or getattr(x, "shape", None) == (conversation.num_envs,) and x.dtype != object and name[0] != "_")]
         if others and not conversation.first:
             conversation.log("rlb: info has %s: info=%r reports them as metrics" % (", ".join(others), self.names + others))
+
+
+def parameters(function):
+    """Say the names and kinds of a function's parameters; of none where that can't be known."""
+    try:
+        return {name: p.kind for name, p in inspect.signature(function).parameters.items()}
+    except (TypeError, ValueError):
+        return {}

@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 
 from . import spaces
-from .play import Figures, play, seed_of, state_type
+from .play import Figures, parameters, play, seed_of, state_type
 from .wire import ProtocolError
 
 
@@ -70,10 +70,10 @@ class _Single:
         self._save = save or pickle.dumps
         self._load = load
         self._expert = expert
-        self._sees_env = expert is not None and len(_parameters(expert)) > 1
+        self._sees_env = expert is not None and len(parameters(expert)) > 1
         self._state = state_type(self.fields, state_size)
         self.state_size = self._state.itemsize if state_size else 0
-        signature = _parameters(getattr(first, "unwrapped", first).reset)
+        signature = parameters(getattr(first, "unwrapped", first).reset)
         self._takes_seed = "seed" in signature or inspect.Parameter.VAR_KEYWORD in signature.values()
 
     def begin(self, conversation):
@@ -211,11 +211,3 @@ def _of_old_gym(result):
     observation, reward, done, info = result
     truncated = done and info.get("TimeLimit.truncated", False)
     return observation, reward, done and not truncated, truncated, info
-
-
-def _parameters(function):
-    """Say the names and kinds of a function's parameters; of none where that can't be known."""
-    try:
-        return {name: p.kind for name, p in inspect.signature(function).parameters.items()}
-    except (TypeError, ValueError):
-        return {}

@@ -3,12 +3,12 @@
 import numpy as np
 
 from . import spaces
-from .play import Figures, play, seed_of
+from .play import Figures, parameters, play, seed_of
 from .wire import ProtocolError
 
 
 def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_mask=False, autoreset=None, reset=None,
-                 observation_space=None, action_space=None, channels=None, address=None):
+                 observation_space=None, action_space=None, expert=None, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
     make(n) makes a vector of n environments with Gymnasium's API: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
@@ -20,6 +20,8 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
     reset        reset(env, mask, seeds) resets the environments whose mask is True, each with its seed, and returns the observations of all environments,
                  alone or with infos; default, if the vector has metadata["autoreset_mode"]: env.reset(seed=[...], options={"reset_mask": mask});
                  False: single environments cannot be reset
+    expert       expert(observations) or expert(observations, env) returns the actions of an expert for all environments, in an array, in the present states,
+                 which it must not change. observations are a batch of arrays of NumPy
     name, max_steps, info, action_mask, channels, address    as for serve; figures and masks are arrays in infos
 
     If single environments can be reset, equal seeds give equal episodes, because resets of the vector are repeated with rlinf's seeds. Otherwise autoreset must
@@ -31,8 +33,11 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
         env = make(num_envs or 1)
         observation_space = env.single_observation_space if observation_space is None else observation_space
         action_space = env.single_action_space if action_space is None else action_space
-    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset, channels)
-    play(player, {"name": name or (type(env).__name__ if env else "vector environment"), "num_envs": num_envs, "max_steps": max_steps}, address)
+    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, channels)
+    greeting = {"name": name or (type(env).__name__ if env else "vector environment"), "num_envs": num_envs, "max_steps": max_steps}
+    if expert:
+        greeting["expert"] = True
+    play(player, greeting, address)
 
 
 class _Vector:
@@ -40,7 +45,7 @@ class _Vector:
 
     state_size = 0
 
-    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset, channels):
+    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, channels):
         self.actions = spaces.Actions(action_space)
         self._observed = spaces.fields(observation_space, channels)
         self._has_mask = action_mask
@@ -51,6 +56,9 @@ class _Vector:
         self._env = env
         self._mode = autoreset or (reset and "Disabled")
         self._reset = reset
+        self._expert = expert
+        self._sees_env = expert is not None and len(parameters(expert)) > 1
+        self._seen = None  # the present observations, for the expert
 
     def begin(self, conversation):
         n = conversation.num_envs
@@ -184,6 +192,8 @@ class _Vector:
 
     def _write(self, observer, arrays, rows, observation, info):
         observer.write_rows(rows, observation)
+        if self._expert and observer is self._obs:
+            self._seen = _merged(self._seen, observation, rows)
         if self._has_mask:
             if "action_mask" not in info:
                 raise ValueError("%s says no action_mask in infos" % self._name())
@@ -215,9 +225,28 @@ class _Vector:
             figure = spaces.to_numpy(figure)
             self._conversation.info[rows, j] = figure[rows] if figure.ndim else figure
 
+    def advise(self):
+        actions = spaces.to_numpy(self._expert(self._seen, *((self._env,) if self._sees_env else ())))
+        if len(actions) != len(self._over):
+            raise ValueError("the expert returned %d actions for %d environments" % (len(actions), len(self._over)))
+        return self.actions.rows([None if over else action for over, action in zip(self._over, actions)])
+
     def render(self, i):
         return self._env.render()[i]
 
     def close(self):
         if hasattr(self._env, "close"):
             self._env.close()
+
+
+def _merged(seen, observations, rows):
+    """Return observations of all environments: in some rows the given ones, in the others those that were seen before, if any."""
+    if isinstance(observations, dict):
+        return {key: _merged(seen and seen[key], part, rows) for key, part in observations.items()}
+    if isinstance(observations, tuple):
+        return tuple(_merged(seen and seen[i], part, rows) for i, part in enumerate(observations))
+    new = spaces.to_numpy(observations)
+    if seen is None:
+        return new.copy()
+    seen[rows] = new[rows]
+    return seen

@@ -104,7 +104,7 @@ class Converted(unittest.TestCase):
         code, said = self.convert("minari", self.source, self.out)
         self.assertIn("expected a file of Minari", said)
         code, said = self.convert("minari", os.path.dirname(self.source), self.out)
-        self.assertIn("of Minari's formats, hdf5 is read, and arrow is not", said)
+        self.assertIn("of Minari's formats, hdf5 is read here, parquet by rlinf data convert, and arrow is not", said)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import numpy as np
 import gymlike
 import rlb
 from gymlike import AutoresetMode, Walk
-from parent import LOAD, RENDER, SAVE, Parent
+from parent import EXPERT, LOAD, RENDER, SAVE, Parent
 
 N, STEPS = 5, 60
 
@@ -231,6 +231,27 @@ class Episodes(unittest.TestCase):
                                 obs, mask[i] = alone[i].reset(seed=int(seeds[i]))[0], False
                             np.testing.assert_array_equal(parent.out["obs.state"][i], np.float32(obs))
                 self.assertGreater(waited, 5)
+
+    def test_expert_of_a_vector(self):
+        """The expert of a vector sees the present observations, also of environments that wait for others while the vector steps them."""
+        for mode in AutoresetMode:
+            asked = []
+
+            def expert(seen, env):
+                asked.append(env.num_envs)
+                return seen[:, 0] < 0
+
+            with self.subTest(mode), Parent(vector(mode, expert=expert), N) as parent:
+                self.assertTrue(parent.greeting["expert"])
+                parent.reset(np.arange(N))
+                for t in range(0, 24, 3):
+                    mask = np.ones(N, bool)
+                    for k in range(3):
+                        parent.step(np.full(N, t % 4 // 3), np.arange(N) + 10 * t + k, mask=mask)
+                        mask &= (parent.out["terminated"] | parent.out["truncated"]) == 0
+                        said = np.frombuffer(parent.ask(EXPERT), "<i4")
+                        np.testing.assert_array_equal(said, parent.out["obs.state"][:, 0] < 0)
+                self.assertEqual(asked, [N] * 24)
 
     def test_rows_of_those_that_wait(self):
         """A batch may write all rows at once: those of environments that wait keep their values."""

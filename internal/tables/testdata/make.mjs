@@ -1,14 +1,12 @@
 // Writes the Parquet files of this folder, and their rows as lines of JSON: node make.mjs FOLDER
-// It needs @duckdb/node-api 1.5.6-r.1 and hyparquet-writer 0.17.0 in the folder that RLINF_NPM names:
-//   npm install --ignore-scripts @duckdb/node-api@1.5.6-r.1 hyparquet-writer@0.17.0
+// It needs @duckdb/node-api and hyparquet-writer: scripts/setup test, and NODE_PATH=$(npm root -g).
 import fs from 'node:fs'
 import zlib from 'node:zlib'
-import path from 'node:path'
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
 const out = process.argv[2]
-const need = name => import(pathToFileURL(createRequire(path.join(process.env.RLINF_NPM, 'x.js')).resolve(name)))
+const need = name => import(pathToFileURL(createRequire(import.meta.url).resolve(name)))
 const { DuckDBInstance } = await need('@duckdb/node-api')
 const { parquetWriteFile } = await need('hyparquet-writer')
 

@@ -18,7 +18,9 @@ import (
 
 // Convert returns rlinf data convert.
 func Convert() *cli.Command {
-	return &cli.Command{Name: "convert", Usage: "turn a folder of LeRobot into a file of demonstrations, or back",
+	return &cli.Command{Name: "convert",
+		Usage: "turn a folder of LeRobot or Minari into a file of demonstrations, or such a file into a folder of " +
+			"LeRobot",
 		ArgsUsage: "SOURCE", Flags: []cli.Flag{
 			&cli.StringFlag{Name: "out", Usage: "the file or the folder to write, `PATH`"},
 			args.Force(),

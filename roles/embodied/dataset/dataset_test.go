@@ -107,13 +107,15 @@ func TestRoundTrip(t *testing.T) {
 
 // TestDuckDB: DuckDB reads our tables, and has the numbers of the demonstrations.
 func TestDuckDB(t *testing.T) {
-	npm := os.Getenv("RLINF_NPM")
-	if npm == "" {
-		t.Skip("RLINF_NPM names no folder of npm: npm install --ignore-scripts @duckdb/node-api@1.5.6-r.1")
+	modules := test.NodeModules("@duckdb/node-api")
+	if modules == "" {
+		t.Skip("no @duckdb/node-api: scripts/setup test")
 	}
 	dir := filepath.Join(t.TempDir(), "folder")
 	test.OK(t, Export{Version: lerobot.V30, FPS: 30}.Write(mixed(t), dir))
-	out, err := exec.Command("node", "testdata/read.mjs", dir).CombinedOutput()
+	cmd := exec.Command("node", "testdata/read.mjs", dir)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+modules)
+	out, err := cmd.CombinedOutput()
 	test.OK(t, err)
 	want, err := os.ReadFile("testdata/read.txt")
 	test.OK(t, err)

@@ -11,6 +11,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -39,10 +40,11 @@ type Export struct {
 	FPS     float64
 	Robot   string
 	Names   map[string]string // columns, by the names of tensors; see Read
+	Replace bool              // a folder that Write once wrote may be there
 }
 
-// Write writes the demonstrations in the file at path as the folder dir, which must not exist. The file may be larger
-// than memory. Images, U8 [height,width,1 or 3], become PNG. Import gives the same file again.
+// Write writes the demonstrations in the file at path as the folder dir, which must not exist unless e replaces it. The
+// file may be larger than memory. Images, U8 [height,width,1 or 3], become PNG. Import gives the same file again.
 func (e Export) Write(path, dir string) (err error) {
 	demos, err := algo.OpenDemos(path)
 	if err != nil {
@@ -68,6 +70,11 @@ func (e Export) Write(path, dir string) (err error) {
 	}
 	if err := x.transitions(); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, headerFile)); err == nil && e.Replace {
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
 	}
 	return x.out.Close()
 }

@@ -21,10 +21,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Import writes a folder of LeRobot as a file of demonstrations, which may be larger than memory. names leads from
-// tensors to columns; see Read. A folder that Export wrote gives the same file again. Any other folder gives a tensor
-// for each feature observation.NAME or observation.images.NAME, and next observations if it has rewards.
+// Import writes a folder of LeRobot, or of Minari in its format parquet, as a file of demonstrations, which may be
+// larger than memory. names leads from tensors to columns; see Read. A folder that Export wrote gives the same file
+// again. Any other folder of LeRobot gives a tensor for each feature observation.NAME or observation.images.NAME, and
+// next observations if it has rewards.
 func Import(dir, path string, names map[string]string) error {
+	if data := minariData(dir); data != "" {
+		return importMinari(data, path, names)
+	}
 	m, err := planned(dir, names)
 	if err == nil {
 		err = algo.WriteDemos(path, m.out, m.fill)

@@ -63,7 +63,7 @@ func (p *Plan) recordingNotes() (notes []string) {
 		case !of.env.DataCollection.Enabled:
 		case !of.records:
 			notes = append(notes, of.section+".data_collection.enabled: no effect, because nothing is played there")
-		default:
+		case of.env.DataCollection.ExportFormat == env.ExportPickle:
 			notes = append(notes, of.section+".data_collection: the end of the run writes the episodes as "+
 				"demonstrations in safetensors, not as pickles")
 		}

@@ -1,7 +1,7 @@
 // Writes demos.safetensors of this folder as folders of LeRobot, by writers that are not ours: node make.mjs FOLDER
 // v30 has tables of DuckDB, v21 of hyparquet-writer, video has the images in a video of ffmpeg without losses.
 // demos.safetensors is from: rlinf demos --episodes 4, in Squares-v0 (env/envtest/squares).
-// It needs @duckdb/node-api 1.5.6-r.1 and hyparquet-writer 0.17.0 in the folder that RLINF_NPM names.
+// It needs @duckdb/node-api and hyparquet-writer: scripts/setup test, and NODE_PATH=$(npm root -g).
 import fs from 'node:fs'
 import zlib from 'node:zlib'
 import path from 'node:path'
@@ -10,7 +10,7 @@ import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const out = process.argv[2]
-const need = name => import(pathToFileURL(createRequire(path.join(process.env.RLINF_NPM, 'x.js')).resolve(name)))
+const need = name => import(pathToFileURL(createRequire(import.meta.url).resolve(name)))
 const { DuckDBInstance } = await need('@duckdb/node-api')
 const { parquetWriteFile } = await need('hyparquet-writer')
 

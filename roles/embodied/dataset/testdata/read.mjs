@@ -1,10 +1,10 @@
-// Prints tables of a LeRobot folder as DuckDB reads them: node read.mjs FOLDER (RLINF_NPM: see roles/cli/testdata/lerobot/make.mjs)
-import path from 'node:path'
+// Prints tables of a LeRobot folder as DuckDB reads them: node read.mjs FOLDER
+// It needs @duckdb/node-api: scripts/setup test, and NODE_PATH=$(npm root -g).
 import { createRequire } from 'node:module'
 import { pathToFileURL } from 'node:url'
 
 const dir = process.argv[2]
-const resolve = createRequire(path.join(process.env.RLINF_NPM, 'x.js')).resolve
+const resolve = createRequire(import.meta.url).resolve
 const { DuckDBInstance } = await import(pathToFileURL(resolve('@duckdb/node-api')))
 const duck = await (await DuckDBInstance.create(':memory:')).connect()
 for (const sql of [
