@@ -320,6 +320,9 @@ func TestBadPresets(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"defaults: [base/smal@model]",
 			"job.yaml:1: defaults: base/smal: no such preset, looked for base/smal.yaml, presets/base/smal.yaml"},
+		{"defaults: [no@model]\nhydra: {searchpath: ['file://${oc.env:RLINF_TEST_NOT_SET}/x']}",
+			"job.yaml:1: defaults: no: no such preset, looked for no.yaml, presets/no.yaml; hydra.searchpath names " +
+				"file://${oc.env:RLINF_TEST_NOT_SET}/x, too, whose variable is not set"},
 		{"defaults: base", "job.yaml:1: defaults: base: expected a list of presets, as env/cartpole@env.train"},
 		{"defaults: [7]", "job.yaml:1: defaults: 7: expected a preset, as env/cartpole@env.train"},
 		{"defaults: [round@model]",

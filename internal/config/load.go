@@ -58,6 +58,7 @@ type Tree struct {
 	notes    []string      // warnings about old names
 	repeated []string      // keys that repeat the value of another key; see Tree.Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
+	leftOut  string        // the end of an error about a preset: folders of hydra.searchpath that were left out
 }
 
 // Load reads the file at path with its presets, and applies the overrides, which use Hydra's grammar. It returns a
@@ -277,6 +278,8 @@ func (t *Tree) searchPath(main *node) []string {
 				// because of this, the error names the preset.
 				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
+				} else {
+					t.leftOut += "; hydra.searchpath names " + p.value + ", too, whose variable is not set"
 				}
 			}
 		}
@@ -460,6 +463,6 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 		return nil
 	}
 	t.problems = append(t.problems, &FieldError{Origin: origin, Key: "defaults", Value: p.path,
-		Want: fmt.Sprintf("no such preset, looked for %s", strings.Join(looked, ", "))})
+		Want: fmt.Sprintf("no such preset, looked for %s%s", strings.Join(looked, ", "), t.leftOut)})
 	return nil
 }

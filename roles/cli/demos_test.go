@@ -29,8 +29,8 @@ func TestDemos(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"demos -c ../../configs/" +
-			"cartpole_ppo.yaml": "CartPole-v1 has no expert (unsupported operation): expected environments that have " +
-			"one",
+			"cartpole_ppo.yaml": "CartPole-v1 has no expert: expected an environment with one: " +
+			"docs/experience.md",
 		"demos -c ../../configs/cartpole_ppo.yaml --episodes 0": "--episodes 0",
 		"demos -c ../../configs/cartpole_ppo.yaml --noise -1":   "--noise -1",
 		"demos -c ../../configs/pendulum_sac.yaml --episodes 100000000 --out " +

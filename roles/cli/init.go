@@ -136,6 +136,10 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 	cfg.EnvType, s.name = words[0], strings.ToLower(words[0])
 	if unknown := reg.Envs.Find(words[0]); unknown != nil || len(words) > 1 {
 		if _, err := exec.LookPath(words[0]); err != nil && len(words) == 1 {
+			if filepath.Ext(words[0]) == ".xml" {
+				return "", fmt.Errorf("init: %s: an MJCF model needs a task in words, too: copy "+
+					"configs/pendulum_own.yaml, and see docs/environments.md", words[0])
+			}
 			return "", fmt.Errorf("init: %w", unknown)
 		}
 		cfg.EnvType, cfg.External.Command, s.name = env.ExternalID, words, programName(words)

@@ -53,6 +53,7 @@ func TestInit(t *testing.T) {
 	test.OK(t, os.Mkdir("empty", 0o777))
 	for args, want := range map[string]string{
 		"":                              "init: expected the command of a simulator, a name of rlinf envs, or",
+		"arm.xml":                       "init: arm.xml: an MJCF model needs a task in words, too",
 		"CartPol-v1":                    `init: unknown environment "CartPol-v1", did you mean CartPole-v1?`,
 		"--algorithm dqn CartPole-v1":   "init: --algorithm dqn: expected ppo or sac",
 		"--algorithm sac Acrobot-v1":    "init: --algorithm sac: Acrobot-v1 takes Discrete(3): expected bounded",

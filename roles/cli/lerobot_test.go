@@ -77,6 +77,12 @@ func TestConvert(t *testing.T) {
 	if cloning(t, folder) != cloning(t, demos) {
 		t.Error("another model than from demos.safetensors")
 	}
+	_, of, _ := run(t, "data", "show", demos)
+	_, in, _ := run(t, "data", "show", folder)
+	if want := "  folder       30 steps per second, robot Squares-v0\n"; strings.Replace(in, want, "", 1) !=
+		strings.Replace(of, demos, folder, 1) || !strings.Contains(in, want) {
+		t.Errorf("data show: of the file\n%s\nof its folder\n%s", of, in)
+	}
 	const plain = lerobotData + "v30" // as other programs write it
 	for args, want := range map[string]string{
 		demos + " --out " + folder:         "--out " + folder + ": expected a folder that does not exist",
@@ -141,7 +147,8 @@ func TestLeRobotChecked(t *testing.T) {
 			"no column for observation.state: expected its name in demo_buffer.names, one of action"},
 		{load + lerobotData + "demos.safetensors\nalgorithm.demo_buffer.fps=10", loop.ExitConfig,
 			"algorithm.demo_buffer.fps: 10: expected none: load_path is a file, and only folders of LeRobot have it"},
-		{load + damaged, loop.ExitConfig, "open " + damaged + "/data/chunk-000/file-001.parquet: no such file"},
+		{load + damaged, loop.ExitConfig, "open " + damaged + "/data/chunk-000/file-001.parquet: no such file or " +
+			"directory\n"},
 	} {
 		args := []string{"check", "-c", lerobotData + "job.yaml", load + lerobotData + "v30"}
 		if c.args != "" {

@@ -98,8 +98,6 @@ func (r recipe) train(t *testing.T, more ...string) {
 		switch key, _, _ := strings.Cut(a, "="); {
 		case key == "env.train.external.command":
 			args[i] = key + "=" + sim.connect()
-		case a == "env.train.env_type=NAME":
-			args[i] = key + "=StandIn-v0"
 		case strings.HasSuffix(a, "=FOLDER"):
 			args[i] = key + "=" + languageFolder(t)
 		case strings.HasSuffix(a, "=FILE"):
@@ -144,10 +142,9 @@ func (s standIn) demos(t *testing.T) string {
 func TestRLinfSpellings(t *testing.T) {
 	const maniskill = "needs the simulator ManiSkill: connect it with env_type=external"
 	want := map[string][2]string{ // the verdict, and overrides beside the simulator
-		"async.yaml":  {"runs with these overrides", "runner.async=true"},
-		"crossq.yaml": {maniskill},
-		"dagger.yaml": {"needs the simulator ManiSkill with an expert: add it in Go",
-			"env.train.env_type=NAME env.eval.video_cfg.save_video=false"},
+		"async.yaml":         {"runs with these overrides", "runner.async=true"},
+		"crossq.yaml":        {maniskill},
+		"dagger.yaml":        {"needs the simulator ManiSkill with an expert: connect one with env_type=external"},
 		"interpolation.yaml": {maniskill},
 		"offline.yaml": {maniskill, "algorithm.demo_buffer.load_path=demos.safetensors " +
 			"actor.model.add_q_head=true actor.model.add_value_head=false"},
@@ -310,7 +307,7 @@ var kinds = []struct{ prefix, suffix, row string }{
 	{"runs", "", "run, or run with the printed overrides: own model, own data"},
 	{"needs", "connect it with env_type=external",
 		"run with the override that connects a simulator, and with further ones that are printed"},
-	{"needs", "add it in Go", "need a simulator with an expert"},
+	{"needs", "connect one with env_type=external", "need a simulator with an expert"},
 	{"needs a VLA policy", "", "need a VLA policy"},
 	{"needs the algorithm", "", "need an algorithm that is not built here (OPD, NFT, RLT), and its policy"},
 	{"needs a value model", "", "need a value model"},

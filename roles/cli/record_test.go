@@ -23,7 +23,8 @@ func TestRecord(t *testing.T) {
 		shown["tensors"].(map[string]any)["action"] != "F32[1 2]" || shown["success"] == nil {
 		t.Error(said)
 	}
-	if _, _, said := j.call(t, "data", "show", file); !strings.Contains(said, "  length       12 to 12\n") {
+	if _, _, said := j.call(t, "data", "show", file); !strings.Contains(said, "  length       12 to 12\n") ||
+		!strings.Contains(said, " of 3); ") {
 		t.Error(said)
 	}
 	other := filepath.Join(j.dir, "notes.txt")

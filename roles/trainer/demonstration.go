@@ -156,7 +156,8 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 // act sets the actions of step t to the expert's actions with noise. It stores the actions to record in d.own.
 func (d *Demonstration) act(s *play.Stage, t uint64) error {
 	if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
-		return config.Usagef("%w: expected environments that have one", err)
+		return config.Usagef("%s has no expert: expected an environment with one: docs/experience.md",
+			s.Vec.Spec().Name)
 	} else if err != nil {
 		return config.UsageError{Err: err}
 	}

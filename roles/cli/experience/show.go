@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -14,25 +15,23 @@ import (
 	"github.com/rlinf/rlinf/internal/printable"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/embodied/dataset"
 	"github.com/urfave/cli/v2"
 )
 
 // Show returns rlinf data show.
 func Show() *cli.Command {
-	return &cli.Command{Name: "show", Usage: "describe a file of demonstrations: episodes, returns, tensors",
-		ArgsUsage: "FILE", Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write a JSON object"}},
+	return &cli.Command{Name: "show", Usage: "describe demonstrations, in a file or a folder of LeRobot: episodes, " +
+		"returns, tensors",
+		ArgsUsage: "PATH", Flags: []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write a JSON object"}},
 		Action: args.Alone(func(c *cli.Context) error {
 			if c.Args().Len() != 1 {
-				return config.Usagef("data show: %d arguments: expected one file", c.Args().Len())
+				return config.Usagef("data show: %d arguments: expected one file or folder", c.Args().Len())
 			}
 			file := filepath.Clean(c.Args().First())
-			d, err := algo.OpenDemos(file)
+			about, err := aboutPath(file)
 			if err != nil {
 				return config.UsageError{Err: err}
-			}
-			about := aboutDemos(d)
-			if err := d.Close(); err != nil {
-				return err
 			}
 			if c.Bool("json") {
 				return json.NewEncoder(c.App.Writer).Encode(about)
@@ -53,10 +52,30 @@ type demosAbout struct {
 	SuccessRate  *float64          `json:"success_rate,omitempty"` // of all played episodes
 	Instructions map[string]int    `json:"instructions,omitempty"` // number of episodes of each
 	Tensors      map[string]string `json:"tensors"`                // type and shape in one transition
+	FPS          float64           `json:"fps,omitempty"`          // of a folder, as Robot
+	Robot        string            `json:"robot,omitempty"`
 	order        []string          // names of the tensors, in the order of the file
 }
 
-func aboutDemos(d *algo.DemoFile) *demosAbout {
+// aboutPath describes the file or folder of LeRobot at path.
+func aboutPath(path string) (*demosAbout, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		header, folder, err := dataset.Describe(path)
+		if err != nil {
+			return nil, err
+		}
+		a := aboutDemos(&header)
+		a.FPS, a.Robot = folder.FPS, folder.RobotType
+		return a, nil
+	}
+	d, err := algo.OpenDemos(path)
+	if err != nil {
+		return nil, err
+	}
+	return aboutDemos(&d.DemoHeader), d.Close()
+}
+
+func aboutDemos(d *algo.DemoHeader) *demosAbout {
 	first := d.Episodes[0]
 	a := &demosAbout{Env: d.Env, Episodes: len(d.Episodes), Transitions: d.Transitions(),
 		Instructions: map[string]int{}, Lengths: [2]int{first.Len, first.Len},
@@ -92,8 +111,12 @@ func (a *demosAbout) write(out io.Writer, file string) error {
 	fmt.Fprintf(out, "  length       %d to %d\n", a.Lengths[0], a.Lengths[1])
 	fmt.Fprintf(out, "  return       %.4g on average, %.4g to %.4g\n", a.Return, a.Returns[0], a.Returns[1])
 	if a.Success != nil {
-		fmt.Fprintf(out, "  success      %.4g of these episodes, %.4g of all that were played\n", *a.Success,
-			*a.SuccessRate)
+		fmt.Fprintf(out, "  success      %.4g %% (%.0f of %d); %.4g %% of all that were played\n", 100**a.Success,
+			*a.Success*float64(a.Episodes), a.Episodes, 100**a.SuccessRate)
+	}
+	if a.FPS > 0 {
+		fmt.Fprintf(out, "  folder       %g steps per second, robot %s\n", a.FPS,
+			cmp.Or(printable.Line(a.Robot), "without a name"))
 	}
 	texts := slices.SortedFunc(maps.Keys(a.Instructions), func(x, y string) int {
 		return cmp.Or(a.Instructions[y]-a.Instructions[x], cmp.Compare(x, y))

@@ -112,9 +112,6 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		return v
 	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
-	if v.Expert && cfg.Evaluates() && cfg.Env.Eval.VideoCfg.SaveVideo {
-		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // not all simulators can render
-	}
 	return v
 }
 
@@ -167,7 +164,7 @@ func (v Verdict) Headline() string {
 	case len(v.Left) > 0:
 		return "does not run: " + v.change()
 	case v.Expert:
-		return fmt.Sprintf("needs %s with an expert: add it in Go", v.Simulator)
+		return fmt.Sprintf("needs %s with an expert: connect one with env_type=external", v.Simulator)
 	case v.Simulator != "":
 		return fmt.Sprintf("needs %s: connect it with env_type=external", v.Simulator)
 	case len(v.Overrides)+len(v.Own) > 0:
@@ -216,15 +213,14 @@ func (v Verdict) Text(path string, args []string) string {
 				add(e.Error())
 			}
 		}
-	case v.Expert:
-		add(commandLine(path, args, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
-		add("NAME is an environment of your own in Go that is an env.Expert too: docs/extending.md. A simulator")
-		add("behind the bridge serves as well if its program has an expert: docs/experience.md.")
 	case v.Simulator != "":
 		connect := []string{"env.train.external.command=python3 simulator.py"}
 		add(commandLine(path, args, append(connect, v.Overrides...)))
 		add("simulator.py is a program of yours that steps it and speaks the bridge: clients/python/README.md,")
 		add("docs/bridge.md. env.train.external.listen waits for one that was started elsewhere.")
+		if v.Expert {
+			add("It has an expert, which the algorithm asks: docs/experience.md.")
+		}
 	case len(v.Overrides)+len(v.Own) > 0:
 		add(commandLine(path, args, append(slices.Clone(v.Own), v.Overrides...)))
 	}

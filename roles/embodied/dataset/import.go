@@ -29,9 +29,26 @@ func Import(dir, path string, names map[string]string) error {
 	if data := minariData(dir); data != "" {
 		return importMinari(data, path, names)
 	}
+	m, err := planned(dir, names)
+	if err == nil {
+		err = algo.WriteDemos(path, m.out, m.fill)
+	}
+	return in(dir, err)
+}
+
+// in returns err with the name of the folder.
+func in(dir string, err error) error {
+	if err != nil && !strings.Contains(err.Error(), dir) {
+		err = fmt.Errorf("%s: %w", dir, err)
+	}
+	return err
+}
+
+// planned returns an importer of the folder that knows what it will write.
+func planned(dir string, names map[string]string) (*importer, error) {
 	folder, err := lerobot.Open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := &importer{source: source{Folder: folder}}
 	text, err := os.ReadFile(filepath.Join(dir, headerFile))
@@ -45,13 +62,7 @@ func Import(dir, path string, names map[string]string) error {
 			err = fmt.Errorf("%s: %w", filepath.Join(dir, headerFile), err)
 		}
 	}
-	if err == nil {
-		err = algo.WriteDemos(path, m.out, m.fill)
-	}
-	if err != nil && !strings.Contains(err.Error(), dir) {
-		err = fmt.Errorf("%s: %w", dir, err)
-	}
-	return err
+	return m, err
 }
 
 type importer struct {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -127,7 +128,7 @@ func (p *Plan) checkReplay(actors int, have job.Available) error {
 // demosBy returns the last part of the message of err. For missing demonstrations this part names the command that
 // writes them. For other errors it is "".
 func demosBy(path string, err error) string {
-	if !errors.Is(err, fs.ErrNotExist) {
+	if _, found := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || found == nil { // a folder that lacks a file
 		return ""
 	}
 	return fmt.Sprintf(": make it by rlinf demos -c FILE.yaml --out %s, where the task has an expert", path)

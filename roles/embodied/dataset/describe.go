@@ -1,0 +1,15 @@
+package dataset
+
+import (
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/lerobot"
+)
+
+// Describe returns what Import would write of a folder of LeRobot, and the folder's own description.
+func Describe(dir string) (algo.DemoHeader, lerobot.Info, error) {
+	m, err := planned(dir, nil)
+	if err != nil {
+		return algo.DemoHeader{}, lerobot.Info{}, in(dir, err)
+	}
+	return m.out, m.Info, nil
+}
