@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +38,11 @@ type DemoHeader struct {
 	Episodes    []DemoEpisode  // in the order of the file
 	HasSuccess  bool           // the environment reports success
 	SuccessRate float64        // share of all played episodes that succeeded; some of them may be missing in the file
+}
+
+// IsDemos reports whether a file that begins with head is one of WriteDemos.
+func IsDemos(head []byte) bool {
+	return regexp.MustCompile(`(?s)^.{8}\{"__metadata__":\{"env":"[^"]*","episodes":"\d+"`).Match(head)
 }
 
 // Transitions returns M, the number of transitions.

@@ -110,7 +110,8 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 		return nil, fmt.Errorf("observations: no image: cnn_policy wants one of U8; mlp_policy takes vectors")
 	}
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
-		return nil, fmt.Errorf("obs_dim: %d: expected %d", cfg.ObsDim, o.width)
+		return nil, env.KeyErrors{{Key: "obs_dim",
+			Reason: fmt.Sprintf("%d, but the observations have %d elements", cfg.ObsDim, o.width)}}
 	}
 	if o.normalizes = cfg.NormalizeObservations && o.numbers > 0; o.normalizes {
 		params.AddBuffer(obsMean, o.numbers)

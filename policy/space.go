@@ -42,7 +42,8 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 		return actionShape{}, fmt.Errorf("%d dimensions: expected at least 1", a)
 	}
 	if cfg.ActionDim != 0 && cfg.ActionDim != size {
-		return actionShape{}, fmt.Errorf("action_dim: %d: expected %d", cfg.ActionDim, size)
+		return actionShape{}, env.KeyErrors{{Key: "action_dim",
+			Reason: fmt.Sprintf("%d, but an action has %d", cfg.ActionDim, size)}}
 	}
 	summed, _ := cfg.Summed(a)
 	shape := actionShape{dims: cfg.NumActionChunks * a, summed: summed}

@@ -92,6 +92,9 @@ func describe(file string, m *C.mjModel) *model {
 			bounds = [2]float64{float64(at(m.actuator_ctrlrange, 2*i)), float64(at(m.actuator_ctrlrange, 2*i+1))}
 		}
 		d.control = append(d.control, bounds)
+		bias := int(at(m.actuator_biastype, i)) // a position actuator pulls back by the position: biasprm[1]
+		d.servo = append(d.servo, bias == C.mjBIAS_USER || bias == C.mjBIAS_AFFINE &&
+			at(m.actuator_biasprm, C.mjNBIAS*i+1) != 0)
 		d.moves = append(d.moves, -1)
 		if joint := int(at(m.actuator_trnid, 2*i)); at(m.actuator_trntype, i) == C.mjTRN_JOINT &&
 			d.parts["joint"][joint].of == 1 {

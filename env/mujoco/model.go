@@ -9,6 +9,7 @@ type model struct {
 	nq, nv   int
 	parts    map[string][]part // by kind ("geom" or a kind of env.Quantity), in the model's order
 	control  [][2]float64      // bounds of each actuator's input; ±Inf means no bound
+	servo    []bool            // [actuators]: whether the input is a position
 	moves    []int             // [actuators]: index in qpos of the moved joint; -1 if its position is not one number
 }
 

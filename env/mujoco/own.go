@@ -23,29 +23,33 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 		return nil, err
 	}
 	if len(cfg.Observations) > 0 {
-		return nil, fmt.Errorf("%s: observations %v: an MJCF model of your own names them in task.observations",
-			cfg.ID(), cfg.Observations)
+		return nil, fmt.Errorf("%s: %w", cfg.ID(), env.KeyErrors{{Key: "observations", Reason: fmt.Sprintf("%v: "+
+			"an MJCF model of your own names numbers in task.observations, and observes no camera", cfg.Observations)}})
 	}
 	info, err := os.Stat(cfg.ModelPath)
 	if err != nil {
-		return nil, fmt.Errorf("%s: model_path: %w", cfg.ID(), err)
+		return nil, fmt.Errorf("%s: %w", cfg.ID(), noModel(err.Error()))
 	}
 	if !info.Mode().IsRegular() { // reading a pipe could block forever
 		what := "not a regular file"
 		if info.IsDir() {
 			what = "a folder"
 		}
-		return nil, fmt.Errorf("%s: model_path: %s is %s: expected an MJCF file", cfg.ID(), cfg.ModelPath, what)
+		return nil, fmt.Errorf("%s: %w", cfg.ID(), noModel(cfg.ModelPath+" is "+what+": expected an MJCF file"))
 	}
 	return newVec(source{name: cfg.ID(), file: cfg.ModelPath}, func(m *model) (task, error) {
 		return declare(m, cfg.Task)
 	}, cfg, n)
 }
 
+// noModel returns the mistake that model_path names no MJCF file, for the given reason.
+func noModel(reason string) error { return env.KeyErrors{{Key: "model_path", Reason: reason}} }
+
 // declare compiles t for the model m. Errors list all mistakes in t.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
-		return task{}, fmt.Errorf("%s: option timestep %g: expected a number > 0, in seconds", m.file, m.timestep)
+		return task{}, noModel(fmt.Sprintf("%s: option timestep %g: expected a number > 0, in seconds", m.file,
+			m.timestep))
 	}
 	c := compiler{model: m, read: map[string]bool{}}
 	out := task{skip: max(t.FrameSkip, 1), limit: t.MaxSteps, actuator: c.actuators(t.Actuators)}
@@ -74,7 +78,7 @@ func declare(m *model, t *env.Task) (task, error) {
 		c.follow(&out, t.Delta, t.Lead)
 	}
 	if len(c.wrong) > 0 {
-		return task{}, fmt.Errorf("%s and the task do not fit: %s", m.file, strings.Join(c.wrong, "; "))
+		return task{}, fmt.Errorf("%s and the task do not fit: %w", m.file, c.wrong)
 	}
 
 	dt := m.timestep * float64(out.skip)
@@ -305,7 +309,7 @@ func (n *noise) draw(r *philox.Stream, p *physics) {
 type compiler struct {
 	model *model
 	read  map[string]bool // kinds of quantities that the task reads
-	wrong []string
+	wrong env.KeyErrors
 }
 
 // compile calls f for each item of a list, with the item's key, and returns the results.
@@ -366,7 +370,7 @@ func orNone(names []string) string {
 }
 
 func (c *compiler) complain(key, format string, args ...any) {
-	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
+	c.wrong = append(c.wrong, env.KeyError{Key: key, Reason: fmt.Sprintf(format, args...)})
 }
 
 // actuators returns the indices of the named actuators, or of all actuators if names is nil.
@@ -468,8 +472,11 @@ func (c *compiler) noise(key string, n env.Noise) *noise {
 func (c *compiler) follow(out *task, delta, lead float64) {
 	var joints []int
 	for _, a := range out.actuator {
-		if c.model.moves[a] < 0 {
-			c.complain("task.delta", "actuator %q moves no joint of one number", c.model.parts["actuator"][a].name)
+		switch name := c.model.parts["actuator"][a].name; {
+		case c.model.moves[a] < 0:
+			c.complain("task.delta", "actuator %q moves no joint of one number", name)
+		case !c.model.servo[a]:
+			c.complain("task.delta", "actuator %q does not hold a position: expected a position actuator", name)
 		}
 		joints = append(joints, c.model.moves[a])
 	}

@@ -48,7 +48,7 @@ var (
 func newSimulator(src source, plan func(m *model) (task, error), n int) (*simulator, error) {
 	handle, m, err := load(src)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", src.name, err)
+		return nil, fmt.Errorf("%s: %w", src.name, noModel(err.Error()))
 	}
 	t, err := plan(m)
 	if err != nil {

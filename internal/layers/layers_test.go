@@ -140,7 +140,7 @@ var layers = []layer{
 		"weights travel in one way, whatever reads them; the loop has no part in it"},
 	{"roles/loop", []string{"roles/config", "roles/job", "roles/member", "roles/state", "algo", "collectives", "env",
 		"env/external", "internal/checkpoint", "internal/config", "internal/durable", "internal/metrics",
-		"internal/moves", "internal/runfolder", "internal/trace", "spmd", "tensor"},
+		"internal/moves", "internal/runfolder", "internal/trace", "internal/video", "spmd", "tensor"},
 		[]string{"..."},
 		"a loop knows a plan by an interface, and neither a task nor the process"},
 	{"roles/member", []string{"roles/mesh", "roles/config", "roles/job", "algo", "collectives", "policy/nn",

@@ -99,7 +99,8 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec) (*Policy, error) {
 		return nil, fmt.Errorf("action: %w", err)
 	}
 	if n := cfg.ActionDim; n != 0 && n != p.actions.dims {
-		return nil, fmt.Errorf("action_dim: %d: expected %d", n, p.actions.dims)
+		return nil, env.KeyErrors{{Key: "action_dim",
+			Reason: fmt.Sprintf("%d, but an action has %d", n, p.actions.dims)}}
 	}
 	p.observed.addBuffers(p.params)
 	sizes, err := p.trunkSizes()

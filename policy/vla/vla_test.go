@@ -425,7 +425,7 @@ func TestRefused(t *testing.T) {
 	}
 	for want, change := range map[string]func(c *config){
 		"action_head: flower: expected one of": func(c *config) { c.own.ActionHead = "flower" },
-		"action_dim: 7: expected 3":            func(c *config) { c.ActionDim = 7 },
+		"action_dim: 7, but an action has 3":   func(c *config) { c.ActionDim = 7 },
 		"encoder: impala: expected none":       func(c *config) { c.Encoder = "impala" },
 		"add_q_head: true":                     func(c *config) { c.AddQHead, c.AddValueHead = true, false },
 		"num_attention_heads":                  func(c *config) { c.own.NumHeads = 3 },

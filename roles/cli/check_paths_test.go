@@ -80,6 +80,13 @@ func TestOutputPaths(t *testing.T) {
 	const tracer = "cluster.tracer.enable=true cluster.tracer.output_file="
 	const video = "runner.val_check_interval=1 env.eval.video_cfg.save_video=true env.eval.video_cfg.video_base_dir="
 	const unwritable = ": expected a folder that can be written: write in "
+	films, demos := filepath.Join(dir, "films"), filepath.Join(dir, "demos")
+	for _, name := range []string{films + "/global_step_3.png", demos + "/train_global_step_0.safetensors",
+		demos + "/eval_global_step_0.safetensors"} {
+		test.OK(t, os.MkdirAll(filepath.Dir(name), 0o777))
+		test.OK(t, os.WriteFile(name, []byte("my notes\n"), 0o666))
+	}
+	const foreign = ": this command did not write the file that is there"
 	const another = ": expected the name of another file: "
 	for _, c := range []struct{ overrides, want string }{
 		{"runner.logger.experiment_name=mine", "runner.logger.experiment_name: mine: expected another name: run " +
@@ -87,6 +94,14 @@ func TestOutputPaths(t *testing.T) {
 		{"runner.logger.log_path=/proc/nope", "runner.logger.log_path: /proc/nope/job" + unwritable + "/proc: "},
 		{"runner.logger.log_path=" + file, "runner.logger.log_path: " + file + "/job" + unwritable + file + ": "},
 		{video + file, "env.eval.video_cfg.video_base_dir: " + file + unwritable + file + ": "},
+		{video + films, "env.eval.video_cfg.video_base_dir: " + films + ": expected another folder: " + films +
+			"/global_step_3.png" + foreign},
+		{"env.train.data_collection.enabled=true env.train.data_collection.save_dir=" + demos,
+			"env.train.data_collection.save_dir: " + demos +
+				": expected another folder: " + demos + "/train_global_step_0.safetensors" + foreign},
+		{"runner.val_check_interval=1 env.eval.data_collection.enabled=true env.eval.data_collection.save_dir=" + demos,
+			"env.eval.data_collection.save_dir: " + demos + ": expected another folder: " + demos +
+				"/eval_global_step_0.safetensors" + foreign},
 		{tracer + file, "cluster.tracer.output_file: " + file + another + "this command did not write the file that"},
 		{tracer + dir, "cluster.tracer.output_file: " + dir + another + "there is a folder"},
 		{tracer + dir + "/no/x", "cluster.tracer.output_file: " + dir + "/no/x: expected a file in a folder that can " +

@@ -38,3 +38,21 @@ func TestCheckWarnsOnce(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 }
+
+// TestCheckBlames: a value that does not fit the environment is a mistake in its own key.
+func TestCheckBlames(t *testing.T) {
+	for _, c := range []struct{ args, key, want string }{
+		{"actor.model.obs_dim=42", "actor.model.obs_dim", "42, but the observations have 4 elements"},
+		{"env.train.env_type=mujoco env.train.model_path=none.xml env.train.task.max_steps=5 " +
+			`env.train.task.observations=[{"joint":"a"}] ` +
+			`env.train.task.rewards=[{"constant":1}]`, "env.train.model_path",
+			"stat none.xml: no such file or directory"},
+	} {
+		args := append([]string{"check", "-c", rolestest.Cartpole}, strings.Fields(c.args)...)
+		_, _, text := run(t, args...)
+		if !strings.Contains(text, "command line: "+c.key+": expected a value that fits: "+c.want+"\n") ||
+			!strings.Contains(text, "verdict: does not run: change "+c.key+"\n") {
+			t.Errorf("%s: %s", c.args, text)
+		}
+	}
+}

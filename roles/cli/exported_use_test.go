@@ -163,6 +163,7 @@ func TestExportRefuses(t *testing.T) {
 		{plain + " --format c --note speed --out " + out, "--note speed: expected NAME=TEXT"},
 		{plain + " --format c --note speed=fast --out " + out, "--note speed: no such input or output: expected one " +
 			"of action, bytes, state, value"},
+		{plain + " --format c --note speed=very,fast --out " + out, "--note speed: no such input or output"},
 		{plain + " --format c --dtype bf16 --out " + out, "--dtype: expected a language model"},
 		{sde + " --format c --sample --out " + out, "--sample: use_sde keeps its noise over steps"},
 		{dqn + " --format onnx --sample --out " + out, "--sample: the noise of a policy with add_q_head follows a " +

@@ -77,12 +77,19 @@ func TestConvert(t *testing.T) {
 	if cloning(t, folder) != cloning(t, demos) {
 		t.Error("another model than from demos.safetensors")
 	}
+	const plain = lerobotData + "v30" // as other programs write it
 	for args, want := range map[string]string{
-		demos + " --out " + folder:              "--out " + folder + ": expected a folder that does not exist",
-		demos + " --out x --lerobot v1.6":       "--lerobot v1.6: expected v3.0 or v2.1",
-		folder + " --out x --lerobot v2.1":      "--lerobot: expected none, because " + folder + " is a folder",
-		folder + " --out " + folder:             "there is a folder: expected the name of a file",
-		demos + " --out x --name action":        "--name action: expected TENSOR=COLUMN",
+		demos + " --out " + folder:         "--out " + folder + ": expected a folder that does not exist",
+		demos + " --out x --lerobot v1.6":  "--lerobot v1.6: expected v3.0 or v2.1",
+		folder + " --out x --lerobot v2.1": "--lerobot: expected none, because " + folder + " is a folder",
+		folder + " --out " + folder:        "there is a folder: expected the name of a file",
+		demos + " --out x --name action":   "--name action: expected TENSOR=COLUMN",
+		demos + " --out x --name image=top": "--name image: expected names among action, observation.image, " +
+			"observation.proprio, observation.text, reward, terminated, truncated",
+		plain + " --out x --name act=action": "--name act: expected names among action, observation.image, " +
+			"observation.proprio, reward, terminated",
+		plain + " --out x --name observation.state=top": "--name observation.state=top: no such column: expected one " +
+			"of action, ",
 		demos:                                   "expected one file or folder, and --out",
 		"none --out x":                          "stat none: no such file",
 		"testdata/lerobot --out " + back:        "info.json: no such file or directory: expected a folder of LeRobot",

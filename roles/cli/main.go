@@ -140,7 +140,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 			*code, err = runTrain(c, reg, tasks, own)
 			return err
 		},
-		CustomAppHelpTemplate: manual.GroupedHelp(),
+		CustomAppHelpTemplate: manual.GroupedHelp(), DisableSliceFlagSeparator: true, // --note has text
 	}
 	app.Commands = []*cli.Command{
 		{Name: "init", Usage: "write a first configuration for a simulator, an environment or a language model",

@@ -111,9 +111,17 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	if err := cfg.OpenVideos(); err != nil {
 		return nil, err
 	}
+	if e.env.VideoCfg.SaveVideo {
+		if err := loop.CheckFilms(cfg, e.film); err != nil {
+			return nil, err
+		}
+	}
 	if e.record = how.Record.File; e.record == "" {
 		name := "eval_" + strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 		if e.record, err = cfg.RecordFile(env.Eval, name); err != nil {
+			return nil, err
+		}
+		if err := loop.CheckRecords(cfg, "env.eval", e.record); err != nil {
 			return nil, err
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/state"
@@ -180,7 +181,7 @@ func CheckPaths(cfg *config.Config) error {
 }
 
 // CheckOutputs returns a mistake for each key of a file or folder that the job of cfg cannot write, or that is the
-// user's own: the run's folder, the timeline and the folder of films. It changes nothing.
+// user's own: the run's folder, the timeline, films and recordings. It changes nothing.
 func CheckOutputs(cfg *config.Config) error {
 	var wrong []error
 	folder := func(key, dir string) {
@@ -190,15 +191,18 @@ func CheckOutputs(cfg *config.Config) error {
 	}
 	if video := &cfg.Env.Eval.VideoCfg; cfg.Evaluates() && video.SaveVideo && video.VideoBaseDir != "" {
 		folder("env.eval.video_cfg.video_base_dir", video.VideoBaseDir)
+		wrong = append(wrong, CheckFilms(cfg, matching(video.VideoBaseDir, "global_step_*."+video.Format)...))
 	}
 	if d := cfg.Env.Eval.DataCollection; cfg.Evaluates() && d.Enabled && d.SaveDir != "" {
 		folder("env.eval.data_collection.save_dir", d.SaveDir)
+		wrong = append(wrong, CheckRecords(cfg, "env.eval", matching(d.SaveDir, "eval_global_step_*.safetensors")...))
 	}
 	if !cfg.Trains() {
 		return errors.Join(wrong...)
 	}
 	if d := cfg.Env.Train.DataCollection; d.Enabled && d.SaveDir != "" {
 		folder("env.train.data_collection.save_dir", d.SaveDir)
+		wrong = append(wrong, CheckRecords(cfg, "env.train", matching(d.SaveDir, "train_global_step_*.safetensors")...))
 	}
 	if err := runfolder.Check(cfg.Folder()); err != nil {
 		name := cfg.Runner.Logger.ExperimentName
@@ -216,6 +220,43 @@ func CheckOutputs(cfg *config.Config) error {
 		}
 	}
 	return errors.Join(wrong...)
+}
+
+// CheckFilms returns a mistake for the first of the files that a film of cfg would replace and that is no film.
+// Only PNG tells.
+func CheckFilms(cfg *config.Config, files ...string) error {
+	v := &cfg.Env.Eval.VideoCfg
+	return checkOwn(cfg, "env.eval.video_cfg.video_base_dir", v.VideoBaseDir, files,
+		func(head []byte) bool { return v.Format != "png" || video.IsFilm(head) })
+}
+
+// CheckRecords is CheckFilms for the recordings of a section, env.train or env.eval.
+func CheckRecords(cfg *config.Config, section string, files ...string) error {
+	d := cfg.Env.Train.DataCollection
+	if section == "env.eval" {
+		d = cfg.Env.Eval.DataCollection
+	}
+	return checkOwn(cfg, section+".data_collection.save_dir", d.SaveDir, files, algo.IsDemos)
+}
+
+func checkOwn(cfg *config.Config, key, dir string, files []string, made func(head []byte) bool) error {
+	for _, file := range files {
+		if err := durable.Replaceable(file, made); err != nil {
+			return cfg.Mistake(key, dir, fmt.Sprintf("another folder: %s: %v", file, err))
+		}
+	}
+	return nil
+}
+
+// matching returns the files in dir whose names match a pattern of filepath.Match.
+func matching(dir, pattern string) (files []string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if ok, _ := filepath.Match(pattern, e.Name()); ok {
+			files = append(files, filepath.Join(dir, e.Name()))
+		}
+	}
+	return files
 }
 
 // CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.

@@ -54,8 +54,7 @@ func runConvert(c *cli.Context) error {
 				return config.Usagef("--%s: expected none, because %s is a folder", flag, source)
 			}
 		}
-		demos := args.Begins(`(?s).{8}\{"__metadata__":\{"env":"[^"]*","episodes":"\d+"`)
-		if err := args.CheckOut(c, "out", out, demos); err != nil {
+		if err := args.CheckOut(c, "out", out, algo.IsDemos); err != nil {
 			return err
 		}
 		if err := dataset.Import(source, out, names); err != nil {

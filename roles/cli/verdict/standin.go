@@ -10,11 +10,12 @@ import (
 )
 
 // StandIn returns reg with a simulator that replaces external simulators. The simulator does nothing. It has the
-// policy's observation and action spaces from cfg, and an expert.
+// policy's observation and action spaces from cfg, and an expert, and it reports success.
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: space(tensor.F32, -1, 1, cmp.Or(m.ActionDim, 1)),
-		Obs: []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
+		Info: []string{env.Success},
+		Obs:  []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
 	if m.ModelType == "cnn_policy" {
 		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
 	}

@@ -210,7 +210,8 @@ func (v Verdict) Text(path string, args []string) string {
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
-		if v.Simulator != "" || len(v.Overrides) > 0 { // else the error of the command has these mistakes
+		// without stand-ins and overrides, the error of the command has these mistakes
+		if v.Simulator != "" || len(v.Own)+len(v.Overrides) > 0 {
 			for _, e := range v.Left {
 				add(e.Error())
 			}

@@ -75,6 +75,10 @@ func TestJudge(t *testing.T) {
 	if v = Judge(cfg, nil, examine); v.Text("f", nil) != "verdict: runs" {
 		t.Errorf("%+v", v)
 	}
+	hidden := Verdict{Own: []string{"m=FOLDER"}, Left: []*yaml.FieldError{{Want: "node 0 needs 9 MiB"}}}
+	if got := hidden.Text("f", nil); !strings.Contains(got, "\n  node 0 needs 9 MiB") {
+		t.Errorf("the mistake behind the stand-ins is not named: %s", got)
+	}
 	many := Verdict{Left: []*yaml.FieldError{{Key: "a"}, {Key: "b"}, {Key: "a"}, {Key: "c"}, {Key: "d"}}}
 	if got := many.Headline(); got != "does not run: change 4 keys" {
 		t.Error(got)

@@ -93,11 +93,13 @@ var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F64: "float64
 
 // choose chooses the features of the fields.
 func (x *exporter) choose(names map[string]string) error {
+	var known []string
 	for _, f := range x.demos.Fields {
 		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
 			x.columns = append(x.columns, "")
 			continue
 		}
+		known = append(known, f.Name)
 		feature := lerobot.Feature{DType: dtypes[f.DType], Shape: f.Shape}
 		name := candidates(f.Name)[0]
 		obs, isObs := strings.CutPrefix(f.Name, algo.Observations+".")
@@ -123,7 +125,7 @@ func (x *exporter) choose(names map[string]string) error {
 		x.info.Features[name] = feature
 		x.columns, x.names = append(x.columns, name), append(x.names, name)
 	}
-	return nil
+	return among("--name", names, known)
 }
 
 // transitions writes all transitions, and the next observations that do not follow from them.

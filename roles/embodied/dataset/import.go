@@ -98,9 +98,13 @@ var tensorTypes = map[string]tensor.DType{"float32": tensor.F32, "float64": tens
 func (m *importer) plan(names map[string]string) error {
 	named := map[string]string{} // tensors by columns
 	for name, c := range names {
+		if _, ok := m.Features[c]; !ok {
+			return fmt.Errorf("--name %s=%s: no such column: expected one of %s", name, c, m.listed())
+		}
 		named[c] = name
 	}
 	var obs []tensor.Field
+	known := []string{algo.FieldAction, algo.FieldReward, algo.FieldTerminated}
 	for _, c := range slices.Sorted(maps.Keys(m.Features)) {
 		f := m.Features[c]
 		name := named[c]
@@ -114,13 +118,16 @@ func (m *importer) plan(names map[string]string) error {
 		if f.IsImage() {
 			field.Shape = f.Pixels()
 		}
-		obs = append(obs, field)
+		obs, known = append(obs, field), append(known, name)
 		if err := m.add(field, c); err != nil {
 			return err
 		}
 	}
 	if len(obs) == 0 {
 		return fmt.Errorf("no observations: expected features observation.NAME among %s", m.listed())
+	}
+	if err := among("--name", names, known); err != nil {
+		return err
 	}
 	m.out.Fields = obs
 	action := m.find(algo.FieldAction, names)

@@ -110,7 +110,7 @@ func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func
 
 // take chooses the columns for the fields of rollouts.
 func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.Field) error {
-	known := map[string]bool{}
+	var known []string
 	for _, f := range fields {
 		if strings.HasPrefix(f.Name, algo.NextObservations+".") {
 			s.ahead = true
@@ -119,7 +119,7 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 		if f.Name == algo.FieldStatus || f.Name == algo.FieldTruncated {
 			continue // an episode that did not terminate is truncated
 		}
-		known[f.Name] = true
+		known = append(known, f.Name)
 		one := tensor.Field{Name: f.Name, DType: f.DType, Shape: f.Shape[2:]}
 		from := s.find(f.Name, names)
 		switch optional := f.Name == algo.FieldReward || f.Name == algo.FieldTerminated; {
@@ -138,11 +138,8 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if !known[name] {
-			return fmt.Errorf("demo_buffer.names has %s: expected names among %s", name,
-				strings.Join(slices.Sorted(maps.Keys(known)), ", "))
-		}
+	if err := among("demo_buffer.names has", names, known); err != nil {
+		return err
 	}
 	if s.ahead && s.find(algo.FieldReward, names) == "" {
 		return fmt.Errorf("no column %s: expected rewards; without them a folder is for cloning alone "+
@@ -152,4 +149,15 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 		return errors.New("rollouts without terminated")
 	}
 	return s.add(tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8}, "")
+}
+
+// among returns an error, which begins with key, if names has a tensor that is not known.
+func among(key string, names map[string]string, known []string) error {
+	slices.Sort(known)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if !slices.Contains(known, name) {
+			return fmt.Errorf("%s %s: expected names among %s", key, name, strings.Join(known, ", "))
+		}
+	}
+	return nil
 }

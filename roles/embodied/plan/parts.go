@@ -63,7 +63,19 @@ func (d *Draft) cannotMake(section string, e *env.Config, err error) {
 			"a simulator that starts: "+err.Error())
 		return
 	}
-	d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
+	if !d.blamed(section, err) {
+		d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
+	}
+}
+
+// blamed reports the mistakes that err finds in keys of a section, if there are any.
+func (d *Draft) blamed(section string, err error) bool {
+	var keys env.KeyErrors
+	errors.As(err, &keys)
+	for _, k := range keys {
+		d.found.Problem(section+"."+k.Key, nil, "a value that fits: "+k.Reason)
+	}
+	return len(keys) > 0
 }
 
 // fitObservations sets the number of log-probs, and reports whether the observations of d.Spec fit into the memory.
@@ -109,6 +121,8 @@ func (d *Draft) tryPolicy() {
 	}
 	if errors.As(err, new(job.Shortage)) {
 		d.found.Problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
+		return
+	} else if d.blamed("actor.model", err) {
 		return
 	} else if err != nil {
 		d.found.Problem("actor.model.model_type", c.Actor.Model.ModelType, "a policy that fits: "+err.Error())
