@@ -29,6 +29,7 @@ var elsewhere = map[string]string{
 	"RLB_ADDR=":          "TestPythonListens",
 	"export PYTHONPATH=": "sets the path of the lines that follow, which other tests run",
 	"PYTHONPATH=":        "TestPythonReadme, TestPythonTutorial",
+	"./rlinf -c tanks":   "TestPythonTutorial",
 	"python3 ":           "TestTanks",
 }
 

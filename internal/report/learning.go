@@ -21,7 +21,12 @@ func (r *Run) learning() *sentence {
 		if len(values) == 0 {
 			continue
 		}
-		l := results.Judge(values, strings.HasSuffix(name, "loss"))
+		least := 0.0
+		if name == "eval/return" {
+			_, training := r.Metrics.curve("env/return", math.MaxInt)
+			least = results.LeastChange(training)
+		}
+		l := results.Judge(values, strings.HasSuffix(name, "loss"), least)
 		s := sentence{Fault: l.Verdict == results.Collapsed, Text: fmt.Sprintf("Learning: %s %s", name, l.Text())}
 		if l.Verdict == results.TooFew {
 			if few == nil {
@@ -35,8 +40,8 @@ func (r *Run) learning() *sentence {
 		if at := r.reached(name, steps, values); at != "" {
 			s.Text += " " + at + ","
 		}
-		s.Text += fmt.Sprintf(" was best in iteration %.0f (%s), and %s.", steps[l.BestAt], figure(l.Best),
-			strings.TrimPrefix(l.Text(), "it "))
+		s.Text += fmt.Sprintf(" was best in iterations %.0f to %.0f (mean %s), and %s.", steps[l.From], steps[l.To],
+			figure(l.Best), strings.TrimPrefix(l.Text(), "it "))
 		return &s
 	}
 	return few

@@ -124,15 +124,23 @@ func TestLearning(t *testing.T) {
 		want  string
 	}{
 		"collapsed": {[]float64{20, 180, 400, 480, 490, 480, 120, 20, 25}, "Learning: eval/return reached the task's " +
-			"threshold (475) in iteration 40, was best in iteration 50 (490), and has collapsed, to 22.5 at the end: "},
+			"threshold (475) in iteration 40, was best in iterations 40 to 50 (mean 485), and has collapsed, to 22.5 " +
+			"at the end: "},
 		"rises": {[]float64{20, 60, 100, 140, 180, 220, 260, 300}, "Learning: eval/return has not reached the task's " +
-			"threshold (475), was best in iteration 80 (300), and still rises."},
+			"threshold (475), was best in iterations 70 to 80 (mean 280), and still rises, from 40 to 280."},
+		"small beside training": {[]float64{1, 2, 3, 4, 5, 6, 7, 8}, "Learning: eval/return has not reached the " +
+			"task's threshold (475), was best in iterations 70 to 80 (mean 7.5), and is flat, at 7.5 at the end: "},
 		"too few": {[]float64{20, 180}, "Learning: too few evaluations: eval/return has 2 values, and a verdict " +
 			"needs 6."},
 	} {
 		dir, lines := filepath.Join(t.TempDir(), "run"), ""
 		for i, v := range c.evals {
-			lines += fmt.Sprintf("{\"step\":%d,\"time\":%d,\"eval/return\":%v}\n", 10*(i+1), i+1, v)
+			training := 0.0
+			if name == "small beside training" {
+				training = 200 * float64(i%2)
+			}
+			lines += fmt.Sprintf("{\"step\":%d,\"time\":%d,\"eval/return\":%v,\"env/return\":%v}\n", 10*(i+1), i+1, v,
+				training)
 		}
 		reporttest.WriteFile(t, dir, "metrics.jsonl", lines)
 		reporttest.WriteFile(t, dir, "config.yaml", reporttest.ConfigText)

@@ -116,7 +116,7 @@ func (r *Run) sentences() (all []sentence) {
 	if r.Trace != nil {
 		attempts = r.Trace.Attempts
 	}
-	for _, f := range timeline.Conclude(attempts, r.wasCrowded) {
+	for _, f := range timeline.Conclude(attempts, r.load) {
 		all = append(all, sentence{plain(f.Text), f.Kind == timeline.Fault, plain(f.Key)})
 	}
 	if learning := r.learning(); learning != nil {
@@ -135,14 +135,20 @@ func (r *Run) lastCrowded() int {
 	return -1
 }
 
-// wasCrowded reports whether the ranks of an attempt shared fewer cores than there were ranks.
-func (r *Run) wasCrowded(a *trace.Attempt) bool {
+// load returns how the ranks of an attempt used the cores of their hosts.
+func (r *Run) load(a *trace.Attempt) timeline.Load {
 	for i := len(r.Starts) - 1; i >= 0; i-- {
 		if s := &r.Starts[i]; i == 0 || s.Started.UnixNano() <= a.ID {
-			return s.Crowd() != ""
+			switch {
+			case s.Crowd() != "":
+				return timeline.Crowded
+			case s.Full():
+				return timeline.Full
+			}
+			return timeline.Spare
 		}
 	}
-	return false
+	return timeline.Spare
 }
 
 // origin returns the facts about the starts of the run. It leaves out environment variables, which may hold secrets.

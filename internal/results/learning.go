@@ -3,6 +3,7 @@ package results
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Verdict says in one word how learning went.
@@ -22,8 +23,8 @@ const (
 type Learning struct {
 	Verdict    Verdict
 	Points     int     // evaluations
-	Best       float64 // the best single value
-	BestAt     int     // its index
+	Best       float64 // the best level
+	From, To   int     // indices of its first and last evaluation
 	Start, End float64 // levels at the start and at the end
 	Lost       float64 // share of the gain from the start to the best level that is lost at the end
 }
@@ -38,11 +39,29 @@ const (
 	collapseLoss = 0.50 // of the gain
 	fallLoss     = 0.20 // of the gain
 	leastStep    = 0.05 // of the range of levels: a smaller step is no rise and no fall
+	leastChange  = 0.10 // of the noise of training's returns: see LeastChange
 	levelStep    = 0.35 // of the mean rise: a curve that surely rises less at its end is level there
 	fewestLevel  = 4    // evaluations at the end of a curve that is level there
 )
 
-// Judge judges a curve of evaluations, in their order. loss tells that lower values are better. The values are finite.
+// LeastChange returns the smallest change of an evaluation's return that counts as learning. It is a tenth of the noise
+// of the training returns, which are finite: their noise is from the draw of initial states and actions, and hardly
+// from learning. Evaluations on the same initial states are often less noisy than that. It is 0 with fewer than 3
+// returns.
+func LeastChange(training []float64) float64 {
+	var d []float64
+	for i := 2; i < len(training); i++ {
+		d = append(d, math.Abs(training[i]-2*training[i-1]+training[i-2]))
+	}
+	if len(d) == 0 {
+		return 0
+	}
+	slices.Sort(d)
+	return leastChange * d[len(d)/2] / (0.6745 * math.Sqrt(6)) // the median of normal numbers is 0.6745 deviations
+}
+
+// Judge judges a curve of evaluations, in their order. loss tells that lower values are better. Changes below least do
+// not count. The values are finite.
 //
 // The noise of single values is the root mean square of their second differences, by √6: a straight line has none. The
 // levels at the start and at the end are means of an eighth of the points, at least of two, and the best level is the
@@ -57,7 +76,7 @@ const (
 //     Student's 95 % interval of a line through these points.
 //   - The best level is above the level at the start by 3.5 noises: Holds.
 //   - Otherwise: Flat.
-func Judge(values []float64, loss bool) Learning {
+func Judge(values []float64, loss bool, least float64) Learning {
 	n := len(values)
 	l := Learning{Verdict: TooFew, Points: n}
 	if n == 0 {
@@ -69,26 +88,25 @@ func Judge(values []float64, loss bool) Learning {
 	}
 	v := make([]float64, n)
 	for i, x := range values {
-		if v[i] = sign * x; v[i] > v[l.BestAt] {
-			l.BestAt = i
-		}
+		v[i] = sign * x
 	}
-	l.Best = values[l.BestAt]
 	width := max(n/8, min(2, n))
 	start, end := mean(v[:width]), mean(v[n-width:])
 	l.Start, l.End = sign*start, sign*end
-	if n < fewestPoints {
-		return l
-	}
-	best, least := math.Inf(-1), math.Inf(1)
+	best, worst := math.Inf(-1), math.Inf(1)
 	for i := 0; i+width <= n; i++ {
 		level := mean(v[i : i+width])
-		best, least = max(best, level), min(least, level)
+		if worst = min(worst, level); level > best {
+			best, l.From, l.To = level, i, i+width-1
+		}
 	}
-	single := noise(v) + 1e-9*(math.Abs(best)+math.Abs(least)) // with the rounding of means
+	if l.Best = sign * best; n < fewestPoints {
+		return l
+	}
+	single := noise(v) + 1e-9*(math.Abs(best)+math.Abs(worst)) // with the rounding of means
 	of := func(points int) float64 { return single * math.Sqrt(2/float64(points)) }
 	gain, drop := best-start, best-end
-	gained := gain > 0 && gain >= sureDrop*of(width)
+	gained := gain > 0 && gain >= max(sureDrop*of(width), least)
 	if gain > 0 {
 		l.Lost = drop / gain
 	}
@@ -96,9 +114,9 @@ func Judge(values []float64, loss bool) Learning {
 	first, middle, last := mean(v[:third]), mean(v[third:n-third]), mean(v[n-third:])
 	step := func(by float64) bool {
 		return by*(last-middle) > 0 && by*(last-middle) >= sureStep*of(third) &&
-			by*(last-first) >= sureGain*of(third) && by*(last-middle) >= leastStep*(best-least)
+			by*(last-first) >= max(sureGain*of(third), least) && by*(last-middle) >= leastStep*(best-worst)
 	}
-	switch dropped := drop > 0 && drop >= sureDrop*of(width); {
+	switch dropped := drop > 0 && drop >= max(sureDrop*of(width), least); {
 	case dropped && gained && drop >= collapseLoss*gain:
 		l.Verdict = Collapsed
 	case dropped && (!gained || drop >= fallLoss*gain), step(-1):
@@ -153,7 +171,7 @@ func mean(v []float64) (m float64) {
 func (l *Learning) Text() string {
 	switch l.Verdict {
 	case Rises:
-		return "it still rises"
+		return fmt.Sprintf("it still rises, from %.4g to %.4g", l.Start, l.End)
 	case Holds:
 		return fmt.Sprintf("it holds, at %.4g at the end", l.End)
 	case Falls:
@@ -162,7 +180,7 @@ func (l *Learning) Text() string {
 		return fmt.Sprintf("it has collapsed, to %.4g at the end: %.0f %% of what it had gained is lost", l.End,
 			100*min(l.Lost, 1))
 	case Flat:
-		return "it is flat: no more than noise was learned"
+		return fmt.Sprintf("it is flat, at %.4g at the end: no more than noise was learned", l.End)
 	}
 	return string(TooFew)
 }

@@ -19,47 +19,58 @@ func TestJudge(t *testing.T) {
 		curve    draw
 		noise    float64 // at most, of the range
 		want     []results.Verdict
+		least    float64 // of the range
 	}{
-		{"a line", 10, 60, line, 0.08, []results.Verdict{results.Rises}},
+		{"a line", 10, 60, line, 0.08, []results.Verdict{results.Rises}, 0},
 		{"slower and slower", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - math.Exp(-2*x) }, 0.08,
-			[]results.Verdict{results.Rises}},
+			[]results.Verdict{results.Rises}, 0},
 		{"a late start", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 / (1 + math.Exp(8-10*x)) }, 0.05,
-			[]results.Verdict{results.Rises}},
+			[]results.Verdict{results.Rises}, 0},
 		{"noise alone", 6, 60, func(*rand.Rand, float64, float64) float64 { return 0 }, 1,
-			[]results.Verdict{results.Flat}},
+			[]results.Verdict{results.Flat}, 0},
 		{"a constant", 6, 60, func(*rand.Rand, float64, float64) float64 { return 9 }, 0,
-			[]results.Verdict{results.Flat}},
+			[]results.Verdict{results.Flat}, 0},
 		{"early learning, then no more", 12, 60, func(_ *rand.Rand, x, _ float64) float64 {
 			return min(1, 5*x)
-		}, 0.05, []results.Verdict{results.Holds}},
+		}, 0.05, []results.Verdict{results.Holds}, 0},
 		{"a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
 			// It is reached at 0.45 to 0.75, with less noise there.
 			if top := turn + 0.05; x < top {
 				return max(0, 1-(top-x)/0.3)
 			}
 			return 1
-		}, 0.01, []results.Verdict{results.Holds}},
+		}, 0.01, []results.Verdict{results.Holds}, 0},
 		{"a noisy way to a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
 			if top := turn + 0.05; x < top {
 				return max(0, 1-(top-x)/0.3) + 0.1*r.NormFloat64()
 			}
 			return 1
-		}, 0.01, []results.Verdict{results.Holds}},
+		}, 0.01, []results.Verdict{results.Holds}, 0},
 		{"a sudden collapse", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return 0.1
 			}
 			return min(1, 3*x)
-		}, 0.08, []results.Verdict{results.Collapsed}},
+		}, 0.08, []results.Verdict{results.Collapsed}, 0},
 		{"a slow collapse", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return max(0, 1-6*(x-turn))
 			}
 			return min(1, 3*x)
-		}, 0.08, []results.Verdict{results.Collapsed}},
+		}, 0.08, []results.Verdict{results.Collapsed}, 0},
 		{"a slow fall", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - x }, 0.08,
-			[]results.Verdict{results.Falls}},
-		{"too short", 1, 5, line, 0.08, []results.Verdict{results.TooFew}},
+			[]results.Verdict{results.Falls}, 0},
+		{"too short", 1, 5, line, 0.08, []results.Verdict{results.TooFew}, 0},
+		{"a rise that counts", 10, 60, line, 0.08, []results.Verdict{results.Rises}, 0.4},
+		{"a small rise", 10, 60, line, 0.08, []results.Verdict{results.Flat}, 1.2},
+		{"a small fall", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - x }, 0.08,
+			[]results.Verdict{results.Flat}, 1.2},
+		{"a small step", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
+			if x > turn {
+				return 1
+			}
+			return 0
+		}, 0.01, []results.Verdict{results.Flat}, 1.2},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		right := map[bool]int{}
@@ -73,9 +84,10 @@ func TestJudge(t *testing.T) {
 				better[i] = shift + scale*(c.curve(r, x, turn)+noise*r.NormFloat64())
 				worse[i] = -better[i]
 			}
-			l := results.Judge(better, false)
+			l := results.Judge(better, false, c.least*scale)
 			right[l.Verdict == c.want[0]]++
-			if m := results.Judge(worse, true); m.Verdict != l.Verdict || m.BestAt != l.BestAt || m.End != -l.End {
+			m := results.Judge(worse, true, c.least*scale)
+			if m.Verdict != l.Verdict || m.From != l.From || m.Best != -l.Best || m.End != -l.End {
 				t.Fatalf("%s: a loss has another verdict: %+v, %+v", c.name, l, m)
 			}
 		}
@@ -83,7 +95,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s: right on %d of 100", c.name, right[true])
 		}
 	}
-	if l := results.Judge(nil, false); l.Verdict != results.TooFew {
+	if l := results.Judge(nil, false, 0); l.Verdict != results.TooFew {
 		t.Errorf("nothing: %+v", l)
 	}
 }

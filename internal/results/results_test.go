@@ -270,8 +270,8 @@ func TestBest(t *testing.T) {
 		{[]results.Group{a, c}, "best: c, with the highest mean eval/return, 102.0"},
 		{[]results.Group{group("few", 1), a, b}, "best: b, with the highest mean eval/return, 2.1; this may be " +
 			"chance: its difference from a is 0.1 ± 2.267 (and 1 more)"},
-		{[]results.Group{group("few", 1), a}, "best: a, with the highest mean eval/return, 2; this may be chance: its " +
-			"difference from few has no interval without a second seed of both"},
+		{[]results.Group{group("few", 1), a}, "best: a, with the highest mean eval/return, 2; this may be chance: " +
+			"its difference from few has no interval without a second seed of both"},
 		{[]results.Group{a, group("none")}, "best: a, with the highest mean eval/return, 2"},
 	} {
 		table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: tc.groups}

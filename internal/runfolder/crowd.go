@@ -24,20 +24,7 @@ func (p *Provenance) Crowd() string {
 	}
 	var worst crowd
 	for _, h := range hosts {
-		var bindings []string
-		most := 0
-		if p.Transport == "local" { // all ranks are in one process
-			most = p.MaxProcs
-		}
-		for i, of := range p.Hosts {
-			if of == h && i < len(p.Binding) {
-				bindings = append(bindings, p.Binding[i])
-			}
-			if of == h && i < len(p.Quota) && p.Quota[i] > 0 {
-				most = p.Quota[i]
-			}
-		}
-		ranks, cores := crowded(bindings, most)
+		ranks, cores := crowded(p.coresOf(h))
 		switch {
 		case ranks == worst.ranks && cores == worst.cores:
 			worst.hosts++
@@ -57,6 +44,42 @@ func (p *Provenance) Crowd() string {
 		return fmt.Sprintf("%s on each of %d hosts, such as %s", text, worst.hosts, worst.host)
 	}
 	return text + " on host " + worst.host
+}
+
+// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. most is
+// 0 if it is not known.
+func (p *Provenance) coresOf(host string) (bindings []string, most int) {
+	if p.Transport == "local" { // all ranks are in one process
+		most = p.MaxProcs
+	}
+	for i, of := range p.Hosts {
+		if of == host && i < len(p.Binding) {
+			bindings = append(bindings, p.Binding[i])
+		}
+		if of == host && i < len(p.Quota) && p.Quota[i] > 0 {
+			most = p.Quota[i]
+		}
+	}
+	return bindings, most
+}
+
+// Full reports whether no host has more cores for the run than ranks. It is false if the cores are not known: ranks
+// with cores of their own do not show the other cores of the host.
+func (p *Provenance) Full() bool {
+	for _, h := range p.Hosts {
+		bindings, most := p.coresOf(h)
+		cores := 0
+		if len(slices.Compact(slices.Clone(bindings))) == 1 {
+			cores = len(CPUs(bindings[0]))
+		}
+		if most > 0 && (cores == 0 || most < cores) {
+			cores = most
+		}
+		if cores == 0 || cores > len(bindings) {
+			return false
+		}
+	}
+	return len(p.Hosts) > 0
 }
 
 // CrowdAdvice follows a text of Crowd, after a colon.

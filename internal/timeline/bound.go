@@ -128,6 +128,10 @@ func (e *evidence) extrasClause(all *phaseTimes) (text string) {
 // cannot help them.
 const crowdAdvice = "more cores help, or fewer ranks (" + placementKey + ")"
 
+// fullAdvice is the advice for a component on all ranks if these fill the cores. Neither more ranks nor work at the
+// same time can help it.
+const fullAdvice = "all ranks do that, and they fill the cores: more cores help"
+
 // siteName returns the name of a site for the text of a finding.
 func siteName(s SiteCost) string {
 	if s.Name != "" {
@@ -189,10 +193,12 @@ func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 		return "save less often (" + saveKey + ")", saveKey
 	case s.Component == trace.Runner:
 		return "no key changes that", ""
+	case e.fills(s.Component):
+		return fullAdvice, ""
 	case slices.Contains([]string{"env", "rollout", "actor"}, s.Component) && !e.async() &&
 		busy("env") > 0 && busy("actor") >= overlapTraining && producing >= overlapTraining:
-		return "let rollouts and training overlap (" + asyncKey + ": true), or give " + s.Component +
-			" more ranks (" + placementKey + ")", asyncKey
+		return "let rollouts and training overlap (" + asyncKey + ": true, with " + stalenessKey + "), or give " +
+			s.Component + " more ranks (" + placementKey + ")", asyncKey
 	case (s.Component == "env" || s.Component == "rollout") && min(busy("env"), busy("rollout")) >= overlapStages:
 		return "let env and rollout overlap by more stages (" + stagesKey + "), or give " + s.Component +
 			" more ranks (" + placementKey + ")", stagesKey

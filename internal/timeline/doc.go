@@ -4,7 +4,7 @@
 //	table := timeline.Waits(a)                       // seconds of each worker by cause
 //	path := timeline.CriticalPath(a, &a.Windows[0])  // what bounded an iteration
 //	shares := timeline.SharesOf(a, path)             // the path by component, site and link
-//	findings := timeline.Conclude(attempts, crowded)         // at most five sentences
+//	findings := timeline.Conclude(attempts, load)            // at most five sentences
 //
 // An iteration has a critical path: the chain of work and transfers that ends with the iteration. Only a shorter chain
 // makes the iteration shorter. CriticalPath follows the chain back from the end of the iteration. At a wait it goes on

@@ -97,18 +97,31 @@ const (
 	crowdedStall = 1.0
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. crowded reports whether the ranks of an
-// attempt shared fewer cores than there were ranks. A nil crowded means no. In such an attempt the scheduler makes
-// ranks, links and steps slow, so Conclude does not blame them, and gives no advice to use more ranks. Faults come
-// first, in descending order of Share. The next finding is the Description of the critical path in the attempt with the
-// most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is NoFault. A trace
-// without sums and windows gives no finding.
-func Conclude(attempts []trace.Attempt, crowded func(*trace.Attempt) bool) []Finding {
+// A Load says how the ranks of an attempt use the cores of their hosts.
+type Load int
+
+// Loads.
+const (
+	Spare   Load = iota // a host has more cores than ranks, or the cores are not known
+	Full                // each host has as many ranks as cores
+	Crowded             // ranks share fewer cores than there are ranks
+)
+
+// Conclude returns what bounded a run, in at most MostFindings sentences. load returns the Load of an attempt. A nil
+// load means Spare. In a Crowded attempt the scheduler makes ranks, links and steps slow, so Conclude does not blame
+// them, and gives no advice to use more ranks. In a Full attempt it gives no such advice for a component on all ranks.
+// Faults come first, in descending order of Share. The next finding is the Description of the critical path in the
+// attempt with the most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is
+// NoFault. A trace without sums and windows gives no finding.
+func Conclude(attempts []trace.Attempt, load func(*trace.Attempt) Load) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged, crowds := 0, false, false
 	for i := range attempts {
 		e := newEvidence(&attempts[i])
-		e.crowded = crowded != nil && crowded(&attempts[i])
+		if load != nil {
+			e.load = load(&attempts[i])
+		}
+		e.crowded = e.load == Crowded
 		crowds = crowds || e.crowded
 		if len(e.iterations) == 0 && len(e.views) == 0 {
 			continue
@@ -161,7 +174,8 @@ func removeRepeats(list []Finding) []Finding {
 // An evidence is the data of an attempt for the rules.
 type evidence struct {
 	*index
-	crowded    bool           // the ranks share fewer cores than there are ranks
+	load       Load
+	crowded    bool           // load is Crowded
 	iterations []int64        // iterations with sums, in their order
 	lengths    []float64      // lengths of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
@@ -231,6 +245,17 @@ func (e *evidence) async() bool {
 			return s.Op == trace.Call && s.Name == "produce"
 		})
 	})
+}
+
+// fills reports whether a component is on all ranks, and these fill the cores.
+func (e *evidence) fills(component string) bool {
+	on := map[int]bool{}
+	for _, w := range e.Workers {
+		if w.Component == component {
+			on[w.Rank] = true
+		}
+	}
+	return e.load == Full && len(on) == e.Ranks
 }
 
 // name describes a worker: "env 3 (rank 3, host a)".

@@ -164,6 +164,27 @@ func TestHealthyRunHasNoFault(t *testing.T) {
 	says(t, all[0], "The env workers bounded this run", "simulate", "runner.async: true", "cluster.component_placement")
 }
 
+// TestFullCores: if the ranks fill the cores, no sentence wants more ranks, or work at the same time, for a component
+// that all ranks have.
+func TestFullCores(t *testing.T) {
+	full := func(*trace.Attempt) timeline.Load { return timeline.Full }
+	s := healthy().run()
+	all := timeline.Conclude([]trace.Attempt{s.Attempt}, full)
+	if f := all[0]; f.Component != "env" || f.Key != "runner.async" {
+		t.Errorf("env on some ranks: got %+v", f)
+	}
+	says(t, all[0], "runner.async: true, with algorithm.staleness_threshold", "more ranks")
+	for i := range s.Workers {
+		s.Workers[i].Rank = s.Workers[i].Member
+	}
+	s.Ranks = 4
+	all = timeline.Conclude([]trace.Attempt{s.Attempt}, full)
+	if f := all[0]; f.Component != "env" || f.Key != "" || strings.Contains(f.Text, "more ranks") {
+		t.Errorf("env on all ranks: got %+v", f)
+	}
+	says(t, all[0], "they fill the cores: more cores help.")
+}
+
 func TestNothingIsConcludedFromNothing(t *testing.T) {
 	if got := timeline.Conclude(nil, nil); got != nil {
 		t.Errorf("of no attempt: %+v", got)
@@ -464,7 +485,12 @@ func TestCrowdedRanksAreNotBlamed(t *testing.T) {
 		return simulate(it, env, step)
 	}
 	s := j.run()
-	crowded := func(a *trace.Attempt) bool { return a.ID == 7 }
+	crowded := func(a *trace.Attempt) timeline.Load {
+		if a.ID == 7 {
+			return timeline.Crowded
+		}
+		return timeline.Spare
+	}
 	if all := timeline.Conclude([]trace.Attempt{s.Attempt}, crowded); len(faults(all)) < 3 {
 		t.Fatalf("the ranks of another attempt share cores: %+v", all)
 	}

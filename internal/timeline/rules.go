@@ -356,7 +356,7 @@ func (e *evidence) shortRoom() (found []Finding) {
 			figures.Percent(share), p.channel)
 		if lacking < roomShare {
 			f.Text += fmt.Sprintf(", because %s are busy; more room cannot help", workers(p.consumer))
-			if !e.crowded {
+			if !e.crowded && !e.fills(p.consumer) {
 				f.Key = placementKey
 				f.Text += fmt.Sprintf(", but more ranks for %s can (%s)", p.consumer, f.Key)
 			}
@@ -364,8 +364,12 @@ func (e *evidence) shortRoom() (found []Finding) {
 		} else {
 			f.Kind = Fault
 			advice := ""
-			if advice, f.Key = roomAdvice(p.channel, p.consumer); e.crowded && f.Key == placementKey {
-				advice, f.Key = crowdAdvice, placementKey
+			advice, f.Key = roomAdvice(p.channel, p.consumer)
+			switch {
+			case f.Key == placementKey && e.crowded:
+				advice = crowdAdvice
+			case f.Key == placementKey && e.fills(p.consumer):
+				advice, f.Key = fullAdvice, ""
 			}
 			f.Text += fmt.Sprintf(", and %s wait %s of theirs for its items: the channel has too little room; %s.",
 				workers(p.consumer), figures.Percent(lacking), advice)

@@ -137,8 +137,8 @@ func TestCompareNotes(t *testing.T) {
 		"run or of a sweep, or a file of kept results\n"+
 		"note: %s: dead after step 1\nwarning: different tasks, whose figures cannot be compared: CartPole-v1, "+
 		"Pendulum-v1\n", table, strange, a)
-	best := "\nbest: b, with the highest mean eval/return, 20; this may be chance: its difference from a has no interval " +
-		"without a second seed of both\n"
+	best := "\nbest: b, with the highest mean eval/return, 20; this may be chance: its difference from a has " +
+		"no interval without a second seed of both\n"
 	if code != loop.ExitOK || errs != want || strings.Count(out, "\n") != 4 || !strings.HasSuffix(out, best) {
 		t.Errorf("code %d\n%sgot\n%swant\n%s", code, out, errs, want)
 	}

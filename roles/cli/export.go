@@ -9,16 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/policy/export"
 	"github.com/rlinf/rlinf/roles/cli/language"
 	"github.com/rlinf/rlinf/roles/config"
-	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
@@ -171,27 +168,9 @@ func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.
 	learns := reg.Learning(cfg)
 	p.NoValue = learns.Offline || learns.Labelled || cfg.Algorithm.LossType == "actor"
 	if !p.NoValue && cfg.Algorithm.NormalizeRewards {
-		if p.ValueScale = rewardScale(from); p.ValueScale == 0 {
+		if p.ValueScale = loop.RewardScale(from); p.ValueScale == 0 {
 			p.ValueNote = "discounted return of normalised rewards: the checkpoint has no scale"
 		}
 	}
 	return p, nil
-}
-
-// rewardScale returns the number by which training divided rewards, or 0 if the checkpoint does not have it.
-func rewardScale(from *checkpoint.Checkpoint) float64 {
-	path, err := from.Path(state.TrainerFile)
-	if err != nil {
-		return 0
-	}
-	f, err := job.OpenTensors(path)
-	if err != nil {
-		return 0
-	}
-	defer f.Close()
-	small, err := f.Small(64)
-	if err != nil {
-		return 0
-	}
-	return algo.RewardScale(small)
 }

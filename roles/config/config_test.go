@@ -445,7 +445,8 @@ func TestMistakesOfTexts(t *testing.T) {
 		if err == nil && tc.want == "" {
 			continue
 		}
-		if err == nil || tc.want == "" || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), tc.want) {
+		if err == nil || tc.want == "" || strings.Contains(err.Error(), "\n") ||
+			!strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %s", tc.overrides, err, tc.want)
 		}
 	}

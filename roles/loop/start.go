@@ -334,6 +334,20 @@ func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) {
 	return openTensors(c, state.ModelFile)
 }
 
+// RewardScale returns the number by which training divided rewards, or 0 if the checkpoint does not have it.
+func RewardScale(c *checkpoint.Checkpoint) float64 {
+	f, err := openTensors(c, state.TrainerFile)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	small, err := f.Small(64)
+	if err != nil {
+		return 0
+	}
+	return algo.RewardScale(small)
+}
+
 // ExplainSpaces returns err, an error of loading the checkpoint at path, which is a folder, or a file in it. If the
 // simulators with this greeting show other observations or take other actions than those of the run that wrote the
 // checkpoint, it returns an error that says so instead.

@@ -352,7 +352,8 @@ func TestFiles(t *testing.T) {
 func TestPresentStays(t *testing.T) {
 	s := Space{Nodes: ranksOf(3), Idle: true}
 	free := test.Must(Search(twoCores(), waiting(), s))(t)
-	fastest, stays := slices.MinFunc(free.Best, func(a, b Prediction) int { return cmp.Compare(a.Seconds, b.Seconds) }), 0
+	fastest := slices.MinFunc(free.Best, func(a, b Prediction) int { return cmp.Compare(a.Seconds, b.Seconds) })
+	stays := 0
 	for i := range free.Best {
 		now := free.Best[i]
 		near := now.Seconds <= fastest.Seconds*(1+Tie)
