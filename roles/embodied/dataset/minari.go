@@ -267,7 +267,7 @@ func (m *minari) fill(add func([]byte) error) error {
 
 // read fills dst with a tensor of a row.
 func (m *minari) read(dst []byte, r *tables.Row, column int, f tensor.Field) error {
-	if n := len(f.Shape); f.DType == tensor.U8 && (n == 2 || n == 3) { // images may be encoded
+	if n := len(f.Shape); f.DType == tensor.U8 && (n == 2 || n == 3 && f.Shape[2]|2 == 3) { // images may be encoded
 		if encoded, err := r.Bytes(column); err == nil {
 			return algo.DecodeImage(dst, append(slices.Clone(f.Shape), 1)[:3], encoded)
 		}

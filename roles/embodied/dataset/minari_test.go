@@ -42,6 +42,10 @@ func TestMinari(t *testing.T) {
 		t.Fatalf("no %s", name)
 		return nil
 	}
+	gray := make([]float64, 32*32*3)
+	for i := range gray {
+		gray[i] = 128
+	}
 	at := 0
 	for e := range 2 {
 		for i := range e + 2 {
@@ -52,6 +56,8 @@ func TestMinari(t *testing.T) {
 				"observation.task.phase":      {float64(i % 3)},
 				"next_observation.task.phase": {float64((i + 1) % 3)},
 				"observation.task.grid":       {x, 200, 0, 1},
+				"observation.view":            gray,
+				"next_observation.view":       gray,
 				"action":                      {x / 2, episode, 7},
 				"reward":                      {x + 10*episode + 0.25},
 				"terminated":                  {float64(flag(last && e == 0))},
