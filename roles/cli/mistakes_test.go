@@ -145,7 +145,7 @@ func TestManyMistakes(t *testing.T) {
 func TestStagesTogether(t *testing.T) {
 	const (
 		batch  = "actor.global_batch_size: 500: expected a multiple of 512"
-		policy = "actor.model.model_type: mlp_policy (the default): expected a policy that fits: "
+		policy = "actor.model.obs_dim: expected a value that fits: 7, but the observations have 4 elements"
 		file   = "defaults: env/nowhere: no such preset"
 	)
 	job := filepath.Join(t.TempDir(), "job.yaml")

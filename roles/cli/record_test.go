@@ -34,8 +34,8 @@ func TestRecord(t *testing.T) {
 		"--only failure: expected success":    {"--only", "failure", "--record", file},
 		"--max-steps 0":                       {"--max-steps", "0", "--record", file},
 		"this command did not write the file": {"--record", other},
-		"data_collection.export_format: lerobot: expected pickle": {"env.eval.data_collection.enabled=true",
-			"env.eval.data_collection.export_format=lerobot"},
+		"data_collection.export_format: hdf5: expected ": {"env.eval.data_collection.enabled=true",
+			"env.eval.data_collection.export_format=hdf5"},
 	} {
 		if code, _, said := j.call(t, j.eval(args...)...); code != loop.ExitConfig || !strings.Contains(said, want) {
 			t.Errorf("%v: exit code %d: %s, want %s", args, code, said, want)
