@@ -32,11 +32,9 @@ func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	grid := append([]string{"sweep", "--seeds", "2", "--jobs", "2", "actor.optim.lr=1e-3,1e-4"}, momentary(dir)...)
 	at := func(parts ...string) string { return filepath.Join(append([]string{dir, "grid-sweep"}, parts...)...) }
-	test.OK(t, os.MkdirAll(at("lr=1e-3"), 0o777))
-	if err := os.WriteFile(at("lr=1e-3", "seed_2"), nil, 0o666); err != nil { // where a folder should be
-		t.Fatal(err)
-	}
-	for _, name := range []string{"table.md", "curves.svg"} { // of the user
+	test.OK(t, os.MkdirAll(at("lr=1e-3", "seed_2"), 0o777))
+	other := test.Must(runfolder.Open(at("lr=1e-3", "seed_2"), ""))(t) // as a job that is under way
+	for _, name := range []string{"table.md", "curves.svg"} {          // of the user
 		test.OK(t, os.WriteFile(at(name), []byte("my notes\n"), 0o666))
 		code, _, errs := run(t, grid...)
 		if entries, err := os.ReadDir(at("lr=1e-3")); code != loop.ExitConfig || err != nil || len(entries) > 1 ||
@@ -49,13 +47,13 @@ func TestSweep(t *testing.T) {
 	code, out, errs := run(t, grid...)
 	if code != loop.ExitFailed || !strings.Contains(errs, "lr=1e-3/seed_2 failed: ") ||
 		!strings.HasSuffix(errs, "1 of 4 runs failed\n") || !strings.Contains(out, "3 of 4 runs are finished") {
-		t.Fatalf("with a file in the way: code %d\n%s%s", code, out, errs)
+		t.Fatalf("with a run in the way: code %d\n%s%s", code, out, errs)
 	}
 	before, err := os.Stat(at("lr=1e-4", "seed_1", "metrics.jsonl"))
 	test.OK(t, err)
 
-	// Without the file in its way, that run alone is left to train. The table has all runs.
-	test.OK(t, os.Remove(at("lr=1e-3", "seed_2")))
+	// Without the other job, that run alone is left to train. The table has all runs.
+	other.Close()
 	if code, out, errs = run(t, grid...); code != loop.ExitOK || errs != "" || strings.Count(out, "seed_") != 1 ||
 		!strings.Contains(out, "4 of 4 runs are finished") {
 		t.Fatalf("again: code %d\n%s%s", code, out, errs)

@@ -77,7 +77,7 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"actor.optim.lr=fast", "rollout.pipeline_stage_num=0",
 		"comm.reduce=tree", "comm.stall_timeout=1ms", "env.train.total_num_envs=0", "env.eval.reward_coef=0",
 		"actor.micro_batch_size=0",
-		"runner.task_type=reasonin", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae",
+		"runner.task_type=embodid", "cluster.node_groups=[{label: node, node_ranks: 3-1}]", "algorithm.adv_typ=gae",
 		"runner.keep_checkpoints=-1",
 	}, false)
 	if c == nil {
@@ -88,13 +88,14 @@ func TestBadConfigIsReportedWhole(t *testing.T) {
 		"command line: cluster.node_groups.0.node_ranks: 3-1: expected ranks, as 3, 0-3 or [0, 2]",
 		"command line: algorithm.adv_typ: unknown key, did you mean adv_type?",
 		"command line: actor.optim.lr: fast: expected a number",
+		"command line: runner.task_type: embodid: expected embodied, embodied_eval, sft or reasoning, did you mean "+
+			"embodied?",
 		`command line: cluster.component_placement.actor: "": expected a placement, as 0-7 or all`,
 		"command line: cluster.component_placement.critic: critic: expected one of actor, rollout, env, reward, "+
 			"inference",
 		"command line: cluster.node_groups.0.label: node: expected a name other than cluster and node",
 		"command line: comm.stall_timeout: 1ms: expected at least 100ms, or 0 for ever",
 		"command line: comm.reduce: tree: expected ordered or fast",
-		"command line: runner.task_type: reasonin: expected embodied, embodied_eval, sft or reasoning",
 		"command line: runner.logger.experiment_name: ../x: expected the name of a folder below log_path",
 		"command line: runner.logger.logger_backends: tensorbord: expected tensorboard, or an empty list",
 		"command line: runner.max_epochs: -1: expected a number ≥ 0, here or in max_steps, or a max_time",
