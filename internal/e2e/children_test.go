@@ -205,7 +205,7 @@ func stopsWhileWaiting() []stopWhileWaiting {
 			"runner.max_time=3s"}, nil, 75,
 			"before the program was asked to stop", ""},
 		{"a mistake found late, max_time", []string{"actor.model.obs_dim=5", "runner.max_time=1ms"}, nil, 2,
-			"a policy that fits: ", ""},
+			"a value that fits: 5", ""},
 		{"no answer, max_time", []string{"runner.max_time=30s", "env.train.external.step_timeout=35s"}, nil, 75,
 			"no other simulator takes over, because the program was asked to stop", runfolder.Checkpointed},
 		{"no answer, twice", nil, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}, 143,

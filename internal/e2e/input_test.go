@@ -419,7 +419,8 @@ func TestCommandMistakes(t *testing.T) {
 		{"eval -c job.yaml --checkpoint nowhere", "checkpoint nowhere: %no such file or directory"},
 		{"-c job.yaml runner.only_eval=true", "no checkpoint in logs/job: expected%"},
 		{"-c job.yaml runner.task_type=embodied_evil",
-			"command line: runner.task_type: embodied_evil: expected embodied, embodied_eval, sft or reasoning"},
+			"command line: runner.task_type: embodied_evil: expected embodied, embodied_eval, sft or reasoning, " +
+				"did you mean embodied_eval?"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
