@@ -87,7 +87,7 @@ func TestDemoFileWithoutEpisodes(t *testing.T) {
 	}
 }
 
-// What a file says of its episodes must agree with its transitions.
+// The episodes in the header of a file must agree with its transitions.
 func TestDemoFileErrors(t *testing.T) {
 	for want, change := range map[string]func(*tensor.Dict){
 		"episode.length is 3 in episode 0: expected 2": func(d *tensor.Dict) {

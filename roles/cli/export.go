@@ -23,7 +23,8 @@ import (
 const exportUsage = `rlinf export CHECKPOINT --format onnx|c --out FOLDER     a policy of environments
 rlinf export CHECKPOINT --out FOLDER                     a language model`
 
-const exportDescription = `CHECKPOINT is the folder of a checkpoint, or a run's folder, which stands for its newest checkpoint.
+const exportDescription = `CHECKPOINT is the folder of a checkpoint, or a run's folder, which stands for its newest
+checkpoint.
 
 The export of a policy reads the simulator's observations and computes the environment's actions. It needs neither
 rlinf nor the simulator. FOLDER gets policy.onnx, or policy.h, policy.c, policy.bin and policy.f90. Beside them,

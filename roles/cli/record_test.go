@@ -44,7 +44,7 @@ func TestRecord(t *testing.T) {
 	if code, _, said := j.call(t, "data", "show", other); code != loop.ExitConfig || !strings.Contains(said, other) {
 		t.Errorf("a text: exit code %d: %s", code, said)
 	}
-	// What the configuration asks for, without a flag.
+	// The configuration asks for a recording, without a flag.
 	if _, figures, said := j.call(t, j.eval("++env.eval.data_collection.enabled=true")...); figures["record"] !=
 		filepath.Join(j.dir, "r", "demos", "eval_global_step_4.safetensors") {
 		t.Error(said)
