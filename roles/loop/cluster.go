@@ -42,6 +42,7 @@ type Services struct {
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil if nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
+	Until    int64      // the step after which the run saves a checkpoint and stops early; 0 for none
 	Holdings *Holdings  // memory and moved states of the members on this rank
 	Moves    Moves      // nil if members cannot move
 	// Started is called when the workers are ready. It may be nil.
