@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -29,8 +28,7 @@ type Again struct {
 	Tasks      task.Tasks
 	Own        session.Own
 	Asked      *loop.Requests // requests to stop
-	// Change changes the configuration of the repeated run; may be nil.
-	Change func(*config.Config)
+	Witness    loop.Witness   // may be nil
 }
 
 // A Repeated is the folder of a repeated stretch.
@@ -65,16 +63,13 @@ func (a *Again) repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Rep
 	runner.Logger.LoggerBackends, runner.KeepCheckpoints, runner.MaxTime = nil, 2, 0
 	cfg.Env.Eval.VideoCfg.SaveVideo, cfg.Cluster.Tracer.Record, cfg.Cluster.Tracer.Enable = false, false, false
 	cfg.Env.Train.DataCollection.Enabled, cfg.Env.Eval.DataCollection.Enabled = false, false
-	if a.Change != nil {
-		a.Change(cfg)
-	}
 	cfg, ranks, err := a.place(cfg, r)
 	if err != nil {
 		return nil, err
 	}
 	var said bytes.Buffer
 	one := session.New(session.Options{Registries: a.Registries, Tasks: a.Tasks, Own: a.Own, Resume: from,
-		Asked: a.Asked, Out: io.Discard, Log: &said, Until: s.Until})
+		Asked: a.Asked, Out: io.Discard, Log: &said, Until: s.Until, Witness: a.Witness})
 	code, err := one.Start(ctx, local.New(ranks), cfg, nil, nil)
 	if err == nil && code != loop.ExitOK {
 		err = errors.New(strings.TrimSpace(said.String()))
@@ -84,10 +79,10 @@ func (a *Again) repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Rep
 
 // configOf returns the configuration with which the run made a stretch. A resume may have changed it since.
 func (r *Run) configOf(s Stretch) (*config.Config, error) {
-	if s.End == nil {
+	if s.Config == nil {
 		return config.Parse(r.reg, r.Config.Record())
 	}
-	text, err := s.End.Read("config.yaml")
+	text, err := s.Config.Read("config.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -145,14 +140,11 @@ func (a *Again) place(cfg *config.Config, r *Run) (*config.Config, int, error) {
 func Compare(r *Run, again *Repeated, s Stretch) (found []metrics.Difference, tensors []checkpoint.TensorDifference,
 	err error) {
 	for _, name := range []string{"metrics.jsonl", "generation.jsonl"} {
-		var texts [2]metrics.Texts
-		for i, dir := range []string{r.Dir, again.Dir} {
-			texts[i], err = metrics.ReadTexts(filepath.Join(dir, name), s.From.Step+1, s.Until)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, nil, err
-			}
+		more, err := compareMetrics(r.Dir, again.Dir, name, s.From.Step+1, s.Until)
+		if err != nil {
+			return nil, nil, err
 		}
-		found = append(found, metrics.Compare(texts[0], texts[1])...)
+		found = append(found, more...)
 	}
 	if s.End == nil {
 		return found, nil, nil

@@ -174,6 +174,8 @@ type Stretch struct {
 	From  State
 	Until int64
 	End   *checkpoint.Checkpoint // the run's checkpoint of step Until; nil if there is none
+	// Config is a checkpoint with the configuration of the stretch; nil for that of the run's last start.
+	Config *checkpoint.Checkpoint
 }
 
 func (s Stretch) String() string { return fmt.Sprintf("steps %d to %d", s.From.Step+1, s.Until) }
@@ -183,14 +185,14 @@ func (r *Run) Stretches() (all []Stretch) {
 	from := r.States[0]
 	for _, s := range r.States[1:] {
 		if s.Step > from.Step {
-			all = append(all, Stretch{from, s.Step, s.Checkpoint})
+			all = append(all, Stretch{from, s.Step, s.Checkpoint, s.Checkpoint})
 		}
 		if r.startsAt(s) {
 			from = s
 		}
 	}
 	if r.Last > r.States[len(r.States)-1].Step {
-		all = append(all, Stretch{from, r.Last, nil})
+		all = append(all, Stretch{From: from, Until: r.Last})
 	}
 	return all
 }
@@ -207,4 +209,10 @@ func (r *Run) OtherProgram() string {
 		return ""
 	}
 	return fmt.Sprintf("note: %s was made by %s, and this program is %s: numbers may differ", r.Dir, p.Build, now)
+}
+
+// build returns the facts about the program of the run's last start.
+func (r *Run) build() string {
+	p, _ := runfolder.LastStart(r.Dir)
+	return p.Build.String()
 }

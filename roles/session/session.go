@@ -42,6 +42,7 @@ type Options struct {
 	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
 	Heartbeat  time.Duration     // interval between renewals of the lock of the run's folder; 0 means the usual one
 	Until      int64             // the step after which training stops; 0 to follow the configuration
+	Witness    loop.Witness      // see loop.Services; may be nil
 	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 
@@ -223,7 +224,8 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 	held, cancel := context.WithCancel(ctx) // ends watchFolder
 	defer cancel()
 	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, Until: r.Until,
-		GiveUp: r.giveUp(), Count: r.counters(r.plan.Job), Holdings: r.holdings, Moves: m}
+		GiveUp: r.giveUp(), Count: r.counters(r.plan.Job), Holdings: r.holdings, Moves: m,
+		Witness: r.Witness}
 	if r.w.Rank() == 0 {
 		with.Started = func() error {
 			r.watchFolder(held, r.folder.Load())
