@@ -16,25 +16,39 @@ func FirstDifference(d DType, one, other []byte) (index int, what string) {
 		if string(a) == string(b) {
 			continue
 		}
+		what = element(d, a) + ", and " + element(d, b)
 		switch d {
 		case F32:
-			x, y := binary.LittleEndian.Uint32(a), binary.LittleEndian.Uint32(b)
-			what = fmt.Sprintf("%v, and %v%s", math.Float32frombits(x), math.Float32frombits(y),
-				ulps(ordered32(x), ordered32(y)))
+			what += ulps(ordered32(binary.LittleEndian.Uint32(a)), ordered32(binary.LittleEndian.Uint32(b)))
 		case F64:
-			x, y := binary.LittleEndian.Uint64(a), binary.LittleEndian.Uint64(b)
-			what = fmt.Sprintf("%v, and %v%s", math.Float64frombits(x), math.Float64frombits(y),
-				ulps(ordered64(x), ordered64(y)))
-		case I32:
-			what = fmt.Sprintf("%d, and %d", int32(binary.LittleEndian.Uint32(a)), int32(binary.LittleEndian.Uint32(b)))
-		case I64:
-			what = fmt.Sprintf("%d, and %d", int64(binary.LittleEndian.Uint64(a)), int64(binary.LittleEndian.Uint64(b)))
-		default:
-			what = fmt.Sprintf("%#x, and %#x", a, b)
+			what += ulps(ordered64(binary.LittleEndian.Uint64(a)), ordered64(binary.LittleEndian.Uint64(b)))
 		}
 		return i / size, what
 	}
 	return -1, ""
+}
+
+// Text returns element i of t as text, with all digits.
+func (t Tensor) Text(i int) string {
+	size := t.DType().Size()
+	return element(t.DType(), t.Bytes()[i*size:(i+1)*size])
+}
+
+// element returns an element of this type as text.
+func element(d DType, b []byte) string {
+	switch d {
+	case F32:
+		return fmt.Sprint(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	case F64:
+		return fmt.Sprint(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+	case I32:
+		return fmt.Sprint(int32(binary.LittleEndian.Uint32(b)))
+	case I64:
+		return fmt.Sprint(int64(binary.LittleEndian.Uint64(b)))
+	case U8:
+		return fmt.Sprint(b[0])
+	}
+	return fmt.Sprintf("%#x", b)
 }
 
 func ulps(a, b int64) string {

@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/ask"
@@ -205,4 +208,118 @@ func changeWeight(t *testing.T, dir string, step int) {
 	saved := test.Must(store.Save(info, files...))(t)
 	test.OK(t, os.RemoveAll(at))
 	test.OK(t, os.CopyFS(at, os.DirFS(saved)))
+}
+
+// TestReplay: a repeated step shows what the run itself had recorded, though the run that is asked recorded nothing.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	const steps, envs = 16, 16 // of ppo_collocated.yaml
+	small := []string{"actor.model.hidden_sizes=[8]"}
+	recorded := train(t, "ppo_collocated.yaml", "", append(small, "env.train.data_collection.enabled=true")...)
+	files := test.Must(filepath.Glob(filepath.Join(recorded, "demos", "train_*.safetensors")))(t)
+	demos, _, err := tensor.ReadSafetensors(test.Must(os.ReadFile(files[0]))(t))
+	test.OK(t, err)
+	run := test.Must(ask.Open(rolestest.Registries(), train(t, "ppo_collocated.yaml", "", small...)))(t)
+	again := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
+	p := test.Must(again.Replay(t.Context(), run, 4, t.TempDir(), nil))(t)
+	test.Equal(t, len(p.Differences), 0)
+	test.Equal(t, len(p.Episodes) > 0, true)
+	d := test.Must(p.Rollout(0))(t)
+	for name, theirs := range map[string]string{"observation.state": "observation.state", "action": "action",
+		"reward": "reward"} {
+		got, all := d.Must(name).Bytes(), demos.Must(theirs).Bytes()
+		if want := all[len(got)*3 : len(got)*4]; !bytes.Equal(got, want) { // step 4 of the first environment
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	test.Fails(t, func() error { _, err := p.Rollout(envs); return err }(), "environment 16: expected 0 to 15")
+	iterations, _, err := run.Cost(4)
+	test.OK(t, err)
+	test.Equal(t, iterations, 2) // from the checkpoint of step 2
+	test.Equal(t, d.Must("reward").Dim(0), steps)
+}
+
+// TestParting: of two runs that differ, the first phase and tensor that part are named.
+func TestParting(t *testing.T) {
+	t.Parallel()
+	small := []string{"actor.model.hidden_sizes=[8]"}
+	dir := train(t, "ppo_collocated.yaml", "", small...)
+	run := test.Must(ask.Open(rolestest.Registries(), dir))(t)
+	same := test.Must(ask.NewDiff(run, run))(t)
+	test.Equal(t, same.Equal() && same.Parted() == 0, true)
+	for name, planted := range map[string]struct {
+		change func(algo.Setup, algo.Algorithm) algo.Algorithm
+		want   string
+	}{
+		"a gradient": {want: `^step 3: actor\[\d\]: gradient 2: actor.0.weight: element \[0 0\] is .* 1 unit in the last`,
+			change: nil},
+		"an advantage": {want: `^step 3: actor\[0\]: advantages 1: advantage: element \[0 0\] is .* 1 unit in the last`,
+			change: func(_ algo.Setup, a algo.Algorithm) algo.Algorithm { return nudged{a} }},
+		"weights": {want: `^step 3: actor\[0\]: weights 1: actor.0.weight: element `,
+			change: func(s algo.Setup, _ algo.Algorithm) algo.Algorithm {
+				s.Optim.AdamBeta2 = 0.99
+				a, err := algo.Builtin().New(s)
+				if err != nil {
+					panic(err)
+				}
+				return a
+			}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reg := rolestest.Registries()
+			reg.Algorithms = new(algo.Registry)
+			reg.Algorithms.Add("gae", "actor_critic", func(s algo.Setup) (algo.Algorithm, error) {
+				if planted.change == nil {
+					s.Replicas = pushed{Replicas: s.Replicas, steps: new(atomic.Int64)}
+					return algo.Builtin().New(s)
+				}
+				a, err := algo.Builtin().New(s)
+				return planted.change(s, a), err
+			})
+			one := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
+			other := &ask.Again{Registries: reg, Tasks: tasks, Asked: asked(t)}
+			p := test.Must(ask.Part(t.Context(), one, other, run, run, 3))(t)
+			if p == nil || !regexp.MustCompile(planted.want).MatchString(p.String()) {
+				t.Errorf("they part in %v, want %s", p, planted.want)
+			}
+			none := test.Must(ask.Part(t.Context(), one, one, run, run, 3))(t)
+			test.Equal(t, none == nil, true)
+		})
+	}
+}
+
+// nudged changes the first advantage by one unit in the last place.
+type nudged struct{ algo.Algorithm }
+
+func (n nudged) Prepare(rollout *tensor.Dict) error {
+	err := n.Algorithm.Prepare(rollout)
+	nudge(rollout.Must(algo.FieldAdvantage).F32())
+	return err
+}
+
+func nudge(x []float32) { x[0] = math.Nextafter32(x[0], 1) }
+
+// pushed changes the first element of the second gradient by one unit in the last place.
+type pushed struct {
+	algo.Replicas
+	steps *atomic.Int64
+}
+
+func (p pushed) Gradient(grad []float32) algo.GradientStream {
+	return pushedStream{p.Replicas.Gradient(grad), grad, p.steps.Add(1) == 2}
+}
+
+type pushedStream struct {
+	algo.GradientStream
+	grad []float32
+	push bool
+}
+
+func (p pushedStream) Wait(onSummed func(lo, hi int)) error {
+	err := p.GradientStream.Wait(onSummed)
+	if p.push {
+		nudge(p.grad)
+	}
+	return err
 }

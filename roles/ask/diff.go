@@ -70,8 +70,8 @@ func NewDiff(a, b *Run) (*Diff, error) {
 		if d.Tensors, err = checkpoint.Compare(x.Checkpoint, b.States[i].Checkpoint); err != nil {
 			return nil, err
 		}
-		if d.At = x.Step; len(d.Tensors) > 0 {
-			d.Metrics = nil // an earlier step has parted
+		if len(d.Tensors) > 0 { // the metrics differ later
+			d.At, d.Metrics = x.Step, nil
 			return d, nil
 		}
 	}

@@ -29,6 +29,8 @@ type Again struct {
 	Own        session.Own
 	Asked      *loop.Requests // requests to stop
 	Witness    loop.Witness   // may be nil
+	// Change changes the configuration of the repeated run; may be nil.
+	Change func(*config.Config)
 }
 
 // A Repeated is the folder of a repeated stretch.
@@ -63,6 +65,9 @@ func (a *Again) repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Rep
 	runner.Logger.LoggerBackends, runner.KeepCheckpoints, runner.MaxTime = nil, 2, 0
 	cfg.Env.Eval.VideoCfg.SaveVideo, cfg.Cluster.Tracer.Record, cfg.Cluster.Tracer.Enable = false, false, false
 	cfg.Env.Train.DataCollection.Enabled, cfg.Env.Eval.DataCollection.Enabled = false, false
+	if a.Change != nil {
+		a.Change(cfg)
+	}
 	cfg, ranks, err := a.place(cfg, r)
 	if err != nil {
 		return nil, err

@@ -60,6 +60,10 @@ type Services struct {
 // A Witness is an algo.Witness of all members: of a component, in a step.
 type Witness func(step int64, component string, member int, phase string, tensors tensor.Dict)
 
+// PhaseEpisodes is a phase of a Witness beside those of package algo: the episodes that ended in a step, as rows of
+// env.AppendRows: F64 train and eval.
+const PhaseEpisodes = "episodes"
+
 // NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.
 func NewCluster(ctx context.Context, w *spmd.World, p *Plan, shared Shared, with Services) (*Cluster, error) {
 	if with.Holdings == nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Logbook writes the metrics of a run on rank 0, one line for each runner.logger.log_interval iterations. The task's
@@ -37,6 +38,8 @@ type Logbook struct {
 	phases *trace.PhaseLog // nil if nothing is recorded
 	live   *board          // nil if nothing is recorded
 	times  [][trace.NumPhases]float32
+
+	witness Witness // may be nil
 
 	// The metrics since the last line, by their index in names.
 	names  []string
@@ -196,6 +199,12 @@ func (l *Logbook) add(reports [][]byte) error {
 				name = "train/" + name
 			}
 			l.Set(name, r.Values[i])
+		}
+		if l.witness != nil {
+			var d tensor.Dict
+			d.Set("train", tensor.FromF64(r.Episodes, len(r.Episodes)))
+			d.Set("eval", tensor.FromF64(r.Evals, len(r.Evals)))
+			l.witness(l.state.Step, "rank", rank, PhaseEpisodes, d)
 		}
 		if err := l.recorder.Add(l, r); err != nil {
 			return err

@@ -104,6 +104,9 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if l.clocks, err = newClockSync(c.world, c.with.Trace, c.world.Alloc); err != nil {
 		return nil, err
 	}
+	if l.with.Log != nil {
+		l.with.Log.witness = l.with.Witness
+	}
 	c.loop = l
 	return l, nil
 }
