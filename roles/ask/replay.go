@@ -23,7 +23,8 @@ type Replay struct {
 	Episodes    []env.Episode        // that ended in the step
 	Evaluated   []env.Episode        // of the evaluation after the step
 	Prompts     []Prompt             // of a language model, by their numbers
-	Files       []string             // the film and the episodes of the evaluation, where the configuration asks for them
+	// Files are the film and the episodes of the evaluation, where the configuration asks for them.
+	Files []string
 
 	mu       sync.Mutex
 	rows     [2][]float64

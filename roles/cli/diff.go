@@ -21,14 +21,15 @@ import (
 const diffUsage = "rlinf diff A B                # where do the numbers of two runs part?\n" +
 	"rlinf diff A [B] --with RLINF # repeats B, or A again, by another build"
 
-const diffDescription = "First configurations, builds, metrics and checkpoints are compared. Then both runs repeat the\n" +
-	"first step that differs, from the state before it, and the command names the first phase, tensor and\n" +
-	"element that part. The runs are only read."
+const diffDescription = "First configurations, builds, metrics and checkpoints are compared. Then both runs repeat\n" +
+	"the first step that differs, from the state before it, and the command names the first phase, tensor\n" +
+	"and element that part. The runs are only read."
 
 func diffFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "with", Usage: "repeat the second run by the program `RLINF`"},
-		args.Int(cli.IntFlag{Name: "step", Usage: "repeat step `N`", DefaultText: "the first that differs"}, 1, args.MaxCount),
+		args.Int(cli.IntFlag{Name: "step", Usage: "repeat step `N`", DefaultText: "the first that differs"}, 1,
+			args.MaxCount),
 		&cli.StringFlag{Name: "testify", Usage: "write what the step of one run shows to `FILE`", Hidden: true},
 		&cli.StringFlag{Name: "of", Usage: "with --testify: the `TENSOR` to write", Hidden: true},
 	}
@@ -95,8 +96,8 @@ func runDiff(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessio
 		fmt.Fprintf(c.App.Writer, "step %d: equal when it is repeated\n", step)
 		return loop.ExitOK, nil
 	}
-	fmt.Fprintf(c.App.Writer, "step %d: equal when this program repeats it in both: other programs, or other processors, "+
-		"made the runs; --with RLINF names the other program\n", step)
+	fmt.Fprintf(c.App.Writer, "step %d: equal when this program repeats it in both: other programs, or other "+
+		"processors, made the runs; --with RLINF names the other program\n", step)
 	return loop.ExitCheck, nil
 }
 

@@ -28,14 +28,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-const replayUsage = "rlinf replay RUN --step N            # the episodes that ended in step N, and the worst of them\n" +
+const replayUsage = "rlinf replay RUN --step N            # the episodes that ended in step N, the worst first\n" +
 	"rlinf replay RUN --step N --env K    # what environment K did\n" +
 	"rlinf replay RUN --step N --prompt K # the answers to prompt K"
 
-const replayDescription = "The run is repeated in a folder of its own, from the nearest checkpoint before the step, so\n" +
-	"nothing need have been recorded. The run is only read. --out keeps what was seen: a table, tensors, and\n" +
-	"of an evaluation the film and the episodes. If the repeated metrics are not those of the run, the exit\n" +
-	"code is 3."
+const replayDescription = "The run is repeated in a folder of its own, from the nearest checkpoint before the step,\n" +
+	"so nothing need have been recorded. The run is only read. --out keeps what was seen: a table, tensors,\n" +
+	"and of an evaluation the film and the episodes. If the repeated metrics are not those of the run, the\n" +
+	"exit code is 3."
 
 func replayFlags() []cli.Flag {
 	return []cli.Flag{
@@ -67,10 +67,11 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 		return 0, config.Usagef("--step %d: expected a step of the run, 1 to %d", step, run.Last)
 	}
 	if texts := run.Config.ReadsTexts(); c.IsSet("prompt") && !texts || c.IsSet("env") && texts {
-		return 0, config.Usagef("replay: expected --prompt for a language model, and --env for a policy in environments")
+		return 0, config.Usagef("replay: expected --prompt for a language model, --env for a policy in environments")
 	}
 	out := c.String("out")
-	if entries, err := os.ReadDir(out); out != "" && (err == nil && len(entries) > 0 || err != nil && !os.IsNotExist(err)) {
+	entries, err := os.ReadDir(out)
+	if out != "" && (len(entries) > 0 || err != nil && !os.IsNotExist(err)) {
 		return 0, config.Usagef("--out %s: expected a new folder, or an empty one", out)
 	}
 	if err := os.MkdirAll(cmp.Or(out, os.TempDir()), 0o777); err != nil {

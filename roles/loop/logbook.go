@@ -17,7 +17,6 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Logbook writes the metrics of a run on rank 0, one line for each runner.logger.log_interval iterations. The task's
@@ -200,12 +199,7 @@ func (l *Logbook) add(reports [][]byte) error {
 			}
 			l.Set(name, r.Values[i])
 		}
-		if l.witness != nil {
-			var d tensor.Dict
-			d.Set("train", tensor.FromF64(r.Episodes, len(r.Episodes)))
-			d.Set("eval", tensor.FromF64(r.Evals, len(r.Evals)))
-			l.witness(l.state.Step, "rank", rank, PhaseEpisodes, d)
-		}
+		r.show(l.witness, l.state.Step, rank)
 		if err := l.recorder.Add(l, r); err != nil {
 			return err
 		}
