@@ -35,6 +35,7 @@ func Registry() *env.Registry {
 	r.Add("TabletopPush-v1", mujoco.TabletopPush)
 	r.Add("TabletopPick-v1", mujoco.TabletopPick)
 	r.Add("TabletopPut-v1", mujoco.TabletopPut)
+	r.Add("TabletopLift-v1", mujoco.TabletopLift)
 	r.Add("TabletopSuite-v1", mujoco.TabletopSuite)
 	r.Add("mujoco", mujoco.NewModel) // a model of your own: env.train.model_path and env.train.task
 	return r
