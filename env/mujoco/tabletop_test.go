@@ -22,6 +22,14 @@ func TestTabletopContract(t *testing.T) {
 	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopPut(cfg, n) }, envtest.Options{})
 }
 
+func TestTabletopGoalContract(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.MaxEpisodeSteps = 13
+	for _, make := range []env.Constructor{TabletopReachGoal, TabletopPushGoal} {
+		envtest.Run(t, func(n int) (env.Vec, error) { return make(cfg, n) }, envtest.Options{})
+	}
+}
+
 // A table is one environment on the tabletop, whose state a test reads and writes.
 type table struct {
 	*testing.T
@@ -420,6 +428,7 @@ func TestTabletopExperts(t *testing.T) {
 		least float64
 	}{
 		{TabletopReach, 1}, {TabletopPush, 0.97}, {TabletopPick, 1}, {TabletopPut, 1}, {TabletopLift, 1},
+		{TabletopReachGoal, 1}, {TabletopPushGoal, 0.97},
 	} {
 		const n, episodes = 20, 40
 		v := test.Must(c.make(env.DefaultConfig(), n))(t)
