@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"gopkg.in/yaml.v3"
 )
 
@@ -154,7 +155,9 @@ func (c *Config) derive(evalApart, offline bool) {
 	c.Algorithm.EntropyType = cmp.Or(c.Algorithm.EntropyType, c.Algorithm.LogProbType)
 	c.placeAll()
 	c.widen("actor.model", &c.Actor.Model)
-	c.widen("reward.model", &c.Reward.Model.Config)
+	if c.Reward.Model.ModelType != reward.ResNet { // which has a layer of hidden_dim
+		c.widen("reward.model", &c.Reward.Model.Config)
+	}
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}
