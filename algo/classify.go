@@ -15,7 +15,7 @@ import (
 //	loss = Σ (log(1 + e^z) - y z) / B
 //
 // Norms use the statistics of micro-batches, and merge them over replicas. Metrics, over all replicas: sft/loss,
-// sft/accuracy (share of images on the right side of ½), actor/lr, actor/grad_norm.
+// sft/accuracy (share of images on the right side of ½), sft/images = B, actor/lr, actor/grad_norm.
 type Classify struct {
 	net      *resnet.Classifier
 	work     *resnet.ClassifierWork
@@ -103,6 +103,7 @@ func (c *Classify) Update(images, labels []byte) (m Metrics, err error) {
 	lr, _ := c.train.adam.LR(iteration)
 	m.add("sft/loss", c.sums[0]/float64(c.batch.global))
 	m.add("sft/accuracy", c.sums[1]/float64(c.batch.global))
+	m.add("sft/images", float64(c.batch.global))
 	m.add("actor/lr", lr)
 	m.add("actor/grad_norm", c.train.meanNorm())
 	return m, nil

@@ -2,7 +2,6 @@ package reward
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -29,28 +28,6 @@ func TestCameraOf(t *testing.T) {
 	test.Fails(t, test.Err(CameraOf(of(field("depth", 8, 9, 1)))), "Robot has 0")
 }
 
-// fill sets the parameters to uniform numbers of the size of initial ones, which is faster than Init.
-func fill(net *resnet.Classifier) {
-	p, next := net.Params(), uint32(1)
-	for i, f := range p.Fields {
-		x := p.Of(i)
-		for k := range x {
-			if x[k] = 0; len(f.Shape) == 2 {
-				next = next*1664525 + 1013904223
-				x[k] = float32(math.Sqrt(6/float64(9*f.Shape[1])) * (float64(next)/(1<<31) - 1))
-			} else if strings.HasSuffix(f.Name, "weight") {
-				x[k] = 1
-			}
-		}
-	}
-	for i := range p.Buffers.Len() {
-		_, stats := p.Buffers.Entry(i)
-		for k := 1 + stats.Len()/2; k < stats.Len(); k++ {
-			stats.F64()[k] = 1
-		}
-	}
-}
-
 // scorer returns a Scorer with random parameters whose score is above ½ for some images, and images of two frames.
 func scorer(t *testing.T, threshold float32) (*Scorer, tensor.Tensor) {
 	t.Helper()
@@ -61,7 +38,7 @@ func scorer(t *testing.T, threshold float32) (*Scorer, tensor.Tensor) {
 	m.ImageSize, m.RewardThreshold = []int{3, 32, 32}, threshold
 	camera := test.Must(CameraOf(env.Spec{Obs: []env.Field{field("wrist", 2, 8, 8, 3)}}))(t)
 	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
-	fill(net)
+	net.Init(1)
 	images := tensor.New(tensor.U8, 6, 2, 8, 8, 3)
 	for i := range images.U8() {
 		images.U8()[i] = byte(i * i / 77 * (1 + i/384))

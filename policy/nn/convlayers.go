@@ -12,7 +12,7 @@ type convolution[T Float] struct {
 
 func (u *convolution[T]) Init(seed uint64) {
 	if u.fanOut {
-		u.product.InitNormal(seed, math.Sqrt(2/float64(u.Size*u.Size*u.Out.C)))
+		u.product.InitUniform(seed, math.Sqrt(6/float64(u.Size*u.Size*u.Out.C)))
 		return
 	}
 	u.product.Init(seed, u.gain)

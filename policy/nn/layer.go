@@ -197,8 +197,9 @@ func (l Layer) Unbiased() Layer {
 	return l
 }
 
-// FanOut draws the initial weights of a Conv from a normal distribution with the variance 2/(size²·filters), as
-// torchvision does (He et al. 2015, arXiv:1502.01852). This is faster than orthogonal weights for many filters.
+// FanOut draws the initial weights of a Conv from a uniform distribution with the variance 2/(size²·filters), which is
+// the variance in torchvision (He et al. 2015, arXiv:1502.01852). For many filters this is far faster than orthogonal
+// weights.
 func (l Layer) FanOut() Layer {
 	l.fanOut = true
 	return l

@@ -23,11 +23,12 @@ func (l *Linear[T]) Init(seed uint64, gain float64) {
 	clear(l.Bias())
 }
 
-// InitNormal draws a normal weight with the given deviation and sets the bias to 0, as Init.
-func (l *Linear[T]) InitNormal(seed uint64, deviation float64) {
-	w := l.p.Of(l.weight)
-	for i, z := range normals(len(w), philox.New(seed, philox.Init, uint64(l.weight), 0)) {
-		w[i] = T(deviation * z)
+// InitUniform draws a weight uniformly from (-bound, bound) and sets the bias to 0, as Init.
+func (l *Linear[T]) InitUniform(seed uint64, bound float64) {
+	s := philox.New(seed, philox.Init, uint64(l.weight), 0)
+	w := l.Weight()
+	for i := range w {
+		w[i] = T(bound * (2*float64(s.Uint32())/(1<<32) - 1))
 	}
 	clear(l.Bias())
 }

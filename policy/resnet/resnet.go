@@ -97,7 +97,7 @@ func (t Trunk) block(in, out, stride int) nn.Layer {
 }
 
 func conv(filters, size, stride int) nn.Layer {
-	return nn.Conv(filters, size, stride, size/2).Unbiased()
+	return nn.Conv(filters, size, stride, size/2).Unbiased().FanOut()
 }
 
 func (t Trunk) norm(name string) nn.Layer {

@@ -45,6 +45,8 @@ func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 	c.Actor.Model.Own = model("actor.model", c.Actor.Model.ModelType)
 	if of := name("", "actor.model.model_type"); isLanguageModel(of) {
 		c.Actor.Model.Own, p.unknown["actor.model"] = languageModel(of), false
+	} else if of == reward.ResNet && name("", "runner.task_type") == TaskSFT {
+		c.Actor.Model.Own, p.unknown["actor.model"] = classifier(), false
 	}
 	c.Reward.Model.Own = model("reward.model", c.Reward.Model.ModelType)
 	if name("", "reward.model.model_type") == reward.ResNet {

@@ -36,7 +36,9 @@ func (c *validation) checkValues() {
 	if !c.found.Has("cluster.tracer.enable") {
 		c.idleKeys("", "cluster.tracer.output_file")
 	}
-	if c.FineTunes() {
+	if c.Classifies() {
+		c.checkClassifier()
+	} else if c.FineTunes() {
 		c.checkLanguageModel()
 		c.checkSFT()
 		return
