@@ -298,9 +298,7 @@ func packColumns() int {
 
 // packPlain copies the first w elements of depth rows of b.
 func packPlain(dst, b []float32, step, depth, w int) {
-	for p := range depth {
-		copy(dst[p*w:(p+1)*w], b[p*step:])
-	}
+	CopyColumns(dst, w, b, step, w, depth)
 }
 
 // packTransposed sets dst [depth,w] to the transpose of w rows of b.
