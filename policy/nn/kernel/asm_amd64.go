@@ -293,6 +293,39 @@ func softmaxSIMD(p *softmax) {
 }
 
 //go:noescape
+func attendScores256(p *attention, n int)
+
+func attendScoresSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendScores512(p, n)
+	} else {
+		attendScores256(p, n)
+	}
+}
+
+//go:noescape
+func attendSoftmax256(p *attention, n int)
+
+func attendSoftmaxSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendSoftmax512(p, n)
+	} else {
+		attendSoftmax256(p, n)
+	}
+}
+
+//go:noescape
+func attendValues256(p *attention, n int)
+
+func attendValuesSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendValues512(p, n)
+	} else {
+		attendValues256(p, n)
+	}
+}
+
+//go:noescape
 func softmaxGrad256(p *softmax)
 
 func softmaxGradSIMD(p *softmax) {
@@ -350,6 +383,15 @@ func swigluGrad512(y, gate, up, dy *float32, n int)
 
 //go:noescape
 func softmax512(p *softmax)
+
+//go:noescape
+func attendScores512(p *attention, n int)
+
+//go:noescape
+func attendSoftmax512(p *attention, n int)
+
+//go:noescape
+func attendValues512(p *attention, n int)
 
 //go:noescape
 func softmaxGrad512(p *softmax)
