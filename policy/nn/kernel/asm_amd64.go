@@ -262,13 +262,7 @@ func rmsNormGradSIMD(p *normGrad) {
 //go:noescape
 func rotate256(p *rotation)
 
-func rotateSIMD(p *rotation) {
-	if best == avx512 {
-		rotate512(p)
-	} else {
-		rotate256(p)
-	}
-}
+func rotateSIMD(p *rotation) { rotate256(p) }
 
 //go:noescape
 func swigluGrad256(y, gate, up, dy *float32, n int)
@@ -374,9 +368,6 @@ func rmsNorm512(y, inv, x, w *float32, m, n int, eps float64)
 
 //go:noescape
 func rmsNormGrad512(p *normGrad)
-
-//go:noescape
-func rotate512(p *rotation)
 
 //go:noescape
 func swigluGrad512(y, gate, up, dy *float32, n int)

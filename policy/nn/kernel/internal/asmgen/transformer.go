@@ -10,7 +10,9 @@ func transformer() *asm {
 	for _, w := range widths {
 		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", (*vector).rmsNorm)
 		file.fused(w, constants, "rmsNormGrad", "p *normGrad", (*vector).rmsNormGrad)
-		file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		if !w.masks() { // half a head has often eight elements, and masked stores are slow before loads near them
+			file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		}
 		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", (*vector).swigluGrad)
 		file.fused(w, constants, "softmax", "p *softmax", (*vector).softmax)
 		file.fused(w, constants, "attendScores", "p *attention, n int", (*vector).attendScores)
