@@ -127,7 +127,7 @@ func TestRowsOfAnyBatch(t *testing.T) {
 			{6, 17, 5}, {3, 5, 1}, {70, 33, 7}, {256, 64, 61}} {
 			a, b, bias := randomN(most*s.k, 1), randomN(s.k*s.n, 2), randomN(s.n, 3)
 			whole := make([]float32, most*s.n)
-			product(whole, b, matrix[float32]{a, s.k, 1}, start[float32]{bias: bias}, most, s.n, s.k)
+			product(whole, b, &matrix[float32]{a, s.k, 1}, &start[float32]{bias: bias}, most, s.n, s.k)
 			for m := 1; m <= most; m += s.step {
 				first := (m * 7919) % (most - m + 1)
 				c, x, w := newGuarded(m*s.n, m%16), newGuarded(m*s.k, (m/16)%16), newGuarded(s.k*s.n, (m/3)%16)
