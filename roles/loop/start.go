@@ -95,6 +95,9 @@ var resumableKeys = [...]string{
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
+// Resumable returns the keys that may differ in a resumed run of any task, because they change no number.
+func Resumable() []string { return slices.Clone(resumableKeys[:]) }
+
 // NamedState returns the start state from the checkpoint in dir.
 func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
