@@ -64,8 +64,8 @@ func (t *Table) open() error {
 	return nil
 }
 
-// whole calls f, and turns a panic into an error. parquet-go panics at some damaged files, and at lists and maps of early
-// writers.
+// whole calls f, and turns a panic into an error. parquet-go panics at some damaged files, and at the lists and maps of
+// early writers.
 func whole(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
