@@ -99,7 +99,8 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
 		Mesh: t.replica.mesh, Recompute: p.Config.RecomputedLayers(), Threads: p.Config.Actor.Threads,
-		Replicas: w.replicas, Alloc: c.Alloc(m), Progress: loop.ProgressOf(c, m)})
+		Replicas: w.replicas, Alloc: c.Alloc(m), Progress: loop.ProgressOf(c, m),
+		Witness: loop.WitnessOf(c, m)})
 	if p.Valid != nil {
 		w.mine = p.Validation(t.replica.index, p.Actors)
 	}
