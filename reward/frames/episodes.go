@@ -57,8 +57,8 @@ func (s Source) episodes(d tensor.Dict) (episodes []Episode, shape []int, err er
 	}
 	before, then := d.Must(observation+camera), tensor.Tensor{}
 	if then, _ = d.Get(after + camera); !then.SameShape(before) {
-		return nil, nil, fmt.Errorf("no %s%s, the frames after steps: expected a recording with next observations, as for "+
-			"SAC", after, camera)
+		return nil, nil, fmt.Errorf("no %s%s, the frames after steps: expected a recording with next observations, as "+
+			"for SAC", after, camera)
 	}
 	var length, success, terminated, reward tensor.Tensor
 	for _, want := range []struct {
@@ -68,6 +68,9 @@ func (s Source) episodes(d tensor.Dict) (episodes []Episode, shape []int, err er
 	}{{&length, "episode.length", tensor.I64}, {&success, "episode.success", tensor.U8},
 		{&terminated, "terminated", tensor.U8}, {&reward, "reward", tensor.F32}} {
 		t, ok := d.Get(want.name)
+		if !ok && s.Reward != nil && want.t == &success { // rewards say it
+			continue
+		}
 		if !ok || t.DType() != want.dtype {
 			return nil, nil, fmt.Errorf("no %s of %v: expected a file of rlinf demos, or of data_collection", want.name,
 				want.dtype)
@@ -156,8 +159,8 @@ func Split(episodes []Episode, shape []int, share float64, seed uint64) (train, 
 		sets[i] = &Set{Labels: labels}
 		n := sets[i].Successes()
 		if n == 0 || n == len(labels) {
-			return nil, nil, fmt.Errorf("%d of %d frames of %s show success: expected some of both, of more episodes or "+
-				"another share of validation", n, len(labels), []string{"training", "validation"}[i])
+			return nil, nil, fmt.Errorf("%d of %d frames of %s show success: expected some of both, of more episodes "+
+				"or another share of validation", n, len(labels), []string{"training", "validation"}[i])
 		}
 		sets[i].Images = tensor.FromU8(pixels, append([]int{len(labels)}, shape...)...)
 	}

@@ -110,7 +110,8 @@ func TestMistakes(t *testing.T) {
 		t.Helper()
 		test.Fails(t, test.Err(first(s.episodes(d))), want)
 	}
-	fails(Source{Camera: "front"}, d, `camera "front": expected an observation of images [H W 3] of U8: there are 1: wrist`)
+	fails(Source{Camera: "front"}, d,
+		`camera "front": expected an observation of images [H W 3] of U8: there are 1: wrist`)
 	var short tensor.Dict
 	for i := range d.Len() {
 		if name, x := d.Entry(i); name != "next_observation.wrist" {

@@ -141,11 +141,11 @@ func TestMistakes(t *testing.T) {
 		"actor.micro_batch_size=3":  "actor.global_batch_size: 4: expected a multiple of 3",
 		"data.train_data_paths=" + filepath.Join(dir, "one.safetensors"): "images of success and of failure " +
 			"(data.balanced), not 1 of 1",
-		"data.val_data_paths=" + filepath.Join(dir, "tall.safetensors"): "images of [8 8 3], as in data.train_data_paths, " +
-			"not of [9 8 3]",
+		"data.val_data_paths=" + filepath.Join(dir, "tall.safetensors"): "images of [8 8 3], as in " +
+			"data.train_data_paths, not of [9 8 3]",
 		"data.train_data_paths=" + file: "expected a safetensors file of images and labels (rlinf data frames)",
-		"runner.early_stop.monitor=val_exact_match": "runner.early_stop.monitor: val_exact_match: expected val_loss or " +
-			"val_accuracy",
+		"runner.early_stop.monitor=val_exact_match": "runner.early_stop.monitor: val_exact_match: expected " +
+			"val_loss or val_accuracy",
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), file, []string{override}, false)
 		if err == nil {

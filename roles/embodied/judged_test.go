@@ -120,6 +120,10 @@ func recordedLamps(t *testing.T, np int, components string, overrides []string) 
 			defer mu.Unlock()
 			for _, a := range r.Actor.Here() {
 				d := a.Batch()
+				if _, pixels := d.Get("observation.main_images"); pixels == slices.Contains(overrides,
+					"actor.model.model_type=mlp_policy") {
+					t.Error("a rollout has images that the policy does not see, or lacks those that it sees")
+				}
 				rewards, terminated = slices.Clone(d.Must("reward").F32()), slices.Clone(d.Must("terminated").U8())
 				levels = slices.Clone(d.Must("observation.state").F32())
 			}
@@ -150,6 +154,18 @@ func TestStandalone(t *testing.T) {
 	if seen < 5 {
 		t.Fatalf("%d bright lamps: the test sees too little", seen)
 	}
+	blind := slices.Concat(ignoring, []string{"actor.model.model_type=mlp_policy", "~actor.model.encoder"})
+	wantBlind, _, levels := recordedLamps(t, 1, together, blind) // the policy sees the level alone
+	for i, x := range wantBlind[:11*8] {
+		if next := levels[i+8]; i/8%6 != 5 && bright[next] != (x > 0.5) {
+			t.Fatalf("score %v for a lamp of level %v, which the policy does not see", x, next)
+		}
+	}
+	for _, more := range [][]string{nil, {"reward.standalone_realworld=true"}} {
+		got, _, _ := recordedLamps(t, 2, apart, slices.Concat(blind, more))
+		test.EqualSlices(t, got, wantBlind)
+	}
+
 	alone := slices.Concat(ignoring, []string{"reward.standalone_realworld=true"})
 	for _, c := range []struct {
 		np         int
@@ -193,7 +209,7 @@ func TestStandalone(t *testing.T) {
 
 func TestStandaloneMistakes(t *testing.T) {
 	for want, overrides := range map[string][]string{
-		"reward.model.model_path: \"\": expected a file":       {"reward.model.model_path="},
+		"reward.model.model_path: \"\": expected a file":          {"reward.model.model_path="},
 		"standalone_realworld: true: expected false, or model.mo": {"reward.model.model_type=mlp_policy"},
 		"env.train.auto_reset: false: expected true":              {"env.train.auto_reset=false"},
 		"actor.model.num_action_chunks: 2: expected 1":            {"actor.model.num_action_chunks=2"},
@@ -201,7 +217,8 @@ func TestStandaloneMistakes(t *testing.T) {
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml",
 			"actor,env,rollout: 0"), slices.Concat([]string{"reward.use_reward_model=true",
-			"reward.model.model_type=resnet", "reward.standalone_realworld=true", "reward.model.model_path=x"}, overrides), false)
+			"reward.model.model_type=resnet", "reward.standalone_realworld=true", "reward.model.model_path=x"},
+			overrides), false)
 		if cfg == nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,8 @@ func Frames() *cli.Command {
 		Usage: "make the files from which a classifier of images learns what success is, from demonstrations and " +
 			"recordings of policies",
 		ArgsUsage: "FILE...", Flags: []cli.Flag{
-			&cli.StringFlag{Name: "out", Value: "frames", Usage: "the `FOLDER` of train.safetensors and val.safetensors"},
+			&cli.StringFlag{Name: "out", Value: "frames",
+				Usage: "the `FOLDER` of train.safetensors and val.safetensors"},
 			args.Force(),
 			&cli.StringFlag{Name: "camera", Usage: "`NAME` of the observation with the images, if there are several"},
 			&cli.Float64Flag{Name: "reward", Usage: "the frame after a step with a reward of at least `R` shows " +

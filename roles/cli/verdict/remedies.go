@@ -8,8 +8,12 @@ import (
 	"strings"
 
 	yaml "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 )
+
+// classified names the file of a classifier of images: docs/success-from-images.md.
+const classified = "reward.model.model_path=CLASSIFIER"
 
 // remedies returns overrides that fix mistakes of cfg, without repetitions.
 func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []string) {
@@ -40,10 +44,15 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
+	case e.Key == "reward.model.model_path" && cfg.Reward.Model.ModelPath == "" &&
+		cfg.Reward.Model.ModelType == reward.ResNet:
+		return []string{classified}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":
 		return nil // the file is missing or does not fit
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
 		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
+	case e.Key == "actor.model.pretrained" && cfg.Classifies():
+		return []string{"actor.model.pretrained=false"}
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
 		return []string{demos}
 	case e.Key == "algorithm.loss_type" && e.Value == "offline_iql" && !cfg.Actor.Model.AddQHead:
