@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/figures"
@@ -61,7 +62,7 @@ func (d *draft) complete() error {
 	read := func(key string, paths []string) *frames.Set {
 		s, err := frames.Read(paths)
 		if err != nil {
-			d.found.Problem(key, nil, "files of frames: "+err.Error()+job.MadeBy(err))
+			d.found.Problem(key, strings.Join(paths, ", "), "files of frames: "+err.Error()+job.MadeBy(err))
 			return nil
 		}
 		return s

@@ -15,6 +15,9 @@ import (
 // classified names the file of a classifier of images: docs/success-from-images.md.
 const classified = "reward.model.model_path=CLASSIFIER"
 
+// labelled stands for a file of labelled frames.
+const labelled = "FRAMES"
+
 // remedies returns overrides that fix mistakes of cfg, without repetitions.
 func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []string) {
 	for _, e := range mistakes {
@@ -51,7 +54,9 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return nil // the file is missing or does not fit
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
 		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
-	case e.Key == "actor.model.pretrained" && cfg.Classifies():
+	case cfg.Classifies() && strings.HasPrefix(e.Key, "data."):
+		return []string{e.Key + "=" + labelled}
+	case cfg.Classifies() && e.Key == "actor.model.pretrained":
 		return []string{"actor.model.pretrained=false"}
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
 		return []string{demos}
