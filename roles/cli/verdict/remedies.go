@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	yaml "github.com/rlinf/rlinf/internal/config"
-	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -42,13 +41,13 @@ var quotedValue = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
 // remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
+	_, images := cfg.Reward.Images()
 	switch {
 	case cfg.ReadsTexts() && strings.HasPrefix(e.Key, "env."):
 		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
-	case e.Key == "reward.model.model_path" && cfg.Reward.Model.ModelPath == "" &&
-		cfg.Reward.Model.ModelType == reward.ResNet:
+	case e.Key == "reward.model.model_path" && cfg.Reward.Model.ModelPath == "" && images:
 		return []string{classified}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":
 		return nil // the file is missing or does not fit

@@ -25,7 +25,7 @@ type RolloutBuilder struct {
 	Space     env.Space // the space of actions
 	names     []string  // names of observations, in the policy's order
 	obs, next []string  // names of observations in transitions, before and after the step
-	// witnessed is an observation that the policy does not see, and witnessedNext its name after a step; "" without one.
+	// witnessed is an observation that the policy does not see, or ""; witnessedNext is its name after a step.
 	witnessed, witnessedNext string
 
 	final    tensor.Dict   // the final observations for which values are computed
