@@ -19,6 +19,9 @@ func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	if m.ModelType == "cnn_policy" {
 		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
 	}
+	if _, images := cfg.Reward.Images(); images && cfg.Reward.UseRewardModel && m.ModelType != "cnn_policy" {
+		spec.Obs = append(spec.Obs, env.Field{Name: "main_images", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
+	}
 	reg.Envs = reg.Envs.With(env.ExternalID, func(c env.Config, n int) (env.Vec, error) {
 		return env.NewEpisodic(&idle{spec: spec, n: n}, c), nil
 	})

@@ -45,8 +45,11 @@ type Plan struct {
 	notes    []string                  // warnings about the demonstrations
 }
 
-// Spaces returns the observations and the actions of a training environment.
-func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
+// Spaces returns the observations and the actions of a training environment, as the policy sees them.
+func (p *Plan) Spaces() ([]env.Field, env.Space) {
+	spec, _ := p.Config.PolicySpec(p.Spec)
+	return spec.Obs, spec.Action
+}
 
 // NumParams returns the number of parameters of the policy.
 func (p *Plan) NumParams() int { return p.paramBytes / 4 }
@@ -132,7 +135,8 @@ func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 }
 
 func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Policy, error) {
-	return p.Registries.Policies.New(cfg, p.Spec, p.Config.Actor.Seed, alloc)
+	spec, _ := p.Config.PolicySpec(p.Spec)
+	return p.Registries.Policies.New(cfg, spec, p.Config.Actor.Seed, alloc)
 }
 
 // NewAlgorithm makes the algorithm that trains s.Policy on the environments of one actor. s has the policy, the
