@@ -145,7 +145,7 @@ func (p *Plan) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.All
 		Chunk: p.Chunks, GroupSize: p.Config.Env.Train.GroupSize, Steps: p.Epochs * p.Steps,
 		Envs:        p.Train.Envs / p.Actors,
 		CriticOptim: p.Config.Actor.CriticOptim, Rollout: p.trajectoryFields(p.Train.Envs / p.Actors), Demos: p.demos,
-		Pictures: p.pictures,
-		Policy:   pol, Replicas: r, Alloc: alloc, Progress: progress,
+		Pictures: p.pictures, Goals: p.goals(),
+		Policy: pol, Replicas: r, Alloc: alloc, Progress: progress,
 	})
 }
