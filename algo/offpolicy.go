@@ -38,6 +38,7 @@ type offPolicy struct {
 	reported  int           // micro-batches of this iteration that were reported to progress
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
+	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
 
 	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
@@ -196,6 +197,7 @@ func (e *offPolicy) iterate(update func() error) error {
 
 // draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
+	e.gathered = -1
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
@@ -227,8 +229,11 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch.
+// gather copies the transitions of the micro-batch to e.batch, unless they are there.
 func (e *offPolicy) gather() error {
+	if e.gathered == e.first {
+		return nil
+	}
 	for _, x := range e.shares {
 		if x.replay.hindsight != nil {
 			copy(x.rows.goals, e.goals[e.first+x.lo:e.first+x.hi])
@@ -236,9 +241,11 @@ func (e *offPolicy) gather() error {
 		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
 		if err != nil {
+			e.gathered = -1
 			return err
 		}
 	}
+	e.gathered = e.first
 	return nil
 }
 

@@ -37,6 +37,7 @@ type Setup struct {
 	Replicas Replicas         // nil means Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil means tensor.Heap
 	Progress Progress         // of Update; may be nil
+	Witness  Witness          // of Update; may be nil
 }
 
 // check returns an error with all mistakes in s.Config and s.Optim.
