@@ -21,6 +21,7 @@ func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
 		d.tryReward()
+		d.checkHindsight()
 	}
 	if d.Placement != nil {
 		d.checkOutside()

@@ -148,5 +148,6 @@ func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
 	s.Iterations, s.Chunk, s.GroupSize = int(min(p.MaxSteps, math.MaxInt32)), p.Chunks, c.Env.Train.GroupSize
 	s.Steps, s.Envs = p.Epochs*p.Steps, p.Train.Envs/p.Actors
 	s.Rollout, s.Demos, s.Pictures = p.trajectoryFields(s.Envs), p.demos, p.pictures
+	s.Goals = p.goals()
 	return p.Registries.Algorithms.New(s)
 }
