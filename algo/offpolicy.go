@@ -40,6 +40,7 @@ type offPolicy struct {
 	first     int           // index in the batch of the micro-batch's first sample
 	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
 
+	held    [2]float64 // over all replicas: transitions that can be drawn, and Replay.extra of frames
 	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
 	metrics Metrics
@@ -109,7 +110,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 		e.off.ReplayBuffer.MinBufferSize = 0
 		e.replay, err = newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
 	} else {
-		e.replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
+		e.replay, err = NewReplay(s.Rollout, StacksOf(s.Policy), s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
 	}
 	if err != nil {
 		return nil, err
@@ -157,6 +158,9 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	if err := e.replay.Add(*rollout); err != nil {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
 	}
+	if err := e.countHeld(); err != nil {
+		return err
+	}
 	var sum float64
 	rewards := rollout.Must(FieldReward).F32()
 	for i, r := range rewards {
@@ -166,6 +170,19 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 		sum += float64(r)
 	}
 	e.rewards = [2]float64{sum, float64(len(rewards))}
+	return nil
+}
+
+// countHeld sets e.held. Without frames it is the same on all replicas.
+func (e *offPolicy) countHeld() error {
+	e.held = [2]float64{float64(e.replay.envs * e.replay.Size()), float64(e.replay.extra())}
+	if len(e.replay.frames) == 0 {
+		e.held[0] *= float64(e.count)
+		return nil
+	}
+	if err := e.replicas.Sum(e.held[:]); err != nil {
+		return fmt.Errorf("replay buffer: %w", err)
+	}
 	return nil
 }
 
@@ -287,29 +304,28 @@ func (e *offPolicy) reportCritic(t *trainState) {
 // reportReplay adds the metrics of the replay buffers of all replicas: the number of transitions held, and the number
 // ever added.
 func (e *offPolicy) reportReplay() {
-	envs := float64(e.replay.envs * e.count)
-	e.metrics.add("replay_buffer/size", envs*float64(e.replay.Size()))
-	e.metrics.add("replay_buffer/total_samples", envs*float64(e.replay.Total()))
+	e.metrics.add("replay_buffer/size", e.held[0])
+	e.metrics.add("replay_buffer/total_samples", float64(e.replay.envs*e.count)*float64(e.replay.Total()))
 }
 
 // Save returns views of the algorithm's state, and the experience of the replay buffer, which is a copy until the rings
 // are full. Demonstrations are not saved: a resumed run reads them again. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
-	d, steps := e.SaveInPlace()
-	packRings(&d, steps)
+	d, used := e.SaveInPlace()
+	packRings(&d, used)
 	return d, nil
 }
 
 // SaveInPlace returns what Save returns, with the replay buffer's own rings; see Replayer.
-func (e *offPolicy) SaveInPlace() (d tensor.Dict, steps int) {
+func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 	for i := range e.state.Len() {
 		d.Set(e.state.Entry(i))
 	}
 	if e.offline {
-		return d, 0
+		return d, nil
 	}
 	e.replay.save(&d)
-	return d, e.replay.Size()
+	return d, e.replay.used(d, int(e.held[1]))
 }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.
@@ -324,6 +340,7 @@ func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {
 		err = e.replay.load(from)
+		e.held[1] = math.MaxInt32 // until the next Prepare, all places count as in use
 	}
 	if err != nil {
 		return fmt.Errorf("%s: load: %w", e.name, err)

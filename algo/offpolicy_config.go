@@ -53,7 +53,8 @@ type OffPolicyConfig struct {
 // each iteration the buffer of an actor gets one rollout of each of its environments.
 type ReplayConfig struct {
 	// SampleWindowSize is the size of the buffer: it holds the transitions of the last SampleWindowSize iterations.
-	// Transitions are drawn uniformly. Must be > 0; no default.
+	// Transitions are drawn uniformly. Images are stored once, with room for episodes of 25 steps or more; of shorter
+	// episodes it holds fewer transitions. Must be > 0; no default.
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
