@@ -30,6 +30,9 @@ type offPolicy struct {
 	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // one share of the micro-batch for each replay buffer
 
+	shift    *shift    // of the images of a micro-batch; nil without actor.enable_drq
+	features *features // of the batch; nil if the policy has no encoder
+
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
 	iteration int           // the present iteration
@@ -113,6 +116,11 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 		return nil, err
 	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
+	if s.ShiftImages {
+		if e.shift, err = newShift(s.Seed, s.Policy); err != nil {
+			return nil, err
+		}
+	}
 	if offline || s.Demos.Len() == 0 {
 		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
 		return e, nil
@@ -132,7 +140,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 
 // replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
 func replayKeys(k *Keys, offline bool) {
-	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps")
+	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps", "actor.enable_drq")
 	if !offline {
 		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
 	}
@@ -189,6 +197,7 @@ func (e *offPolicy) iterate(update func() error) error {
 
 // draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
+	e.features.forget()
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
@@ -213,7 +222,7 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch.
+// gather copies the transitions of the micro-batch to e.batch, and shifts their images.
 func (e *offPolicy) gather() error {
 	for _, x := range e.shares {
 		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
@@ -221,6 +230,9 @@ func (e *offPolicy) gather() error {
 		if err != nil {
 			return err
 		}
+	}
+	if e.shift != nil {
+		e.shift.apply(e.batch, e.replica*e.local+e.first, e.number)
 	}
 	return nil
 }
@@ -287,6 +299,9 @@ func (e *offPolicy) SaveInPlace() (d tensor.Dict, steps int) {
 	e.replay.save(&d)
 	return d, e.replay.Size()
 }
+
+// Follow makes the target encoder equal to the policy's encoder; see Follower.
+func (e *offPolicy) Follow() { e.features.follow(1) }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.
 func (e *offPolicy) Interrupt() {

@@ -141,7 +141,7 @@ func (p *Plan) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.All
 	return p.Registries.Algorithms.New(algo.Setup{
 		Config: p.Config.Algorithm.Config, Optim: p.Config.Actor.Optim,
 		GlobalBatch: p.Config.Actor.GlobalBatchSize, MicroBatch: p.Config.Actor.MicroBatchSize,
-		Seed: p.Config.Actor.Seed, Iterations: int(min(p.MaxSteps, math.MaxInt32)),
+		Seed: p.Config.Actor.Seed, ShiftImages: p.Config.Actor.EnableDrQ, Iterations: int(min(p.MaxSteps, math.MaxInt32)),
 		Chunk: p.Chunks, GroupSize: p.Config.Env.Train.GroupSize, Steps: p.Epochs * p.Steps,
 		Envs:        p.Train.Envs / p.Actors,
 		CriticOptim: p.Config.Actor.CriticOptim, Rollout: p.trajectoryFields(p.Train.Envs / p.Actors), Demos: p.demos,
