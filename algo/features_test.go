@@ -334,3 +334,78 @@ func TestFeaturesOfNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestShift: images move by whole pixels with repeated edges, frames together, cameras and sides apart, and a batch in
+// micro-batches moves as the whole.
+func TestShift(t *testing.T) {
+	t.Parallel()
+	const rows, frames, h, w = 8, 2, 9, 3
+	field := func(name string, shape ...int) env.Field {
+		return env.Field{Name: name, Space: env.Space{Kind: env.Box, DType: tensor.U8, Shape: shape}}
+	}
+	model := policy.DefaultConfig()
+	model.ModelType, model.Encoder, model.AddQHead, model.AddValueHead = "cnn_policy", policy.Keypoints, true, false
+	spec := trackSpec()
+	spec.Obs = []env.Field{field("a", frames, h, w, 1), field("b", h, w, 1)}
+	s := algo.Setup{Policy: test.Must(policy.NewCNN(model, spec, 1, tensor.Heap))(t), Seed: 3}
+	fresh := func() (b algo.Transitions) {
+		for _, side := range []*tensor.Dict{&b.Obs, &b.Next} {
+			side.Set("a", tensor.New(tensor.U8, rows, frames, h, w, 1))
+			side.Set("b", tensor.New(tensor.U8, rows, h, w, 1))
+			for _, name := range []string{"a", "b"} {
+				for i := range side.Must(name).U8() {
+					side.Must(name).U8()[i] = uint8(i % (h * w)) // a pixel's value is its place
+				}
+			}
+		}
+		return b
+	}
+	whole := fresh()
+	test.OK(t, algo.ShiftImages(&s, &whole, 16, 5))
+	places := map[[2]int]bool{}
+	moves := map[string][][2]int{}
+	for side, obs := range []tensor.Dict{whole.Obs, whole.Next} {
+		for _, name := range []string{"a", "b"} {
+			x := obs.Must(name).U8()
+			for i := 0; i < len(x); i += h * w {
+				down, right, found := 0, 0, false
+				for k := range 81 {
+					d, r, same := k/9-4, k%9-4, true
+					for at, v := range x[i : i+h*w] {
+						y, col := min(max(at/w-d, 0), h-1), min(max(at%w-r, 0), w-1)
+						same = same && int(v) == y*w+col
+					}
+					if same && !found {
+						down, right, found = d, r, true
+					}
+				}
+				if !found {
+					t.Fatalf("%s %d: image %d is no shifted image: %v", name, side, i/(h*w), x[i:i+h*w])
+				}
+				key := name + string(rune('0'+side))
+				moves[key] = append(moves[key], [2]int{down, right})
+				places[[2]int{down, right}] = true
+			}
+		}
+	}
+	for i := range rows {
+		if moves["a0"][2*i] != moves["a0"][2*i+1] {
+			t.Errorf("sample %d: frames move by %v and %v", i, moves["a0"][2*i], moves["a0"][2*i+1])
+		}
+	}
+	if slices.Equal(moves["b0"], moves["b1"]) || slices.Equal(moves["a0"][:rows], moves["b0"]) || len(places) < 12 {
+		t.Errorf("moves %v", moves)
+	}
+	parts := fresh()
+	for lo := 0; lo < rows; lo += 4 {
+		part := algo.Transitions{Obs: parts.Obs.Slice(lo, lo+4), Next: parts.Next.Slice(lo, lo+4)}
+		test.OK(t, algo.ShiftImages(&s, &part, 16+lo, 5))
+	}
+	for _, name := range []string{"a", "b"} {
+		test.EqualSlices(t, parts.Next.Must(name).U8(), whole.Next.Must(name).U8())
+	}
+	spec.Obs = trackSpec().Obs
+	model.ModelType, model.Encoder = "mlp_policy", ""
+	s.Policy = test.Must(policy.NewMLP(model, spec, 1, tensor.Heap))(t)
+	test.Fails(t, algo.ShiftImages(&s, &whole, 0, 0), "actor.enable_drq: true: expected a policy that sees images")
+}

@@ -24,11 +24,10 @@ const mostShifted = 4
 
 // newShift returns the shift of the images that p sees. It returns an error if there are none.
 func newShift(seed uint64, p policy.Policy) (*shift, error) {
-	c, ok := p.(interface{ Cameras() []policy.Camera })
-	if !ok || len(c.Cameras()) == 0 {
+	s := &shift{seed: seed, cameras: policy.Cameras(p)}
+	if len(s.cameras) == 0 {
 		return nil, errors.New("actor.enable_drq: true: expected a policy that sees images (cnn_policy)")
 	}
-	s := &shift{seed: seed, cameras: c.Cameras()}
 	for _, c := range s.cameras {
 		if n := c.Image.Len(); n > len(s.frame) {
 			s.frame = make([]uint8, n)
@@ -61,13 +60,20 @@ func (s *shift) apply(b *Transitions, first int, update uint64) {
 
 // move shifts one frame.
 func (s *shift) move(pixels []uint8, c policy.Camera, down, right int) {
-	from := s.frame[:len(pixels)]
+	from, row := s.frame[:len(pixels)], c.W*c.C
 	copy(from, pixels)
+	left := min(max(right, 0), c.W)
+	end := left + max(c.W-max(right, -right), 0)
 	for y := range c.H {
-		row := from[min(max(y-down, 0), c.H-1)*c.W*c.C:][:c.W*c.C]
-		to := pixels[y*c.W*c.C:][:c.W*c.C]
-		for x := range c.W {
-			copy(to[x*c.C:(x+1)*c.C], row[min(max(x-right, 0), c.W-1)*c.C:])
+		src, dst := from[min(max(y-down, 0), c.H-1)*row:][:row], pixels[y*row:][:row]
+		if left < end {
+			copy(dst[left*c.C:end*c.C], src[(left-right)*c.C:])
+		}
+		for x := range left {
+			copy(dst[x*c.C:], src[:c.C])
+		}
+		for x := end; x < c.W; x++ {
+			copy(dst[x*c.C:], src[row-c.C:])
 		}
 	}
 }

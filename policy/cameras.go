@@ -21,6 +21,14 @@ type Camera struct {
 	span [2]float64 // the numbers for the bytes 0 and 255
 }
 
+// Cameras returns the cameras that p sees. It returns nil for a policy that has no method Cameras.
+func Cameras(p Policy) []Camera {
+	if c, ok := p.(interface{ Cameras() []Camera }); ok {
+		return c.Cameras()
+	}
+	return nil
+}
+
 // Names of the observations that Config.ImageNum counts, as in RLinf. An observation of extra views is U8 [N, V, H, W,
 // C].
 const (

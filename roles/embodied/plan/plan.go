@@ -34,6 +34,7 @@ type Plan struct {
 	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
+	encodes          bool // actor and critics read the features of an encoder
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
