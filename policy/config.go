@@ -202,7 +202,7 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		"false, or add_q_head with q_head_type default (crossq normalises over batches)")
 	want(c.ImageNum >= 0, "image_num", c.ImageNum, "a number of images, or 0 for all")
 	noSize := slices.ContainsFunc(c.ImageSize, func(n int) bool { return n < 1 })
-	want(len(c.ImageSize) == 0 || len(c.ImageSize) == 3 && !noSize, "image_size", c.ImageSize,
+	want(!c.AddQHead || len(c.ImageSize) == 0 || len(c.ImageSize) == 3 && !noSize, "image_size", c.ImageSize,
 		"[channels, height, width], or nothing")
 	want(c.StateDim >= 0, "state_dim", c.StateDim, "0 (the environment's) or its number of numbers")
 	want(c.NumQHeads >= 1 && c.NumQHeads <= 100, "num_q_heads", c.NumQHeads, "a number from 1 to 100")
