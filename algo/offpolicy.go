@@ -27,6 +27,7 @@ type offPolicy struct {
 	replay  *Replay // experience, or demonstrations if offline is set
 	offline bool
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
+	goals   []int32      // with hindsight: the goals of these transitions
 	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // one share of the micro-batch for each replay buffer
 
@@ -40,6 +41,7 @@ type offPolicy struct {
 	reported  int           // micro-batches of this iteration that were reported to progress
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
+	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
 
 	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
@@ -114,6 +116,12 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 	}
 	if err != nil {
 		return nil, err
+	}
+	if h := e.off.ReplayBuffer.Hindsight; h.GoalSelectionStrategy != "" && !offline {
+		if e.replay.hindsight, err = newHindsight(h, s.Goals, e.replay); err != nil {
+			return nil, err
+		}
+		e.goals = make([]int32, e.local)
 	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
 	if s.ShiftImages {
@@ -197,11 +205,19 @@ func (e *offPolicy) iterate(update func() error) error {
 
 // draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
+	e.gathered = -1
 	e.features.forget()
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
 			x.replay.Draw(e.rows[first+x.lo:first+x.hi], &s)
+		}
+	}
+	if h := e.replay.hindsight; h != nil {
+		s := philox.New(e.seed, philox.Hindsight, uint64(e.replica), e.number)
+		for first := 0; first < e.local; first += e.micro {
+			lo, hi := first+e.shares[0].lo, first+e.shares[0].hi
+			h.draw(e.goals[lo:hi], e.rows[lo:hi], &s)
 		}
 	}
 }
@@ -222,15 +238,23 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch, and shifts their images.
+// gather copies the transitions of the micro-batch to e.batch, and shifts their images, unless they are there.
 func (e *offPolicy) gather() error {
+	if e.gathered == e.first {
+		return nil
+	}
 	for _, x := range e.shares {
+		if x.replay.hindsight != nil {
+			copy(x.rows.goals, e.goals[e.first+x.lo:e.first+x.hi])
+		}
 		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
 		if err != nil {
+			e.gathered = -1
 			return err
 		}
 	}
+	e.gathered = e.first
 	if e.shift != nil {
 		e.shift.apply(e.batch, e.replica*e.local+e.first, e.number)
 	}

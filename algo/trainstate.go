@@ -22,6 +22,7 @@ type trainState struct {
 	sum      GradientStream // sum of the gradient over the replicas; nil if it has not begun
 	ready    func(lo, hi int)
 	only     string // name of the only group to update; "" means all groups
+	witness  Witness
 
 	// beside is another network that learns in the same steps: the limit of the norm counts for both together. Its
 	// gradient is summed after that of this network. nil if there is none.
@@ -82,7 +83,8 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &trainState{params: p, hi: len(p.Data), adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas}
+	t := &trainState{params: p, hi: len(p.Data), adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas,
+		witness: s.Witness}
 	t.ready = func(lo, hi int) { t.sum.Ready(lo-t.lo, hi-t.lo) }
 	return t, nil
 }
@@ -120,17 +122,25 @@ func (t *trainState) step(iteration int) error {
 			return err
 		}
 		norm = math.Hypot(norm, other)
-		t.beside.adam.step(iteration, clipScale(norm, t.clip), "")
+		if err := t.beside.move(iteration, clipScale(norm, t.clip)); err != nil {
+			return err
+		}
 	}
-	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
 	t.norms += norm
 	t.steps++
-	if t.shares == nil {
-		return nil
+	return t.move(iteration, clipScale(norm, t.clip))
+}
+
+// move changes the parameters by the gradient times scale.
+func (t *trainState) move(iteration int, scale float32) error {
+	t.witness.network(PhaseGradient, t.params, t.params.Grad)
+	t.adam.step(iteration, scale, t.only)
+	if t.shares != nil {
+		if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
+			return fmt.Errorf("gather parameters: %w", err)
+		}
 	}
-	if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
-		return fmt.Errorf("gather parameters: %w", err)
-	}
+	t.witness.network(PhaseWeights, t.params, t.params.Data)
 	return nil
 }
 

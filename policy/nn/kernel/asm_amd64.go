@@ -262,13 +262,7 @@ func rmsNormGradSIMD(p *normGrad) {
 //go:noescape
 func rotate256(p *rotation)
 
-func rotateSIMD(p *rotation) {
-	if best == avx512 {
-		rotate512(p)
-	} else {
-		rotate256(p)
-	}
-}
+func rotateSIMD(p *rotation) { rotate256(p) }
 
 //go:noescape
 func swigluGrad256(y, gate, up, dy *float32, n int)
@@ -289,6 +283,39 @@ func softmaxSIMD(p *softmax) {
 		softmax512(p)
 	} else {
 		softmax256(p)
+	}
+}
+
+//go:noescape
+func attendScores256(p *attention, n int)
+
+func attendScoresSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendScores512(p, n)
+	} else {
+		attendScores256(p, n)
+	}
+}
+
+//go:noescape
+func attendSoftmax256(p *attention, n int)
+
+func attendSoftmaxSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendSoftmax512(p, n)
+	} else {
+		attendSoftmax256(p, n)
+	}
+}
+
+//go:noescape
+func attendValues256(p *attention, n int)
+
+func attendValuesSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendValues512(p, n)
+	} else {
+		attendValues256(p, n)
 	}
 }
 
@@ -343,13 +370,19 @@ func rmsNorm512(y, inv, x, w *float32, m, n int, eps float64)
 func rmsNormGrad512(p *normGrad)
 
 //go:noescape
-func rotate512(p *rotation)
-
-//go:noescape
 func swigluGrad512(y, gate, up, dy *float32, n int)
 
 //go:noescape
 func softmax512(p *softmax)
+
+//go:noescape
+func attendScores512(p *attention, n int)
+
+//go:noescape
+func attendSoftmax512(p *attention, n int)
+
+//go:noescape
+func attendValues512(p *attention, n int)
 
 //go:noescape
 func softmaxGrad512(p *softmax)

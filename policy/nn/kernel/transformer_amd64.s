@@ -616,7 +616,6 @@ top:
 	VMOVSS (DI), X0
 	VSUBSS X6, X0, X0
 	VMOVSS X0, (R15)
-	ADDQ $4, R15
 	VMOVSS X6, (DI)
 	VBROADCASTSS X6, Y8
 	VMOVD CX, X13
@@ -706,11 +705,595 @@ exp:
 	VPERMILPS $1, X6, X0
 	VADDPS X0, X6, X6
 	VMOVSS X6, (R14)
+	ADDQ $4, R15
 	ADDQ R8, SI
 	ADDQ $4, DI
 	ADDQ $4, R14
 	ADDQ softmax_more(R13), R9
 	JMP row
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendScores256(p *attention, n int)
+TEXT ·attendScores256(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R15
+
+block:
+	DECQ R15
+	JLT done
+	MOVQ attention_q(R13), SI
+	LEAQ attention_scores(R13), R11
+	MOVQ attention_e(R13), R14
+	MOVQ attention_rows(R13), AX
+	MOVQ AX, attention_left(R13)
+
+row:
+	MOVQ attention_count(R13), R12
+	CMPQ R12, $48
+	JLE scored4
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_pages+0(R13), AX
+	MOVQ attention_pages+8(R13), DX
+	MOVQ attention_pages+16(R13), R8
+	MOVQ attention_pages+24(R13), R9
+	XORQ BX, BX
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	VXORPS Y13, Y13, Y13
+
+scores4:
+	VBROADCASTSS (SI)(DI*1), Y0
+	VFMADD231PS (AX)(BX*1), Y0, Y6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	VFMADD231PS 32(AX)(BX*1), Y0, Y7
+	VFMADD231PS (DX)(BX*1), Y0, Y8
+	PREFETCHT1 (DX)(CX*1)
+	PREFETCHT1 (DX)(R10*1)
+	VFMADD231PS 32(DX)(BX*1), Y0, Y9
+	VFMADD231PS (R8)(BX*1), Y0, Y10
+	PREFETCHT1 (R8)(CX*1)
+	PREFETCHT1 (R8)(R10*1)
+	VFMADD231PS 32(R8)(BX*1), Y0, Y11
+	VFMADD231PS (R9)(BX*1), Y0, Y12
+	PREFETCHT1 (R9)(CX*1)
+	PREFETCHT1 (R9)(R10*1)
+	VFMADD231PS 32(R9)(BX*1), Y0, Y13
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores4
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, 64(R11)
+	VMOVUPS Y9, 96(R11)
+	VMOVUPS Y10, 128(R11)
+	VMOVUPS Y11, 160(R11)
+	VMOVUPS Y12, 192(R11)
+	VMOVUPS Y13, 224(R11)
+	SUBQ $64, R12
+
+scored4:
+	CMPQ R12, $16
+	JLE scored2
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_pages+0(R13), AX
+	MOVQ attention_pages+8(R13), DX
+	XORQ BX, BX
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+scores2:
+	VBROADCASTSS (SI)(DI*1), Y0
+	VFMADD231PS (AX)(BX*1), Y0, Y6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	VFMADD231PS 32(AX)(BX*1), Y0, Y7
+	VFMADD231PS (DX)(BX*1), Y0, Y8
+	PREFETCHT1 (DX)(CX*1)
+	PREFETCHT1 (DX)(R10*1)
+	VFMADD231PS 32(DX)(BX*1), Y0, Y9
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores2
+	VMOVUPS Y6, (R11)
+	VMOVUPS Y7, 32(R11)
+	VMOVUPS Y8, 64(R11)
+	VMOVUPS Y9, 96(R11)
+	SUBQ $32, R12
+
+scored2:
+	CMPQ R12, $0
+	JLE scored1
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_count(R13), BX
+	DECQ BX
+	SHRQ $4, BX
+	MOVQ attention_pages(R13)(BX*8), AX
+	XORQ BX, BX
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+scores1:
+	VBROADCASTSS (SI)(DI*1), Y0
+	VFMADD231PS (AX)(BX*1), Y0, Y6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	VFMADD231PS 32(AX)(BX*1), Y0, Y7
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores1
+	MOVQ attention_count(R13), BX
+	DECQ BX
+	ANDQ $-16, BX
+	VMOVUPS Y6, (R11)(BX*4)
+	VMOVUPS Y7, 32(R11)(BX*4)
+	SUBQ $16, R12
+
+scored1:
+	ADDQ $256, R11
+	ADDQ attention_step(R13), SI
+	DECQ attention_left(R13)
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendSoftmax256(p *attention, n int)
+TEXT ·attendSoftmax256(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R10
+
+block:
+	DECQ R10
+	JLT done
+	LEAQ attention_scores(R13), SI
+	MOVQ attention_rows(R13), R8
+	MOVQ attention_top(R13), DI
+	MOVQ attention_sum(R13), R9
+	LEAQ attention_decay(R13), R15
+	MOVQ attention_count(R13), R11
+	ADDQ $15, R11
+	ANDQ $-16, R11
+	SHLQ $2, R11
+
+row:
+	CMPQ attention_first(R13), $0
+	JEQ later
+	MOVL $0xff800000, (DI)
+
+later:
+	MOVQ attention_count(R13), CX
+	VMOVD CX, X13
+	VPBROADCASTD X13, Y13
+	VBROADCASTSS (DI), Y6
+	VMOVUPS Y6, Y7
+	VMOVUPS constants<>+448(SB), Y9
+	XORQ BX, BX
+
+top:
+	VMOVUPS (SI)(BX*1), Y0
+	VPCMPGTD lanes<>+0(SB), Y13, Y12
+	VBLENDVPS Y12, Y0, Y9, Y0
+	VMAXPS Y0, Y6, Y6
+	VMOVUPS 32(SI)(BX*1), Y0
+	VPCMPGTD lanes<>+32(SB), Y13, Y12
+	VBLENDVPS Y12, Y0, Y9, Y0
+	VMAXPS Y0, Y7, Y7
+	VPSUBD constants<>+480(SB), Y13, Y13
+	ADDQ $64, BX
+	CMPQ BX, R11
+	JLT top
+	VMAXPS Y7, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VMAXPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VMAXPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VMAXPS X0, X6, X6
+	VMOVSS (DI), X0
+	VSUBSS X6, X0, X0
+	VMOVSS X0, (R15)
+	VMOVSS X6, (DI)
+	VBROADCASTSS X6, Y8
+	VMOVD CX, X13
+	VPBROADCASTD X13, Y13
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	XORQ BX, BX
+
+exp:
+	VMOVUPS (SI)(BX*1), Y0
+	VSUBPS Y8, Y0, Y0
+	VMOVUPS constants<>+32(SB), Y1
+	VMAXPS Y0, Y1, Y0
+	VMOVUPS constants<>+64(SB), Y1
+	VMINPS Y0, Y1, Y0
+	VMOVUPS constants<>+96(SB), Y2
+	VFMADD231PS constants<>+128(SB), Y0, Y2
+	VSUBPS constants<>+96(SB), Y2, Y3
+	VFNMADD231PS constants<>+160(SB), Y3, Y0
+	VFNMADD231PS constants<>+192(SB), Y3, Y0
+	VMOVUPS constants<>+224(SB), Y4
+	VFMADD213PS constants<>+256(SB), Y0, Y4
+	VFMADD213PS constants<>+288(SB), Y0, Y4
+	VFMADD213PS constants<>+320(SB), Y0, Y4
+	VFMADD213PS constants<>+352(SB), Y0, Y4
+	VFMADD213PS constants<>+384(SB), Y0, Y4
+	VMULPS Y0, Y0, Y5
+	VFMADD213PS Y0, Y5, Y4
+	VADDPS constants<>+416(SB), Y4, Y0
+	VPSUBD constants<>+96(SB), Y2, Y2
+	VPSRAD $1, Y2, Y3
+	VPSUBD Y3, Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD constants<>+416(SB), Y2, Y2
+	VMULPS Y2, Y0, Y0
+	VPSLLD $23, Y3, Y3
+	VPADDD constants<>+416(SB), Y3, Y3
+	VMULPS Y3, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VPCMPGTD lanes<>+0(SB), Y13, Y12
+	VBLENDVPS Y12, Y0, Y1, Y0
+	VMOVUPS Y0, (SI)(BX*1)
+	VADDPS Y0, Y6, Y6
+	VMOVUPS 32(SI)(BX*1), Y0
+	VSUBPS Y8, Y0, Y0
+	VMOVUPS constants<>+32(SB), Y1
+	VMAXPS Y0, Y1, Y0
+	VMOVUPS constants<>+64(SB), Y1
+	VMINPS Y0, Y1, Y0
+	VMOVUPS constants<>+96(SB), Y2
+	VFMADD231PS constants<>+128(SB), Y0, Y2
+	VSUBPS constants<>+96(SB), Y2, Y3
+	VFNMADD231PS constants<>+160(SB), Y3, Y0
+	VFNMADD231PS constants<>+192(SB), Y3, Y0
+	VMOVUPS constants<>+224(SB), Y4
+	VFMADD213PS constants<>+256(SB), Y0, Y4
+	VFMADD213PS constants<>+288(SB), Y0, Y4
+	VFMADD213PS constants<>+320(SB), Y0, Y4
+	VFMADD213PS constants<>+352(SB), Y0, Y4
+	VFMADD213PS constants<>+384(SB), Y0, Y4
+	VMULPS Y0, Y0, Y5
+	VFMADD213PS Y0, Y5, Y4
+	VADDPS constants<>+416(SB), Y4, Y0
+	VPSUBD constants<>+96(SB), Y2, Y2
+	VPSRAD $1, Y2, Y3
+	VPSUBD Y3, Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD constants<>+416(SB), Y2, Y2
+	VMULPS Y2, Y0, Y0
+	VPSLLD $23, Y3, Y3
+	VPADDD constants<>+416(SB), Y3, Y3
+	VMULPS Y3, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VPCMPGTD lanes<>+32(SB), Y13, Y12
+	VBLENDVPS Y12, Y0, Y1, Y0
+	VMOVUPS Y0, 32(SI)(BX*1)
+	VADDPS Y0, Y7, Y7
+	VPSUBD constants<>+480(SB), Y13, Y13
+	ADDQ $64, BX
+	CMPQ BX, R11
+	JLT exp
+	VADDPS Y7, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VADDPS X0, X6, X6
+	CMPQ attention_first(R13), $0
+	JNE summed
+	VBROADCASTSS (R15), Y0
+	VMOVUPS constants<>+32(SB), Y1
+	VMAXPS Y0, Y1, Y0
+	VMOVUPS constants<>+64(SB), Y1
+	VMINPS Y0, Y1, Y0
+	VMOVUPS constants<>+96(SB), Y2
+	VFMADD231PS constants<>+128(SB), Y0, Y2
+	VSUBPS constants<>+96(SB), Y2, Y3
+	VFNMADD231PS constants<>+160(SB), Y3, Y0
+	VFNMADD231PS constants<>+192(SB), Y3, Y0
+	VMOVUPS constants<>+224(SB), Y4
+	VFMADD213PS constants<>+256(SB), Y0, Y4
+	VFMADD213PS constants<>+288(SB), Y0, Y4
+	VFMADD213PS constants<>+320(SB), Y0, Y4
+	VFMADD213PS constants<>+352(SB), Y0, Y4
+	VFMADD213PS constants<>+384(SB), Y0, Y4
+	VMULPS Y0, Y0, Y5
+	VFMADD213PS Y0, Y5, Y4
+	VADDPS constants<>+416(SB), Y4, Y0
+	VPSUBD constants<>+96(SB), Y2, Y2
+	VPSRAD $1, Y2, Y3
+	VPSUBD Y3, Y2, Y2
+	VPSLLD $23, Y2, Y2
+	VPADDD constants<>+416(SB), Y2, Y2
+	VMULPS Y2, Y0, Y0
+	VPSLLD $23, Y3, Y3
+	VPADDD constants<>+416(SB), Y3, Y3
+	VMULPS Y3, Y0, Y0
+	VMOVSS X0, (R15)
+	VMULSS (R9), X0, X0
+	VADDSS X0, X6, X6
+
+summed:
+	VMOVSS X6, (R9)
+	MOVL $0x3f800000, AX
+	VMOVD AX, X0
+	VDIVSS X6, X0, X0
+	VMOVSS X0, 32(R15)
+	ADDQ $256, SI
+	ADDQ $4, DI
+	ADDQ $4, R9
+	ADDQ $4, R15
+	DECQ R8
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendValues256(p *attention, n int)
+TEXT ·attendValues256(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R15
+
+block:
+	DECQ R15
+	JLT done
+	MOVQ attention_o(R13), DI
+	MOVQ attention_e(R13), DX
+	LEAQ attention_scores(R13), BX
+	LEAQ attention_decay(R13), AX
+	MOVQ attention_rows(R13), R8
+
+row:
+	MOVQ DX, R14
+	XORQ R12, R12
+
+columns4:
+	CMPQ R14, $256
+	JLT end4
+	CMPQ attention_first(R13), $0
+	JNE zero4
+	VBROADCASTSS (AX), Y1
+	VMULPS (DI)(R12*1), Y1, Y6
+	VMULPS 32(DI)(R12*1), Y1, Y7
+	VMULPS 64(DI)(R12*1), Y1, Y8
+	VMULPS 96(DI)(R12*1), Y1, Y9
+	VMULPS 128(DI)(R12*1), Y1, Y10
+	VMULPS 160(DI)(R12*1), Y1, Y11
+	VMULPS 192(DI)(R12*1), Y1, Y12
+	VMULPS 224(DI)(R12*1), Y1, Y13
+	JMP start4
+
+zero4:
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+	VXORPS Y10, Y10, Y10
+	VXORPS Y11, Y11, Y11
+	VXORPS Y12, Y12, Y12
+	VXORPS Y13, Y13, Y13
+
+start4:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page4:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key4:
+	VBROADCASTSS (R11), Y0
+	VFMADD231PS (SI), Y0, Y6
+	VFMADD231PS 32(SI), Y0, Y7
+	VFMADD231PS 64(SI), Y0, Y8
+	VFMADD231PS 96(SI), Y0, Y9
+	VFMADD231PS 128(SI), Y0, Y10
+	VFMADD231PS 160(SI), Y0, Y11
+	VFMADD231PS 192(SI), Y0, Y12
+	VFMADD231PS 224(SI), Y0, Y13
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key4
+	TESTQ R9, R9
+	JNZ page4
+	CMPQ attention_last(R13), $0
+	JEQ store4
+	VBROADCASTSS 32(AX), Y1
+	VMULPS Y1, Y6, Y6
+	VMULPS Y1, Y7, Y7
+	VMULPS Y1, Y8, Y8
+	VMULPS Y1, Y9, Y9
+	VMULPS Y1, Y10, Y10
+	VMULPS Y1, Y11, Y11
+	VMULPS Y1, Y12, Y12
+	VMULPS Y1, Y13, Y13
+
+store4:
+	VMOVUPS Y6, (DI)(R12*1)
+	VMOVUPS Y7, 32(DI)(R12*1)
+	VMOVUPS Y8, 64(DI)(R12*1)
+	VMOVUPS Y9, 96(DI)(R12*1)
+	VMOVUPS Y10, 128(DI)(R12*1)
+	VMOVUPS Y11, 160(DI)(R12*1)
+	VMOVUPS Y12, 192(DI)(R12*1)
+	VMOVUPS Y13, 224(DI)(R12*1)
+	ADDQ $256, R12
+	SUBQ $256, R14
+	JMP columns4
+
+end4:
+
+columns2:
+	CMPQ R14, $128
+	JLT end2
+	CMPQ attention_first(R13), $0
+	JNE zero2
+	VBROADCASTSS (AX), Y1
+	VMULPS (DI)(R12*1), Y1, Y6
+	VMULPS 32(DI)(R12*1), Y1, Y7
+	VMULPS 64(DI)(R12*1), Y1, Y8
+	VMULPS 96(DI)(R12*1), Y1, Y9
+	JMP start2
+
+zero2:
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+	VXORPS Y8, Y8, Y8
+	VXORPS Y9, Y9, Y9
+
+start2:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page2:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key2:
+	VBROADCASTSS (R11), Y0
+	VFMADD231PS (SI), Y0, Y6
+	VFMADD231PS 32(SI), Y0, Y7
+	VFMADD231PS 64(SI), Y0, Y8
+	VFMADD231PS 96(SI), Y0, Y9
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key2
+	TESTQ R9, R9
+	JNZ page2
+	CMPQ attention_last(R13), $0
+	JEQ store2
+	VBROADCASTSS 32(AX), Y1
+	VMULPS Y1, Y6, Y6
+	VMULPS Y1, Y7, Y7
+	VMULPS Y1, Y8, Y8
+	VMULPS Y1, Y9, Y9
+
+store2:
+	VMOVUPS Y6, (DI)(R12*1)
+	VMOVUPS Y7, 32(DI)(R12*1)
+	VMOVUPS Y8, 64(DI)(R12*1)
+	VMOVUPS Y9, 96(DI)(R12*1)
+	ADDQ $128, R12
+	SUBQ $128, R14
+	JMP columns2
+
+end2:
+
+columns1:
+	CMPQ R14, $64
+	JLT end1
+	CMPQ attention_first(R13), $0
+	JNE zero1
+	VBROADCASTSS (AX), Y1
+	VMULPS (DI)(R12*1), Y1, Y6
+	VMULPS 32(DI)(R12*1), Y1, Y7
+	JMP start1
+
+zero1:
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+start1:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page1:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key1:
+	VBROADCASTSS (R11), Y0
+	VFMADD231PS (SI), Y0, Y6
+	VFMADD231PS 32(SI), Y0, Y7
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key1
+	TESTQ R9, R9
+	JNZ page1
+	CMPQ attention_last(R13), $0
+	JEQ store1
+	VBROADCASTSS 32(AX), Y1
+	VMULPS Y1, Y6, Y6
+	VMULPS Y1, Y7, Y7
+
+store1:
+	VMOVUPS Y6, (DI)(R12*1)
+	VMOVUPS Y7, 32(DI)(R12*1)
+	ADDQ $64, R12
+	SUBQ $64, R14
+	JMP columns1
+
+end1:
+	ADDQ attention_step(R13), DI
+	ADDQ $256, BX
+	ADDQ $4, AX
+	DECQ R8
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
 
 done:
 	VZEROUPPER
@@ -1376,90 +1959,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func rotate512(p *rotation)
-TEXT ·rotate512(SB), NOSPLIT, $0-8
-	MOVQ p+0(FP), R13
-	MOVQ rotation_x(R13), DI
-	MOVQ rotation_cos(R13), SI
-	MOVQ rotation_sin(R13), DX
-	MOVQ rotation_rows(R13), R8
-	MOVQ rotation_half(R13), CX
-	MOVQ CX, R10
-	SHLQ $2, R10
-	VBROADCASTSS rotation_sign(R13), Z6
-	VBROADCASTSS rotation_scale(R13), Z7
-	MOVQ CX, R15
-	ANDQ $15, R15
-	SUBQ R15, CX
-	SHLQ $2, CX
-	MOVQ CX, R14
-	MOVQ R15, CX
-	MOVL $1, AX
-	SHLL CX, AX
-	DECL AX
-	KMOVW AX, K1
-
-row:
-	DECQ R8
-	JLT done
-	MOVQ rotation_heads(R13), R9
-
-head:
-	LEAQ (DI)(R10*1), R11
-	XORQ BX, BX
-
-turn:
-	CMPQ BX, R14
-	JGE turnRest
-	VMOVUPS (DI)(BX*1), Z0
-	VMOVUPS (R11)(BX*1), Z1
-	VMOVUPS (SI)(BX*1), Z2
-	VMOVUPS (DX)(BX*1), Z3
-	VXORPS Z6, Z3, Z3
-	VMULPS Z2, Z0, Z4
-	VMULPS Z3, Z1, Z5
-	VSUBPS Z5, Z4, Z4
-	VMULPS Z2, Z1, Z1
-	VMULPS Z3, Z0, Z0
-	VADDPS Z0, Z1, Z1
-	VMULPS Z7, Z4, Z4
-	VMULPS Z7, Z1, Z1
-	VMOVUPS Z4, (DI)(BX*1)
-	VMOVUPS Z1, (R11)(BX*1)
-	ADDQ $64, BX
-	JMP turn
-
-turnRest:
-	TESTQ R15, R15
-	JZ turnDone
-	VMOVUPS.Z (DI)(BX*1), K1, Z0
-	VMOVUPS.Z (R11)(BX*1), K1, Z1
-	VMOVUPS.Z (SI)(BX*1), K1, Z2
-	VMOVUPS.Z (DX)(BX*1), K1, Z3
-	VXORPS Z6, Z3, Z3
-	VMULPS Z2, Z0, Z4
-	VMULPS Z3, Z1, Z5
-	VSUBPS Z5, Z4, Z4
-	VMULPS Z2, Z1, Z1
-	VMULPS Z3, Z0, Z0
-	VADDPS Z0, Z1, Z1
-	VMULPS Z7, Z4, Z4
-	VMULPS Z7, Z1, Z1
-	VMOVUPS Z4, K1, (DI)(BX*1)
-	VMOVUPS Z1, K1, (R11)(BX*1)
-
-turnDone:
-	LEAQ (DI)(R10*2), DI
-	DECQ R9
-	JNZ head
-	ADDQ R10, SI
-	ADDQ R10, DX
-	JMP row
-
-done:
-	VZEROUPPER
-	RET
-
 // func swigluGrad512(y, gate, up, dy *float32, n int)
 TEXT ·swigluGrad512(SB), NOSPLIT, $0-40
 	VBROADCASTSS constants<>+0(SB), Z29
@@ -1664,7 +2163,6 @@ top:
 	VMOVSS (DI), X0
 	VSUBSS X6, X0, X0
 	VMOVSS X0, (R15)
-	ADDQ $4, R15
 	VMOVSS X6, (DI)
 	VBROADCASTSS X6, Z8
 	VMOVD CX, X13
@@ -1721,11 +2219,517 @@ exp:
 	VPERMILPS $1, X6, X0
 	VADDPS X0, X6, X6
 	VMOVSS X6, (R14)
+	ADDQ $4, R15
 	ADDQ R8, SI
 	ADDQ $4, DI
 	ADDQ $4, R14
 	ADDQ softmax_more(R13), R9
 	JMP row
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendScores512(p *attention, n int)
+TEXT ·attendScores512(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R15
+
+block:
+	DECQ R15
+	JLT done
+	MOVQ attention_q(R13), SI
+	LEAQ attention_scores(R13), R11
+	MOVQ attention_e(R13), R14
+	MOVQ attention_rows(R13), AX
+	MOVQ AX, attention_left(R13)
+
+row:
+	MOVQ attention_count(R13), R12
+	CMPQ R12, $48
+	JLE scored4
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_pages+0(R13), AX
+	MOVQ attention_pages+8(R13), DX
+	MOVQ attention_pages+16(R13), R8
+	MOVQ attention_pages+24(R13), R9
+	XORQ BX, BX
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+
+scores4:
+	VBROADCASTSS (SI)(DI*1), Z0
+	VFMADD231PS (AX)(BX*1), Z0, Z6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	VFMADD231PS (DX)(BX*1), Z0, Z7
+	PREFETCHT1 (DX)(CX*1)
+	PREFETCHT1 (DX)(R10*1)
+	VFMADD231PS (R8)(BX*1), Z0, Z8
+	PREFETCHT1 (R8)(CX*1)
+	PREFETCHT1 (R8)(R10*1)
+	VFMADD231PS (R9)(BX*1), Z0, Z9
+	PREFETCHT1 (R9)(CX*1)
+	PREFETCHT1 (R9)(R10*1)
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores4
+	VMOVUPS Z6, (R11)
+	VMOVUPS Z7, 64(R11)
+	VMOVUPS Z8, 128(R11)
+	VMOVUPS Z9, 192(R11)
+	SUBQ $64, R12
+
+scored4:
+	CMPQ R12, $16
+	JLE scored2
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_pages+0(R13), AX
+	MOVQ attention_pages+8(R13), DX
+	XORQ BX, BX
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+scores2:
+	VBROADCASTSS (SI)(DI*1), Z0
+	VFMADD231PS (AX)(BX*1), Z0, Z6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	VFMADD231PS (DX)(BX*1), Z0, Z7
+	PREFETCHT1 (DX)(CX*1)
+	PREFETCHT1 (DX)(R10*1)
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores2
+	VMOVUPS Z6, (R11)
+	VMOVUPS Z7, 64(R11)
+	SUBQ $32, R12
+
+scored2:
+	CMPQ R12, $0
+	JLE scored1
+	MOVQ R14, CX
+	SHLQ $4, CX
+	LEAQ (CX)(CX*1), R10
+	XORQ DI, DI
+	MOVQ attention_count(R13), BX
+	DECQ BX
+	SHRQ $4, BX
+	MOVQ attention_pages(R13)(BX*8), AX
+	XORQ BX, BX
+	VXORPS Z6, Z6, Z6
+
+scores1:
+	VBROADCASTSS (SI)(DI*1), Z0
+	VFMADD231PS (AX)(BX*1), Z0, Z6
+	PREFETCHT1 (AX)(CX*1)
+	PREFETCHT1 (AX)(R10*1)
+	ADDQ $64, BX
+	ADDQ $64, CX
+	ADDQ $64, R10
+	ADDQ $4, DI
+	CMPQ DI, R14
+	JLT scores1
+	MOVQ attention_count(R13), BX
+	DECQ BX
+	ANDQ $-16, BX
+	VMOVUPS Z6, (R11)(BX*4)
+	SUBQ $16, R12
+
+scored1:
+	ADDQ $256, R11
+	ADDQ attention_step(R13), SI
+	DECQ attention_left(R13)
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendSoftmax512(p *attention, n int)
+TEXT ·attendSoftmax512(SB), NOSPLIT, $0-16
+	VBROADCASTSS constants<>+448(SB), Z29
+	VBROADCASTSS constants<>+480(SB), Z28
+	VBROADCASTSS constants<>+32(SB), Z27
+	VBROADCASTSS constants<>+64(SB), Z26
+	VBROADCASTSS constants<>+96(SB), Z25
+	VBROADCASTSS constants<>+128(SB), Z24
+	VBROADCASTSS constants<>+160(SB), Z23
+	VBROADCASTSS constants<>+192(SB), Z22
+	VBROADCASTSS constants<>+224(SB), Z21
+	VBROADCASTSS constants<>+256(SB), Z20
+	VBROADCASTSS constants<>+288(SB), Z19
+	VBROADCASTSS constants<>+320(SB), Z18
+	VBROADCASTSS constants<>+352(SB), Z17
+	VBROADCASTSS constants<>+384(SB), Z16
+	VBROADCASTSS constants<>+416(SB), Z15
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R10
+
+block:
+	DECQ R10
+	JLT done
+	LEAQ attention_scores(R13), SI
+	MOVQ attention_rows(R13), R8
+	MOVQ attention_top(R13), DI
+	MOVQ attention_sum(R13), R9
+	LEAQ attention_decay(R13), R15
+	MOVQ attention_count(R13), R11
+	ADDQ $15, R11
+	ANDQ $-16, R11
+	SHLQ $2, R11
+
+row:
+	CMPQ attention_first(R13), $0
+	JEQ later
+	MOVL $0xff800000, (DI)
+
+later:
+	MOVQ attention_count(R13), CX
+	VMOVD CX, X13
+	VPBROADCASTD X13, Z13
+	VBROADCASTSS (DI), Z6
+	VMOVUPS Z29, Z9
+	XORQ BX, BX
+
+top:
+	VMOVUPS (SI)(BX*1), Z0
+	VPCMPGTD lanes<>+0(SB), Z13, K2
+	VBLENDMPS Z0, Z9, K2, Z0
+	VMAXPS Z0, Z6, Z6
+	VPSUBD Z28, Z13, Z13
+	ADDQ $64, BX
+	CMPQ BX, R11
+	JLT top
+	VEXTRACTF64X4 $1, Z6, Y0
+	VMAXPS Y0, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VMAXPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VMAXPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VMAXPS X0, X6, X6
+	VMOVSS (DI), X0
+	VSUBSS X6, X0, X0
+	VMOVSS X0, (R15)
+	VMOVSS X6, (DI)
+	VBROADCASTSS X6, Z8
+	VMOVD CX, X13
+	VPBROADCASTD X13, Z13
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	XORQ BX, BX
+
+exp:
+	VMOVUPS (SI)(BX*1), Z0
+	VSUBPS Z8, Z0, Z0
+	VMOVUPS Z27, Z1
+	VMAXPS Z0, Z1, Z0
+	VMOVUPS Z26, Z1
+	VMINPS Z0, Z1, Z0
+	VMOVUPS Z25, Z2
+	VFMADD231PS Z24, Z0, Z2
+	VSUBPS Z25, Z2, Z3
+	VFNMADD231PS Z23, Z3, Z0
+	VFNMADD231PS Z22, Z3, Z0
+	VMOVUPS Z21, Z4
+	VFMADD213PS Z20, Z0, Z4
+	VFMADD213PS Z19, Z0, Z4
+	VFMADD213PS Z18, Z0, Z4
+	VFMADD213PS Z17, Z0, Z4
+	VFMADD213PS Z16, Z0, Z4
+	VMULPS Z0, Z0, Z5
+	VFMADD213PS Z0, Z5, Z4
+	VADDPS Z15, Z4, Z0
+	VPSUBD Z25, Z2, Z2
+	VPSRAD $1, Z2, Z3
+	VPSUBD Z3, Z2, Z2
+	VPSLLD $23, Z2, Z2
+	VPADDD Z15, Z2, Z2
+	VMULPS Z2, Z0, Z0
+	VPSLLD $23, Z3, Z3
+	VPADDD Z15, Z3, Z3
+	VMULPS Z3, Z0, Z0
+	VXORPS Z1, Z1, Z1
+	VPCMPGTD lanes<>+0(SB), Z13, K2
+	VBLENDMPS Z0, Z1, K2, Z0
+	VMOVUPS Z0, (SI)(BX*1)
+	VADDPS Z0, Z6, Z6
+	VPSUBD Z28, Z13, Z13
+	ADDQ $64, BX
+	CMPQ BX, R11
+	JLT exp
+	VEXTRACTF64X4 $1, Z6, Y0
+	VADDPS Y0, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VADDPS X0, X6, X6
+	CMPQ attention_first(R13), $0
+	JNE summed
+	VBROADCASTSS (R15), Z0
+	VMOVUPS Z27, Z1
+	VMAXPS Z0, Z1, Z0
+	VMOVUPS Z26, Z1
+	VMINPS Z0, Z1, Z0
+	VMOVUPS Z25, Z2
+	VFMADD231PS Z24, Z0, Z2
+	VSUBPS Z25, Z2, Z3
+	VFNMADD231PS Z23, Z3, Z0
+	VFNMADD231PS Z22, Z3, Z0
+	VMOVUPS Z21, Z4
+	VFMADD213PS Z20, Z0, Z4
+	VFMADD213PS Z19, Z0, Z4
+	VFMADD213PS Z18, Z0, Z4
+	VFMADD213PS Z17, Z0, Z4
+	VFMADD213PS Z16, Z0, Z4
+	VMULPS Z0, Z0, Z5
+	VFMADD213PS Z0, Z5, Z4
+	VADDPS Z15, Z4, Z0
+	VPSUBD Z25, Z2, Z2
+	VPSRAD $1, Z2, Z3
+	VPSUBD Z3, Z2, Z2
+	VPSLLD $23, Z2, Z2
+	VPADDD Z15, Z2, Z2
+	VMULPS Z2, Z0, Z0
+	VPSLLD $23, Z3, Z3
+	VPADDD Z15, Z3, Z3
+	VMULPS Z3, Z0, Z0
+	VMOVSS X0, (R15)
+	VMULSS (R9), X0, X0
+	VADDSS X0, X6, X6
+
+summed:
+	VMOVSS X6, (R9)
+	MOVL $0x3f800000, AX
+	VMOVD AX, X0
+	VDIVSS X6, X0, X0
+	VMOVSS X0, 32(R15)
+	ADDQ $256, SI
+	ADDQ $4, DI
+	ADDQ $4, R9
+	ADDQ $4, R15
+	DECQ R8
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
+
+done:
+	VZEROUPPER
+	RET
+
+// func attendValues512(p *attention, n int)
+TEXT ·attendValues512(SB), NOSPLIT, $0-16
+	MOVQ p+0(FP), R13
+	MOVQ n+8(FP), R15
+
+block:
+	DECQ R15
+	JLT done
+	MOVQ attention_o(R13), DI
+	MOVQ attention_e(R13), DX
+	LEAQ attention_scores(R13), BX
+	LEAQ attention_decay(R13), AX
+	MOVQ attention_rows(R13), R8
+
+row:
+	MOVQ DX, R14
+	XORQ R12, R12
+
+columns4:
+	CMPQ R14, $256
+	JLT end4
+	CMPQ attention_first(R13), $0
+	JNE zero4
+	VBROADCASTSS (AX), Z1
+	VMULPS (DI)(R12*1), Z1, Z6
+	VMULPS 64(DI)(R12*1), Z1, Z7
+	VMULPS 128(DI)(R12*1), Z1, Z8
+	VMULPS 192(DI)(R12*1), Z1, Z9
+	JMP start4
+
+zero4:
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+	VXORPS Z8, Z8, Z8
+	VXORPS Z9, Z9, Z9
+
+start4:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page4:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key4:
+	VBROADCASTSS (R11), Z0
+	VFMADD231PS (SI), Z0, Z6
+	VFMADD231PS 64(SI), Z0, Z7
+	VFMADD231PS 128(SI), Z0, Z8
+	VFMADD231PS 192(SI), Z0, Z9
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key4
+	TESTQ R9, R9
+	JNZ page4
+	CMPQ attention_last(R13), $0
+	JEQ store4
+	VBROADCASTSS 32(AX), Z1
+	VMULPS Z1, Z6, Z6
+	VMULPS Z1, Z7, Z7
+	VMULPS Z1, Z8, Z8
+	VMULPS Z1, Z9, Z9
+
+store4:
+	VMOVUPS Z6, (DI)(R12*1)
+	VMOVUPS Z7, 64(DI)(R12*1)
+	VMOVUPS Z8, 128(DI)(R12*1)
+	VMOVUPS Z9, 192(DI)(R12*1)
+	ADDQ $256, R12
+	SUBQ $256, R14
+	JMP columns4
+
+end4:
+
+columns2:
+	CMPQ R14, $128
+	JLT end2
+	CMPQ attention_first(R13), $0
+	JNE zero2
+	VBROADCASTSS (AX), Z1
+	VMULPS (DI)(R12*1), Z1, Z6
+	VMULPS 64(DI)(R12*1), Z1, Z7
+	JMP start2
+
+zero2:
+	VXORPS Z6, Z6, Z6
+	VXORPS Z7, Z7, Z7
+
+start2:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page2:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key2:
+	VBROADCASTSS (R11), Z0
+	VFMADD231PS (SI), Z0, Z6
+	VFMADD231PS 64(SI), Z0, Z7
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key2
+	TESTQ R9, R9
+	JNZ page2
+	CMPQ attention_last(R13), $0
+	JEQ store2
+	VBROADCASTSS 32(AX), Z1
+	VMULPS Z1, Z6, Z6
+	VMULPS Z1, Z7, Z7
+
+store2:
+	VMOVUPS Z6, (DI)(R12*1)
+	VMOVUPS Z7, 64(DI)(R12*1)
+	ADDQ $128, R12
+	SUBQ $128, R14
+	JMP columns2
+
+end2:
+
+columns1:
+	CMPQ R14, $64
+	JLT end1
+	CMPQ attention_first(R13), $0
+	JNE zero1
+	VBROADCASTSS (AX), Z1
+	VMULPS (DI)(R12*1), Z1, Z6
+	JMP start1
+
+zero1:
+	VXORPS Z6, Z6, Z6
+
+start1:
+	LEAQ attention_pages(R13), R10
+	MOVQ BX, R11
+	MOVQ attention_count(R13), R9
+
+page1:
+	MOVQ DX, SI
+	SHLQ $4, SI
+	ADDQ (R10), SI
+	ADDQ R12, SI
+	ADDQ $8, R10
+	MOVQ $16, CX
+	CMPQ R9, CX
+	CMOVQLT R9, CX
+	SUBQ CX, R9
+
+key1:
+	VBROADCASTSS (R11), Z0
+	VFMADD231PS (SI), Z0, Z6
+	ADDQ DX, SI
+	ADDQ $4, R11
+	DECQ CX
+	JNZ key1
+	TESTQ R9, R9
+	JNZ page1
+	CMPQ attention_last(R13), $0
+	JEQ store1
+	VBROADCASTSS 32(AX), Z1
+	VMULPS Z1, Z6, Z6
+
+store1:
+	VMOVUPS Z6, (DI)(R12*1)
+	ADDQ $64, R12
+	SUBQ $64, R14
+	JMP columns1
+
+end1:
+	ADDQ attention_step(R13), DI
+	ADDQ $256, BX
+	ADDQ $4, AX
+	DECQ R8
+	JNZ row
+	ADDQ $attention__size, R13
+	JMP block
 
 done:
 	VZEROUPPER

@@ -10,9 +10,14 @@ func transformer() *asm {
 	for _, w := range widths {
 		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", (*vector).rmsNorm)
 		file.fused(w, constants, "rmsNormGrad", "p *normGrad", (*vector).rmsNormGrad)
-		file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		if !w.masks() { // half a head has often eight elements, and masked stores are slow before loads near them
+			file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		}
 		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", (*vector).swigluGrad)
 		file.fused(w, constants, "softmax", "p *softmax", (*vector).softmax)
+		file.fused(w, constants, "attendScores", "p *attention, n int", (*vector).attendScores)
+		file.fused(w, constants, "attendSoftmax", "p *attention, n int", (*vector).attendSoftmax)
+		file.fused(w, constants, "attendValues", "p *attention, n int", (*vector).attendValues)
 		file.fused(w, constants, "softmaxGrad", "p *softmax", (*vector).softmaxGrad)
 		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", (*vector).sumExp)
 		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", (*vector).maxLanes)
@@ -454,9 +459,18 @@ func (v *vector) nextRow() {
 	v.label("done")
 }
 
-// softmax: registers 6 and 7 hold lanes of the largest score, then of the sum; 8 holds the largest score.
 func (v *vector) softmax() {
 	v.softmaxRows()
+	v.softmaxRow()
+	v.op("VMOVSS", "X6", "(R14)")
+	v.op("ADDQ", "$4", "R15")
+	v.nextRow()
+}
+
+// softmaxRow processes the row at SI, of R11 bytes. The first CX columns count. It updates the largest score at DI, and
+// writes the logarithm of the decay at R15. The sum is in X6. Registers 6 and 7 hold lanes of the largest score, then of
+// the sum; 8 holds the largest score.
+func (v *vector) softmaxRow() {
 	v.showFrom()
 	v.op("VBROADCASTSS", "(DI)", v.r(6))
 	if !v.w.masks() {
@@ -473,7 +487,6 @@ func (v *vector) softmax() {
 	v.op("VMOVSS", "(DI)", "X0")
 	v.op("VSUBSS", "X6", "X0", "X0")
 	v.op("VMOVSS", "X0", "(R15)") // logarithm of decay
-	v.op("ADDQ", "$4", "R15")
 	v.op("VMOVSS", "X6", "(DI)")
 	v.op("VBROADCASTSS", "X6", v.r(8))
 	v.showFrom()
@@ -489,8 +502,6 @@ func (v *vector) softmax() {
 		v.of("VADDPS", 6+h, 6+h, v.r(0))
 	})
 	v.fold("VADDPS", 6, 0)
-	v.op("VMOVSS", "X6", "(R14)")
-	v.nextRow()
 }
 
 // softmaxGrad: register 6 holds lse, and register 7 the mean. R15, the pointer to dp, advances with x.
