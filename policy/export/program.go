@@ -250,6 +250,9 @@ func (l *lowering) observe(n graph.Node) (value, error) {
 			params := [][]float32{part.Const("low").([]float32), part.Const("scale").([]float32)}
 			numbers = append(numbers, l.step(part, tensor.F32, []int{product(part.Out)}, params, at))
 		case graph.Frames:
+			if part.Const("view") != nil {
+				return none, fmt.Errorf("observation %q: views of it have no export: expected image_num 1", part.Name)
+			}
 			l.images = append(l.images, at)
 		case graph.Words:
 			words = append(words, at)

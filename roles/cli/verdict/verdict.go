@@ -108,16 +108,9 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
 	})
-	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
-		v.Policy = "a policy that values actions by images (cnn_policy with add_q_head)"
-		return v
-	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
 	return v
 }
-
-// ofModel reports whether e is a mistake about actor.model.model_type.
-func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
 // ofAlgorithm reports whether e is a mistake about the name of the algorithm.
 func ofAlgorithm(e *yaml.FieldError) bool {

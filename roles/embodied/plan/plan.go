@@ -34,6 +34,7 @@ type Plan struct {
 	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
+	encodes          bool // actor and critics read the features of an encoder
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
@@ -145,6 +146,7 @@ func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
 	c := p.Config
 	s.Config, s.Optim, s.CriticOptim, s.Seed = c.Algorithm.Config, c.Actor.Optim, c.Actor.CriticOptim, c.Actor.Seed
 	s.GlobalBatch, s.MicroBatch = c.Actor.GlobalBatchSize, c.Actor.MicroBatchSize
+	s.ShiftImages = c.Actor.EnableDrQ
 	s.Iterations, s.Chunk, s.GroupSize = int(min(p.MaxSteps, math.MaxInt32)), p.Chunks, c.Env.Train.GroupSize
 	s.Steps, s.Envs = p.Epochs*p.Steps, p.Train.Envs/p.Actors
 	s.Rollout, s.Demos, s.Pictures = p.trajectoryFields(s.Envs), p.demos, p.pictures
