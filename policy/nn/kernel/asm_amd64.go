@@ -342,13 +342,13 @@ func sumExpSIMD(sums *[3]float32, x *float32, n int) {
 }
 
 //go:noescape
-func dotLanes256(lanes *[16]float32, x, y *float32, n int)
+func dot256(sum, x, y *float32, n int)
 
-func dotLanesSIMD(lanes *[16]float32, x, y *float32, n int) {
+func dotSIMD(sum, x, y *float32, n int) {
 	if best == avx512 {
-		dotLanes512(lanes, x, y, n)
+		dot512(sum, x, y, n)
 	} else {
-		dotLanes256(lanes, x, y, n)
+		dot256(sum, x, y, n)
 	}
 }
 
@@ -380,4 +380,4 @@ func softmaxGrad512(p *softmax)
 func sumExp512(sums *[3]float32, x *float32, n int)
 
 //go:noescape
-func dotLanes512(lanes *[16]float32, x, y *float32, n int)
+func dot512(sum, x, y *float32, n int)

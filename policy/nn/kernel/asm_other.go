@@ -52,4 +52,4 @@ func softmaxGradSIMD(p *softmax) { panic(noSIMD) }
 
 func sumExpSIMD(sums *[3]float32, x *float32, n int) { panic(noSIMD) }
 
-func dotLanesSIMD(lanes *[16]float32, x, y *float32, n int) { panic(noSIMD) }
+func dotSIMD(sum, x, y *float32, n int) { panic(noSIMD) }

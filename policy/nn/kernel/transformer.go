@@ -333,9 +333,9 @@ func ExpLess(dst, x []float32, a float32) {
 func Dot[T Float](x, y []T) T {
 	checkSame("dot", "y", len(y), len(x))
 	if vectors(x) {
-		var lanes [sumLanes]float32
-		dotLanesSIMD(&lanes, address(x), address(y), len(x))
-		return T(foldLanes(&lanes))
+		var sum float32
+		dotSIMD(&sum, address(x), address(y), len(x))
+		return T(sum)
 	}
 	var lanes [sumLanes]T
 	for i, v := range x {

@@ -1648,9 +1648,9 @@ allDone:
 	VZEROUPPER
 	RET
 
-// func dotLanes256(lanes *[16]float32, x, y *float32, n int)
-TEXT ·dotLanes256(SB), NOSPLIT, $0-32
-	MOVQ lanes+0(FP), DI
+// func dot256(sum, x, y *float32, n int)
+TEXT ·dot256(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ y+16(FP), DX
 	MOVQ n+24(FP), CX
@@ -1696,8 +1696,14 @@ allRest:
 	VADDPS Y0, Y7, Y7
 
 allDone:
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
+	VADDPS Y7, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VADDPS X0, X6, X6
+	VMOVSS X6, (DI)
 	VZEROUPPER
 	RET
 
@@ -2998,9 +3004,9 @@ allDone:
 	VZEROUPPER
 	RET
 
-// func dotLanes512(lanes *[16]float32, x, y *float32, n int)
-TEXT ·dotLanes512(SB), NOSPLIT, $0-32
-	MOVQ lanes+0(FP), DI
+// func dot512(sum, x, y *float32, n int)
+TEXT ·dot512(SB), NOSPLIT, $0-32
+	MOVQ sum+0(FP), DI
 	MOVQ x+8(FP), SI
 	MOVQ y+16(FP), DX
 	MOVQ n+24(FP), CX
@@ -3037,7 +3043,15 @@ allRest:
 	VADDPS Z0, Z6, Z6
 
 allDone:
-	VMOVUPS Z6, (DI)
+	VEXTRACTF64X4 $1, Z6, Y0
+	VADDPS Y0, Y6, Y6
+	VEXTRACTF128 $1, Y6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $0x0e, X6, X0
+	VADDPS X0, X6, X6
+	VPERMILPS $1, X6, X0
+	VADDPS X0, X6, X6
+	VMOVSS X6, (DI)
 	VZEROUPPER
 	RET
 

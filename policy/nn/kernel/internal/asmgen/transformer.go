@@ -20,7 +20,7 @@ func transformer() *asm {
 		file.fused(w, constants, "attendValues", "p *attention, n int", (*vector).attendValues)
 		file.fused(w, constants, "softmaxGrad", "p *softmax", (*vector).softmaxGrad)
 		file.fused(w, constants, "sumExp", "sums *[3]float32, x *float32, n int", (*vector).sumExp)
-		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", (*vector).dotLanes)
+		file.fused(w, constants, "dot", "sum, x, y *float32, n int", (*vector).dot)
 	}
 	file.raw("\nDATA lanes<>+0(SB)/8, $0x0000000100000000\n")
 	for i := 2; i < 16; i += 2 {
@@ -560,8 +560,8 @@ func (v *vector) sumExp() {
 	}
 }
 
-func (v *vector) dotLanes() {
-	v.arguments("lanes", "DI", "x", "SI", "y", "DX", "n", "CX")
+func (v *vector) dot() {
+	v.arguments("sum", "DI", "x", "SI", "y", "DX", "n", "CX")
 	v.zero(6, 7)
 	v.splitRow(v.perChunk())
 	v.columns("all", v.perChunk(), func(p part) {
@@ -570,7 +570,6 @@ func (v *vector) dotLanes() {
 		p.of("VMULPS", 0, 0, p.r(1))
 		p.of("VADDPS", 6+p.h, 6+p.h, p.r(0))
 	})
-	for h := range v.perChunk() {
-		v.op("VMOVUPS", v.r(6+h), offset(h*v.w.bytes, "DI"))
-	}
+	v.fold("VADDPS", 6, 0)
+	v.op("VMOVSS", "X6", "(DI)")
 }
