@@ -45,6 +45,7 @@ func NewCrossQ(s Setup) (*CrossQ, error) { return newChecked("crossq", s, fitsCr
 // crossQKeys declares the keys of NewCrossQ: those of SAC, but for the target network.
 func crossQKeys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	actorKeys(k)
 	tuning := &s.Config.OffPolicy.EntropyTuning

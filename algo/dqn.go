@@ -54,6 +54,7 @@ func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN
 // dqnKeys declares the keys of NewDQN.
 func dqnKeys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	k.Read("tau", "target_update_freq", "double_q", "huber_delta", "actor.model.epsilon_start",
 		"actor.model.epsilon_end", "actor.model.epsilon_steps")

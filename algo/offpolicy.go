@@ -27,6 +27,7 @@ type offPolicy struct {
 	replay  *Replay // experience, or demonstrations if offline is set
 	offline bool
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
+	goals   []int32      // with hindsight: the goals of these transitions
 	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // one share of the micro-batch for each replay buffer
 
@@ -113,6 +114,12 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 	if err != nil {
 		return nil, err
 	}
+	if h := e.off.ReplayBuffer.Hindsight; h.GoalSelectionStrategy != "" && !offline {
+		if e.replay.hindsight, err = newHindsight(h, s.Goals, e.replay); err != nil {
+			return nil, err
+		}
+		e.goals = make([]int32, e.local)
+	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
 	if offline || s.Demos.Len() == 0 {
 		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
@@ -197,6 +204,13 @@ func (e *offPolicy) draw() {
 			x.replay.Draw(e.rows[first+x.lo:first+x.hi], &s)
 		}
 	}
+	if h := e.replay.hindsight; h != nil {
+		s := philox.New(e.seed, philox.Hindsight, uint64(e.replica), e.number)
+		for first := 0; first < e.local; first += e.micro {
+			lo, hi := first+e.shares[0].lo, first+e.shares[0].hi
+			h.draw(e.goals[lo:hi], e.rows[lo:hi], &s)
+		}
+	}
 }
 
 // descend makes one optimiser step of t on the batch. It calls addGradient for each micro-batch. addGradient passes
@@ -221,6 +235,9 @@ func (e *offPolicy) gather() error {
 		return nil
 	}
 	for _, x := range e.shares {
+		if x.replay.hindsight != nil {
+			copy(x.rows.goals, e.goals[e.first+x.lo:e.first+x.hi])
+		}
 		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
 		if err != nil {

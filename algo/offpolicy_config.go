@@ -57,6 +57,8 @@ type ReplayConfig struct {
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
+	// Hindsight replaces goals by goals that were achieved.
+	Hindsight HindsightConfig `yaml:"hindsight"`
 }
 
 // EntropyConfig is the section algorithm.entropy_tuning.
@@ -85,7 +87,7 @@ const (
 
 func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
-		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
+		ReplayBuffer: ReplayConfig{MinBufferSize: 100, Hindsight: HindsightConfig{NSampledGoal: 4}},
 		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
 		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2,
@@ -101,6 +103,7 @@ func (c *ReplayConfig) check(want Want) {
 	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
 		"replay_buffer.min_buffer_size", c.MinBufferSize,
 		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
+	c.Hindsight.check(want)
 }
 
 // Check validates each field, and fields that depend on each other. With offline it skips the replay buffer and α's

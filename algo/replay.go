@@ -19,6 +19,7 @@ type Replay struct {
 	truncated      tensor.Tensor
 	status         tensor.Tensor // the zero Tensor if simulators cannot fail
 	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next step, steps ever added
+	hindsight      *hindsight    // nil if all transitions keep their goals
 }
 
 // A ring is one tensor of all transitions, [envs, capacity, ...].
@@ -78,6 +79,16 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 			next: strings.HasPrefix(name, NextObservations+".")})
 	}
 	return r, nil
+}
+
+// column returns the ring with the given name, [envs, capacity, ...].
+func (r *Replay) column(name string) (t tensor.Tensor, ok bool) {
+	for _, c := range r.columns {
+		if c.name == name {
+			return c.data, true
+		}
+	}
+	return t, false
 }
 
 // Size returns the number of steps of each environment that r holds.
@@ -186,12 +197,16 @@ type Transitions struct {
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
 	Discount  []float32     // γᵏ; 0 if the target does not bootstrap from Next
 	columns   []tensor.Tensor
-	last      []int // place of the last step of each transition
+	last      []int   // place of the last step of each transition
+	goals     []int32 // with hindsight: the goal of each transition; see hindsight.draw
 }
 
 // NewBatch returns memory for the given number of transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows), last: make([]int, rows)}
+	if r.hindsight != nil {
+		b.goals = make([]int32, rows)
+	}
 	for _, c := range r.columns {
 		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
 		if c.pictures != nil {
@@ -216,6 +231,9 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	s := &Transitions{
 		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi],
 		Discount: b.Discount[lo:hi], last: b.last[lo:hi],
+	}
+	if b.goals != nil {
+		s.goals = b.goals[lo:hi]
 	}
 	for _, c := range b.columns {
 		if !c.IsZero() {
@@ -247,6 +265,9 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 			discount = 0
 		}
 		b.Reward[i], b.Discount[i], b.last[i] = sum, discount, last
+		if r.hindsight != nil {
+			r.hindsight.relabel(b, i, int(k), nStep, gamma, bootstrapAlways)
+		}
 	}
 	for c, col := range r.columns {
 		if b.columns[c].IsZero() {
@@ -267,6 +288,9 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 				return fmt.Errorf("%s of transition %d: %w", col.name, k, err)
 			}
 		}
+	}
+	if r.hindsight != nil {
+		r.hindsight.show(b)
 	}
 	return nil
 }

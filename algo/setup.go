@@ -32,10 +32,12 @@ type Setup struct {
 	Rollout  []tensor.Field
 	Demos    tensor.Dict          // demonstrations, from ReadDemos; the zero Dict if there are none
 	Pictures map[string]*Pictures // images of Demos that stay encoded, by the names of their tensors; may be nil
+	Goals    *Goals               // goals of the environments, for hindsight; nil if they have none
 	Policy   policy.Policy
 	Replicas Replicas         // nil means Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil means tensor.Heap
 	Progress Progress         // of Update; may be nil
+	Witness  Witness          // of Update; may be nil
 }
 
 // check returns an error with all mistakes in s.Config and s.Optim.

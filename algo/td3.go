@@ -63,6 +63,7 @@ func NewTD3(s Setup) (*TD3, error) { return newChecked("td3", s, fitsTD3, newTD3
 // read target_update_freq.
 func td3Keys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	actorKeys(k)
 	criticKeys(s, k)

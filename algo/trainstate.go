@@ -19,6 +19,7 @@ type trainState struct {
 	sum      GradientStream // sum of the gradient over the replicas; nil if it has not begun
 	ready    func(lo, hi int)
 	only     string // name of the only group to update; "" means all groups
+	witness  Witness
 
 	norm    gradNorm                // empty for a language model
 	final   func(lo, hi int)        // norm.sumFinal; nil for a language model
@@ -64,7 +65,8 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &trainState{params: p, adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas}
+	t := &trainState{params: p, adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas,
+		witness: s.Witness}
 	t.ready = func(lo, hi int) { t.sum.Ready(lo, hi) }
 	return t, nil
 }
@@ -105,15 +107,16 @@ func (t *trainState) step(iteration int) error {
 	if err != nil {
 		return err
 	}
+	t.witness.network(PhaseGradient, t.params, t.params.Grad)
 	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
 	t.norms += norm
 	t.steps++
-	if t.shares == nil {
-		return nil
+	if t.shares != nil {
+		if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
+			return fmt.Errorf("gather parameters: %w", err)
+		}
 	}
-	if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
-		return fmt.Errorf("gather parameters: %w", err)
-	}
+	t.witness.network(PhaseWeights, t.params, t.params.Data)
 	return nil
 }
 

@@ -81,6 +81,8 @@ type Spec struct {
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps steps; nil if unknown.
 	Returns *[2]float64
+	// Goal describes the rewards of an environment with goals; nil if there are none.
+	Goal *Goal
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int

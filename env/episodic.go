@@ -48,6 +48,11 @@ func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	if cfg.MaxEpisodeSteps > 0 {
 		spec.MaxSteps = cfg.MaxEpisodeSteps
 	}
+	if spec.Goal != nil && cfg.IgnoreTerminations {
+		goal := *spec.Goal
+		goal.Terminates = false
+		spec.Goal = &goal
+	}
 	e := &Episodic{
 		sim: sim, spec: spec, n: n, ignore: cfg.IgnoreTerminations, sparse: -1,
 		elapsed: tensor.New(tensor.I32, n),

@@ -36,11 +36,19 @@ type Batch[T Float] struct {
 	// Renorm is false, they use their running statistics.
 	Renorm bool
 
+	Drop Drop // for Dropout layers
+
 	// The following fields are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
 	Begins    []byte // [Rows]: if not 0, Forward clears the state before the step; nil means 0 everywhere
+}
+
+// Drop turns Dropout layers on. Row i of a batch draws from the random stream First + i.
+type Drop struct {
+	On          bool
+	Seed, First uint64
 }
 
 // A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.

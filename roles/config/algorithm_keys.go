@@ -59,7 +59,7 @@ func (c *validation) algorithmKeys() (read *algo.Keys, reader string) {
 		read = &algo.Keys{}
 		algo.TextKeys(s, &a.Texts, read)
 		read.Read("group_size")
-	case c.FineTunes():
+	case c.FineTunes(): // a classifier reads the same keys
 		read = &algo.Keys{}
 		algo.SFTKeys(s, read)
 		reader = "task_type " + c.Runner.TaskType

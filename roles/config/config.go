@@ -373,7 +373,8 @@ func Default() *Config {
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
 		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
 		Reward: reward.DefaultConfig(),
-		Data:   DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true},
+		Data: DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true,
+			Balanced: true},
 
 		WeightSyncer: defaultWeightSyncer(),
 	}

@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"gopkg.in/yaml.v3"
 )
 
@@ -153,8 +155,12 @@ func (c *Config) derive(evalApart, offline bool) {
 	}
 	c.Algorithm.EntropyType = cmp.Or(c.Algorithm.EntropyType, c.Algorithm.LogProbType)
 	c.placeAll()
-	c.widen("actor.model", &c.Actor.Model)
-	c.widen("reward.model", &c.Reward.Model.Config)
+	if !c.Classifies() { // a classifier has a layer of hidden_dim
+		c.widen("actor.model", &c.Actor.Model)
+	}
+	if c.Reward.Model.ModelType != reward.ResNet {
+		c.widen("reward.model", &c.Reward.Model.Config)
+	}
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}
@@ -368,6 +374,18 @@ func (r *RunnerConfig) Iterations() int {
 		return r.MaxEpochs
 	}
 	return min(r.MaxEpochs, r.MaxSteps)
+}
+
+// Steps returns the number of steps of a job whose epochs have this number of steps.
+func (r *RunnerConfig) Steps(perEpoch int64) int64 {
+	n := int64(math.MaxInt64)
+	if r.MaxEpochs >= 0 {
+		n = int64(Product(r.MaxEpochs, int(perEpoch)))
+	}
+	if r.MaxSteps >= 0 {
+		n = min(n, int64(r.MaxSteps))
+	}
+	return n
 }
 
 // Places reports whether component has a placement. It does not check whether the placement fits the world.

@@ -31,7 +31,7 @@ func (c *validation) checkTraining() {
 		"a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
 	c.checkAlgorithmKeys()
-	if c.Places("reward") {
+	if c.Places("reward") || c.Standalone() {
 		c.Reward.Check(c.found.At("reward").Want)
 	} else {
 		c.idleReward("rewards are the environments' own: the component reward has no place")
@@ -91,6 +91,13 @@ func (a *AlgorithmConfig) comparesGroups() string {
 // checkReward checks that the section reward agrees with the placement.
 func (c *validation) checkReward() {
 	section := &c.Reward
+	if c.Standalone() {
+		const why = " (reward.standalone_realworld)"
+		c.found.Want(c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset, "true"+why)
+		c.found.Want(c.Actor.Model.NumActionChunks == 1, "actor.model.num_action_chunks", c.Actor.Model.NumActionChunks,
+			"1: every step is scored"+why)
+		return
+	}
 	if !c.Places("reward") {
 		asks := section.UseRewardModel || section.RewardType != reward.DefaultConfig().RewardType
 		c.found.Want(!asks, "cluster.component_placement", nil,

@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/internal/video"
@@ -92,6 +94,9 @@ var resumableKeys = [...]string{
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
+
+// Resumable returns the keys that may differ in a resumed run of any task, because they change no number.
+func Resumable() []string { return slices.Clone(resumableKeys[:]) }
 
 // NamedState returns the start state from the checkpoint in dir.
 func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
@@ -193,17 +198,19 @@ func CheckOutputs(cfg *config.Config) error {
 		folder("env.eval.video_cfg.video_base_dir", video.VideoBaseDir)
 		wrong = append(wrong, CheckFilms(cfg, matching(video.VideoBaseDir, "global_step_*."+video.Format)...))
 	}
-	if d := cfg.Env.Eval.DataCollection; cfg.Evaluates() && d.Enabled && d.SaveDir != "" {
-		folder("env.eval.data_collection.save_dir", d.SaveDir)
-		wrong = append(wrong, CheckRecords(cfg, "env.eval", matching(d.SaveDir, "eval_global_step_*.safetensors")...))
+	records := func(section string, d env.DataCollection, names string) {
+		if d.Enabled && d.SaveDir != "" {
+			folder(section+".data_collection.save_dir", d.SaveDir)
+			wrong = append(wrong, CheckRecords(cfg, section, d, matching(d.SaveDir, names)...))
+		}
+	}
+	if cfg.Evaluates() {
+		records("env.eval", cfg.Env.Eval.DataCollection, "eval_global_step_*")
 	}
 	if !cfg.Trains() {
 		return errors.Join(wrong...)
 	}
-	if d := cfg.Env.Train.DataCollection; d.Enabled && d.SaveDir != "" {
-		folder("env.train.data_collection.save_dir", d.SaveDir)
-		wrong = append(wrong, CheckRecords(cfg, "env.train", matching(d.SaveDir, "train_global_step_*.safetensors")...))
-	}
+	records("env.train", cfg.Env.Train.DataCollection, "train_global_step_*")
 	if err := runfolder.Check(cfg.Folder()); err != nil {
 		name := cfg.Runner.Logger.ExperimentName
 		wrong = append(wrong, cfg.Mistake("runner.logger.experiment_name", name, "another name: "+err.Error()))
@@ -230,13 +237,25 @@ func CheckFilms(cfg *config.Config, files ...string) error {
 		func(head []byte) bool { return v.Format != "png" || video.IsFilm(head) })
 }
 
-// CheckRecords is CheckFilms for the recordings of a section, env.train or env.eval.
-func CheckRecords(cfg *config.Config, section string, files ...string) error {
-	d := cfg.Env.Train.DataCollection
-	if section == "env.eval" {
-		d = cfg.Env.Eval.DataCollection
+// CheckRecords is CheckFilms for the recordings d of a section, env.train or env.eval: files of demonstrations, and
+// folders of LeRobot if d writes them.
+func CheckRecords(cfg *config.Config, section string, d env.DataCollection, paths ...string) error {
+	key := section + ".data_collection.save_dir"
+	for _, path := range paths {
+		dir, isFile := strings.CutSuffix(path, ".safetensors")
+		if d.ExportFormat == env.ExportLeRobot && (isFile || filepath.Ext(path) == "") {
+			if err := lerobot.Replaceable(dir); err != nil {
+				return cfg.Mistake(key, d.SaveDir, fmt.Sprintf("another folder: %v", err))
+			}
+		}
+		if !isFile {
+			continue
+		}
+		if err := checkOwn(cfg, key, d.SaveDir, []string{path}, algo.IsDemos); err != nil {
+			return err
+		}
 	}
-	return checkOwn(cfg, section+".data_collection.save_dir", d.SaveDir, files, algo.IsDemos)
+	return nil
 }
 
 func checkOwn(cfg *config.Config, key, dir string, files []string, made func(head []byte) bool) error {
@@ -248,7 +267,7 @@ func checkOwn(cfg *config.Config, key, dir string, files []string, made func(hea
 	return nil
 }
 
-// matching returns the files in dir whose names match a pattern of filepath.Match.
+// matching returns the files and folders in dir whose names match a pattern of filepath.Match.
 func matching(dir, pattern string) (files []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -135,17 +135,14 @@ func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Poli
 	return p.Registries.Policies.New(cfg, p.Spec, p.Config.Actor.Seed, alloc)
 }
 
-// NewAlgorithm makes the algorithm that trains pol on the environments of one actor.
-func (p *Plan) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator,
-	progress algo.Progress) (algo.Algorithm, error) {
-	return p.Registries.Algorithms.New(algo.Setup{
-		Config: p.Config.Algorithm.Config, Optim: p.Config.Actor.Optim,
-		GlobalBatch: p.Config.Actor.GlobalBatchSize, MicroBatch: p.Config.Actor.MicroBatchSize,
-		Seed: p.Config.Actor.Seed, Iterations: int(min(p.MaxSteps, math.MaxInt32)),
-		Chunk: p.Chunks, GroupSize: p.Config.Env.Train.GroupSize, Steps: p.Epochs * p.Steps,
-		Envs:        p.Train.Envs / p.Actors,
-		CriticOptim: p.Config.Actor.CriticOptim, Rollout: p.trajectoryFields(p.Train.Envs / p.Actors), Demos: p.demos,
-		Pictures: p.pictures,
-		Policy:   pol, Replicas: r, Alloc: alloc, Progress: progress,
-	})
+// NewAlgorithm makes the algorithm that trains s.Policy on the environments of one actor. s has the policy, the
+// replicas, the allocator, the progress and the witness. NewAlgorithm sets the other fields.
+func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
+	c := p.Config
+	s.Config, s.Optim, s.CriticOptim, s.Seed = c.Algorithm.Config, c.Actor.Optim, c.Actor.CriticOptim, c.Actor.Seed
+	s.GlobalBatch, s.MicroBatch = c.Actor.GlobalBatchSize, c.Actor.MicroBatchSize
+	s.Iterations, s.Chunk, s.GroupSize = int(min(p.MaxSteps, math.MaxInt32)), p.Chunks, c.Env.Train.GroupSize
+	s.Steps, s.Envs = p.Epochs*p.Steps, p.Train.Envs/p.Actors
+	s.Rollout, s.Demos, s.Pictures = p.trajectoryFields(s.Envs), p.demos, p.pictures
+	return p.Registries.Algorithms.New(s)
 }

@@ -46,6 +46,9 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 			rows = max(rows, l.Hi-l.Lo)
 		}
 	}
+	if p.Rewards == 0 {
+		return w, nil
+	}
 	if rule, stayed := loop.PartOf[reward.Rule](c, m); stayed {
 		w.rule = rule
 		return w, nil
