@@ -31,6 +31,9 @@ type offPolicy struct {
 	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // one share of the micro-batch for each replay buffer
 
+	shift    *shift    // of the images of a micro-batch; nil without actor.enable_drq
+	features *features // of the batch; nil if the policy has no encoder
+
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
 	iteration int           // the present iteration
@@ -122,6 +125,11 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 		e.goals = make([]int32, e.local)
 	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
+	if s.ShiftImages {
+		if e.shift, err = newShift(s.Seed, s.Policy); err != nil {
+			return nil, err
+		}
+	}
 	if offline || s.Demos.Len() == 0 {
 		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
 		return e, nil
@@ -141,7 +149,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 
 // replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
 func replayKeys(k *Keys, offline bool) {
-	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps")
+	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps", "actor.enable_drq")
 	if !offline {
 		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
 	}
@@ -215,6 +223,7 @@ func (e *offPolicy) iterate(update func() error) error {
 // draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
 	e.gathered = -1
+	e.features.forget()
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
@@ -246,7 +255,7 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch, unless they are there.
+// gather copies the transitions of the micro-batch to e.batch, and shifts their images, unless they are there.
 func (e *offPolicy) gather() error {
 	if e.gathered == e.first {
 		return nil
@@ -263,6 +272,9 @@ func (e *offPolicy) gather() error {
 		}
 	}
 	e.gathered = e.first
+	if e.shift != nil {
+		e.shift.apply(e.batch, e.replica*e.local+e.first, e.number)
+	}
 	return nil
 }
 
@@ -333,6 +345,9 @@ func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 
 // extraName is the name of the second number of offPolicy.held in saved states.
 const extraName = "replay.extra_frames"
+
+// Follow makes the target encoder equal to the policy's encoder; see Follower.
+func (e *offPolicy) Follow() { e.features.follow(1) }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.
 func (e *offPolicy) Interrupt() {

@@ -13,10 +13,10 @@ import (
 )
 
 func TestFollow(t *testing.T) {
-	target := &nn.Params[float32]{Data: []float32{0, 8}}
-	follow(target, &nn.Params[float32]{Data: []float32{4, 0}}, 0.25)
-	if !slices.Equal(target.Data, []float32{1, 6}) {
-		t.Errorf("target %v, want [1 6]", target.Data)
+	target := []float32{0, 8}
+	follow(new(nn.Params[float32]).Ops(), target, []float32{4, 0}, 0.25)
+	if !slices.Equal(target, []float32{1, 6}) {
+		t.Errorf("target %v, want [1 6]", target)
 	}
 }
 

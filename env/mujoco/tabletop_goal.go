@@ -38,9 +38,9 @@ func TabletopReachGoal(cfg env.Config, n int) (env.Vec, error) {
 }
 
 // TabletopPushGoal makes TabletopPushGoal-v1: the hand must push the red cube to within 4 cm of a point on the table.
-// observation has 22 numbers: those of proprio (8); velocity of the hand (3); position of the cube (3), and the cosine
-// and sine of its rotation about z; the vector from the hand to the cube (3); velocity of the cube (3). The goal is at
-// least 8 cm away from the cube at first.
+// observation has 22 numbers: those of proprio (8), velocity of the hand (3), position of the cube (3), cosine and sine of
+// its rotation about z, the vector from the hand to the cube (3), velocity of the cube (3). At first the goal is at least
+// 8 cm away from the cube.
 func TabletopPushGoal(cfg env.Config, n int) (env.Vec, error) {
 	return goalTask{
 		name: "TabletopPushGoal-v1", threshold: 0.4, width: 22,

@@ -17,22 +17,22 @@ import "math"
 type BatchRenorm[T Float] struct {
 	Width int
 
-	p             *Params[T]
-	scale, shift  int     // fields of p
-	stats         string  // name of a buffer of p: steps, then means, then variances
-	momentum, eps float64 // eps is added to variances
-	plain         bool    // see NewBatchNorm2D
+	p            *Params[T]
+	scale, shift int     // fields of p
+	stats        string  // name of a buffer of p: steps, then means, then variances
+	rate, eps    float64 // rate is 1 less the momentum; eps is added to variances
+	plain        bool    // see NewBatchNorm2D
 }
 
 const (
-	renormMomentum = 0.99
-	renormEps      = 1e-3
-	renormWarmup   = 100_000
-	renormR        = 3.0
-	renormD        = 5.0
+	renormRate   = 1 - 0.99 // exact, unlike a difference of float64
+	renormEps    = 1e-3
+	renormWarmup = 100_000
+	renormR      = 3.0
+	renormD      = 5.0
 
-	plainMomentum = 0.9
-	plainEps      = 1e-5
+	plainRate = 1 - 0.9
+	plainEps  = 1e-5
 
 	// normBlock is the number of rows whose sums are in the type of the layer. Sums of blocks are added in float64.
 	normBlock = 1024
@@ -41,7 +41,7 @@ const (
 // NewBatchRenorm declares a layer in p: name.scale, name.shift, and the buffer name.stats.
 func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
 	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".scale", width), shift: p.Add(name+".shift", width),
-		stats: name + ".stats", momentum: renormMomentum, eps: renormEps}
+		stats: name + ".stats", rate: renormRate, eps: renormEps}
 	p.AddBuffer(b.stats, b.StatsLen())
 	return b
 }
@@ -51,7 +51,7 @@ func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[
 // give unbiased running variances.
 func NewBatchNorm2D[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
 	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".weight", width), shift: p.Add(name+".bias", width),
-		stats: name + ".stats", momentum: plainMomentum, eps: plainEps, plain: true}
+		stats: name + ".stats", rate: plainRate, eps: plainEps, plain: true}
 	p.AddBuffer(b.stats, b.StatsLen())
 	return b
 }
@@ -243,7 +243,7 @@ func (b *BatchRenorm[T]) MergeStats(sums []float64) {
 	s := b.p.Buffers.Must(b.stats).F64()
 	s[0]++
 	for i := 1; i < len(s); i++ {
-		s[i] += (1 - b.momentum) * (sums[i]/sums[0] - s[i])
+		s[i] += b.rate * (sums[i]/sums[0] - s[i])
 	}
 }
 

@@ -24,6 +24,7 @@ func (d *Draft) readDemos() {
 		return
 	}
 	var err error
+	seen, _ := d.Config.PolicySpec(d.Spec)
 	isFolder := lerobot.IsFolder(path)
 	if isFolder {
 		have := job.AvailableOn(d.nodes, 0)
@@ -34,7 +35,7 @@ func (d *Draft) readDemos() {
 			return fmt.Errorf("its tensors take %s and its encoded images at least %s, and %v: expected a smaller "+
 				"folder", figures.MiB(tensors), figures.MiB(images), have)
 		}
-		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), d.Spec.Obs, fits)
+		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), seen.Obs, fits)
 	} else {
 		c := &d.Config.Algorithm.OffPolicy.Demos
 		const want = "none: load_path is a file, and only folders of LeRobot have it"
