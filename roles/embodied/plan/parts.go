@@ -136,6 +136,12 @@ func (d *Draft) tryPolicy() {
 			return
 		}
 	}
+	learns := c.Trains() && (d.OffPolicy || d.Offline)
+	d.found.Want(!learns || !c.Actor.EnableDrQ || len(policy.Cameras(pol)) > 0, "actor.enable_drq", true,
+		"false: the policy sees no images (cnn_policy does)")
+	if soft, ok := pol.(*policy.SoftActor); ok {
+		d.encodes = soft.Encoder() != nil
+	}
 	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
 	d.checkSequences()
 }
