@@ -401,8 +401,8 @@ func TestTrialSteps(t *testing.T) {
 		skipped, measured int
 	}{{0, 2, 40}, {0.001, 2, 40}, {0.5, 2, 5}, {1, 2, 3}, {2.5, 2, 3}, {2.6, 1, 1}, {60, 1, 1}} {
 		if skipped, measured := advice.TrialSteps(c.seconds); skipped != c.skipped || measured != c.measured {
-			t.Errorf("iterations of %v s: %d skipped, %d measured; want %d, %d", c.seconds, skipped, measured, c.skipped,
-				c.measured)
+			t.Errorf("iterations of %v s: %d skipped, %d measured; want %d, %d", c.seconds, skipped, measured,
+				c.skipped, c.measured)
 		}
 	}
 }
