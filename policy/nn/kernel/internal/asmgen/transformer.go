@@ -528,8 +528,8 @@ func (v *vector) softmaxGrad() {
 	v.nextRow()
 }
 
-// sumExp: registers 6 and 7 hold the largest elements, then sums; 8 and 9 weighted sums, 10 the largest element, 12
-// -Inf.
+// sumExp: registers 6 and 7 hold the largest elements, then sums; 8 and 9 hold weighted sums, 10 the largest element,
+// and 12 -Inf.
 func (v *vector) sumExp() {
 	v.arguments("sums", "DI", "x", "SI", "n", "CX")
 	v.splitRow(v.perChunk())
