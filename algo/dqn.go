@@ -104,7 +104,7 @@ func (d *DQN) update() error {
 		return err
 	}
 	if d.due(d.off.TargetUpdateFreq) {
-		follow(d.target.Params(), d.policy.Params(), d.off.Tau)
+		follow(d.policy.Params().Ops(), d.target.Params().Data, d.policy.Params().Data, d.off.Tau)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func (w *walk) add(t *testing.T, r *Replay, ends func(e int) (terminated, trunca
 // newGoalReplay returns a Replay with hindsight for the rule within.
 func newGoalReplay(t *testing.T, capacity int, strategy string, terminates bool) *Replay {
 	t.Helper()
-	r := test.Must(NewReplay(goalFields(1), 2, capacity, tensor.Heap))(t)
+	r := test.Must(NewReplay(goalFields(1), nil, 2, capacity, tensor.Heap))(t)
 	r.hindsight = test.Must(newHindsight(HindsightConfig{strategy, 4}, &Goals{within, terminates}, r))(t)
 	return r
 }

@@ -20,7 +20,9 @@ type Setup struct {
 	// samples of an optimiser step on this replica
 	MicroBatch int
 	Seed       uint64
-	Iterations int // length of the run, for schedules that end with it
+	// ShiftImages shifts the images of transitions at random (actor.enable_drq). The policy must have cameras.
+	ShiftImages bool
+	Iterations  int // length of the run, for schedules that end with it
 
 	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 means 1
 	// number of successive environments that begin with the same states (env.train.group_size); 0

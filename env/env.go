@@ -112,6 +112,9 @@ type Field struct {
 	Words []string
 	// If Text is true, the observation is a UTF-8 text in U8, with zeros after its end.
 	Text bool
+	// Frames is the number of successive observations that FrameStack puts into one. It is then the first
+	// dimension of Shape. Without FrameStack it is 0.
+	Frames int
 }
 
 // A Kind is the kind of numbers in a Space.

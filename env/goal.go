@@ -71,6 +71,15 @@ func (g Goal) Sparse(achieved, desired []float32) (reward float32, reached bool)
 	return sparseGoal(achieved, desired, g.Threshold)
 }
 
+// Under returns g in environments of cfg: with IgnoreTerminations, reaching the goal does not terminate an episode. g
+// may be nil.
+func (g *Goal) Under(cfg Config) *Goal {
+	if g == nil || !cfg.IgnoreTerminations {
+		return g
+	}
+	return &Goal{Threshold: g.Threshold, Reward: g.Reward}
+}
+
 // GoalRule returns the rule of g with its threshold. It returns an error if the Registry has no such rule.
 func (r *Registry) GoalRule(g Goal) (func(achieved, desired []float32) (reward float32, reached bool), error) {
 	rule, ok := r.GoalRules.Builder(g.Reward)

@@ -34,8 +34,9 @@ type Config struct {
 	// StandaloneRealworld scores the images of training where the environments are (model_type resnet), before anybody
 	// sees the step. No reward worker is needed. Default false.
 	StandaloneRealworld bool `yaml:"standalone_realworld"`
-	// SuccessHoldSteps, with StandaloneRealworld, is the number of successive scores above reward.model.reward_threshold
-	// that end an episode as terminated. Without that threshold, 0.5 counts. Default 1. (+)
+	// SuccessHoldSteps, with StandaloneRealworld, is the number of successive scores above
+	// reward.model.reward_threshold that end an episode as terminated. Without that threshold, 0.5 counts. Default 1.
+	// (+)
 	SuccessHoldSteps int `yaml:"success_hold_steps"`
 	// SuccessInfo is the name of the figure that reports success. Any value except 0 is a success. Default success. (+)
 	SuccessInfo string `yaml:"success_info"`

@@ -71,8 +71,12 @@ func CameraOf(s env.Spec) (Camera, error) {
 	if len(all) == 1 {
 		return all[0], nil
 	}
+	has := "none"
+	if len(all) > 0 {
+		has = strings.Join(names, ", ")
+	}
 	return Camera{}, fmt.Errorf("model.model_type: %s: expected an observation %s, or only one, of images [H W 3] of "+
-		"U8; %s has %d: %s", ResNet, mainImages, s.Name, len(all), strings.Join(names, ", "))
+		"U8; %s has %s", ResNet, mainImages, s.Name, has)
 }
 
 // NewClassifier makes the classifier of c for the images of camera, with parameters of 0. c.Images must be ok.

@@ -24,8 +24,8 @@ func TestCameraOf(t *testing.T) {
 	c = test.Must(CameraOf(of(field("text", 9), field("wrist", 2, 8, 9, 3), field("depth", 8, 9, 1))))(t)
 	test.Equal(t, c, Camera{"wrist", 2, c.Image})
 	test.Equal(t, c.Image.W, 9)
-	test.Fails(t, test.Err(CameraOf(of(field("left", 8, 9, 3), field("right", 8, 9, 3)))), "Robot has 2: left, right")
-	test.Fails(t, test.Err(CameraOf(of(field("depth", 8, 9, 1)))), "Robot has 0")
+	test.Fails(t, test.Err(CameraOf(of(field("left", 8, 9, 3), field("right", 8, 9, 3)))), "Robot has left, right")
+	test.Fails(t, test.Err(CameraOf(of(field("depth", 8, 9, 1)))), "Robot has none")
 }
 
 // scorer returns a Scorer with random parameters whose score is above ½ for some images, and images of two frames.

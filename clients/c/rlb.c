@@ -361,6 +361,12 @@ static int greet(rlb *r)
 		r->cb != NULL && r->cb->render != NULL ? "true" : "false");
 	if (has_expert(r))
 		put(&t, ",\"expert\":true");
+	if (spec->goal_reward != NULL) {
+		put(&t, ",\"goal\":{\"threshold\":%.9g,\"terminates\":%s,\"reward\":", spec->goal_threshold,
+			spec->goal_terminates ? "true" : "false");
+		put_string(&t, spec->goal_reward);
+		put(&t, "}");
+	}
 	put_token(&t);
 	put(&t, "}");
 	int rc = t.failed ? rlb_fail("no memory for the greeting") : send_frame(r, t.at, HELLO, 0, 0, t.len - HEADER);

@@ -73,6 +73,12 @@ typedef struct {
 	 * observation i, in the kind and shape of its space. user is expert_data. */
 	void (*expert)(void *user, void *const *now, void *action);
 	void *expert_data;
+	/* NULL, or the rule by which the simulator computes its rewards from its observations achieved_goal and
+	 * desired_goal, vectors of numbers: "sparse" (0 within goal_threshold, otherwise -1) or "zero_one" (1, otherwise
+	 * 0). If goal_terminates is not 0, an episode terminates when the goal is reached. */
+	const char *goal_reward;
+	double goal_threshold;
+	int goal_terminates;
 } rlb_spec;
 
 /* rlb_error returns the reason of the last failure. It returns NULL if no call failed, and if rlinf ended the

@@ -77,6 +77,9 @@ module rlb
         integer(c_size_t) :: state_size = 0
         type(c_funptr) :: expert = c_null_funptr ! the solver owns its loop: subroutine (user, now, action), now(i) the c_ptr to observation i
         type(c_ptr) :: expert_data = c_null_ptr  ! user of expert
+        type(c_ptr) :: goal_reward = c_null_ptr  ! the rule of rewards of a simulator with goals, as in rlb.h
+        real(c_double) :: goal_threshold = 0
+        integer(c_int) :: goal_terminates = 0
     end type
 
     ! An rlb_out has the arrays for the results of one of your procedures: of one environment, or a row for each. All arrays but obs are 0 before the call.

@@ -27,6 +27,7 @@ const (
 	Denoise                        // noise and time of the denoising loss: key and counter like Crop
 	Hindsight                      // goals of transitions: key and counter like Replay
 	Dropout                        // elements that Dropout sets to 0: key = layer, counter = number of the sample
+	Shift                          // shift of an image of a batch: key = sample, side and camera, counter = update
 )
 
 // block is the Philox4x32-10 bijection. Its counter is (c0, c1, c2, c3), and its key is the seed. A Stream sets c0 and

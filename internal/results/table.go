@@ -130,6 +130,9 @@ type jsonGroup struct {
 	Margin     *float64 `json:"difference_margin,omitempty"`
 	// Chance says that the difference from the best group may be chance: it has no 95 % interval, or one with 0 in it.
 	Chance bool `json:"may_be_chance,omitempty"`
+	// Paired is the mean difference from the first group, seed by seed, of forks with the same seeds.
+	Paired       *float64 `json:"paired_difference,omitempty"`
+	PairedMargin *float64 `json:"paired_difference_margin,omitempty"`
 }
 
 // WriteJSON writes the table as a JSON object with the keys "metric", "mode", "best", "step_unit" ("env steps" or
@@ -159,6 +162,9 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		}
 		if d, margin := e.Minus(es[0]); i > 0 {
 			j.Difference, j.Margin = number64(d), number64(margin)
+		}
+		if p, ok := t.Paired(i); ok && i > 0 {
+			j.Paired, j.PairedMargin = number64(p.Mean), number64(p.Margin)
 		}
 		all.Groups = append(all.Groups, j)
 	}
@@ -199,6 +205,14 @@ func (t *Table) Rows() [][]string {
 	if len(t.Groups) > 1 {
 		head = append(head, "difference from "+printable.Line(t.Groups[0].Name))
 	}
+	pairs := false
+	for i := range t.Groups {
+		_, ok := t.Paired(i)
+		pairs = pairs || i > 0 && ok
+	}
+	if pairs {
+		head = append(head, "paired difference")
+	}
 	rows := [][]string{append(head, t.workUnit()+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
@@ -214,6 +228,13 @@ func (t *Table) Rows() [][]string {
 				}
 			}
 			row = append(row, difference)
+		}
+		if pairs {
+			text := ""
+			if p, ok := t.Paired(i); ok && i > 0 {
+				text = p.String()
+			}
+			row = append(row, text)
 		}
 		rows = append(rows, append(row, g.rate()))
 	}

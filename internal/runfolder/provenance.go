@@ -41,6 +41,7 @@ type Provenance struct {
 	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
+	Forked     bool  `json:"forked,omitempty"`     // Resumed is a checkpoint of another run, whose keys may differ
 	Iterations int64 `json:"iterations,omitempty"` // number of iterations planned for the whole run; 0 if unknown
 }
 
@@ -172,12 +173,25 @@ func BinaryID() string {
 
 // LastStart returns the newest entry of provenance.json in the run folder at path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
-	var starts []Provenance
-	text, err := durable.ReadFile(filepath.Join(path, provenanceFile), durable.Text)
-	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+	starts := starts(path)
+	if len(starts) == 0 {
 		return p, false
 	}
 	return starts[len(starts)-1], true
+}
+
+// Forked reports whether the run in the folder at path goes on from a checkpoint of another run, with other settings.
+func Forked(path string) bool {
+	return slices.ContainsFunc(starts(path), func(p Provenance) bool { return p.Forked })
+}
+
+// starts returns the entries of provenance.json, or nil if they cannot be read.
+func starts(path string) (all []Provenance) {
+	text, err := durable.ReadFile(filepath.Join(path, provenanceFile), durable.Text)
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	return all
 }
 
 // AddProvenance appends p to provenance.json, which has one entry for each start of the run.

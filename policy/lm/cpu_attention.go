@@ -186,7 +186,6 @@ func (a *Attention) place(b *kernel.AttentionBlock, s *span, g, at, first, last 
 // Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
 // heads.
 func (t *team) AttendGrad(a *Attention) {
-	clear(a.dq[:a.n*a.sizes.Heads*a.sizes.HeadDim])
 	clear(a.dkey[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
 	clear(a.dvalue[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
 	t.attend(a, (*team).attendGradPart)
@@ -242,6 +241,6 @@ func (x *member) attendTileGrad(args *Attention, g int, s *span, t queryTile, dk
 			a.sum[:])
 		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, dout, t.step, width, e, t.rows, true)
 		x.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
-		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
+		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, b > 0)
 	}
 }

@@ -224,7 +224,7 @@ func newNormedStack(t *testing.T, width int) (*nn.Params[float64], *nn.Net[float
 	t.Helper()
 	p := new(nn.Params[float64])
 	p.Group("g")
-	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, true), nn.Dense(3))...)
+	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, nn.BatchNorms), nn.Dense(3))...)
 	test.OK(t, p.Alloc(tensor.Heap))
 	m.Init(1)
 	for i := range p.Fields {

@@ -167,20 +167,32 @@ func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: pa
 // Concat passes the same input to each part, and concatenates the outputs to one vector.
 func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
 
-// Hidden returns hidden layers: for each width a Dense, and then f. If norms is set, there is a BatchNorm before each
-// Dense, and one at the end. In a network "actor", layer i is actor.i, and norm i is actor.norm.i.
-func Hidden(widths []int, f Activation, norms bool) []Layer {
+// Norms selects the normalisation of Hidden.
+type Norms uint8
+
+// NoNorms, BatchNorms and LayerNorms are the values of Norms.
+const (
+	NoNorms    Norms = iota
+	BatchNorms       // a BatchNorm before each Dense, and one at the end
+	LayerNorms       // a Norm between each Dense and its f
+)
+
+// Hidden returns hidden layers: for each width a Dense, and then f, with the given normalisation. In a network "actor",
+// layer i is actor.i, and norm i is actor.norm.i.
+func Hidden(widths []int, f Activation, norms Norms) []Layer {
 	var layers []Layer
-	norm := func(i int) {
-		if norms {
-			layers = append(layers, BatchNorm().Named(fmt.Sprintf("norm.%d", i)))
+	add := func(on bool, norm Layer, i int) {
+		if on {
+			layers = append(layers, norm.Named(fmt.Sprintf("norm.%d", i)))
 		}
 	}
 	for i, width := range widths {
-		norm(i)
-		layers = append(layers, Dense(width).Named(strconv.Itoa(i)), Activate(f))
+		add(norms == BatchNorms, BatchNorm(), i)
+		layers = append(layers, Dense(width).Named(strconv.Itoa(i)))
+		add(norms == LayerNorms, Norm(), i)
+		layers = append(layers, Activate(f))
 	}
-	norm(len(widths))
+	add(norms == BatchNorms, BatchNorm(), len(widths))
 	return layers
 }
 

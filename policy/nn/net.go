@@ -158,8 +158,8 @@ func same[T Float](a, b []T) bool { return len(a) > 0 && len(b) > 0 && &a[0] == 
 
 // InputGrad sets dx, [Rows,width-first], to the gradient of the columns [first,width) of the last Forward's numbers. It
 // reads the gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of
-// the parameters. The Net must be a stack of Dense, Activate and BatchNorm layers, and the last Forward must have used
-// running statistics.
+// the parameters. The Net must be a stack of Dense, Activate, BatchNorm and, after a Dense, Norm layers, and the last
+// Forward must have used running statistics.
 func (n *Net[T]) InputGrad(w *NetWork[T], dx []T, first int) {
 	if d := w.root.(inputGrader[T]).InputGrad(&w.batch, dx, n.OutGrad(w), first); !same(d, dx) {
 		copy(dx, d)

@@ -91,7 +91,7 @@ func TestNames(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
 	tanh := nn.Activate(nn.Tanh)
-	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
+	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, nn.BatchNorms), nn.Dense(2).Named("head"))
 	test.Must(nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
 		nn.Sequence(hidden...).Named("critic")), sources))(t)
 	var names []string

@@ -25,8 +25,8 @@ func DefaultConfig() Config {
 // Check validates the values. It calls want once for each rule.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	t, err := New(c.Arch)
-	want(err == nil && t.Groups == 0, "arch", c.Arch, "resnet18 or resnet34: other networks are not built here, so train "+
-		"one of these (docs/success-from-images.md)")
+	want(err == nil && t.Groups == 0, "arch", c.Arch, "resnet18 or resnet34: other networks are not built here, "+
+		"so train one of these (docs/success-from-images.md)")
 	s := c.ImageSize
 	want(len(s) == 3 && s[0] == 3 && min(s[1], s[2]) >= 32 && max(s[1], s[2]) <= 1024, "image_size", s,
 		"[3, height, width], from 32 to 1024 pixels")

@@ -56,7 +56,7 @@ func (a *Again) repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Rep
 	}
 	from := ""
 	if s.From.Checkpoint != nil {
-		if from, err = keep(s.From.Checkpoint, dir); err != nil {
+		if from, err = Keep(s.From.Checkpoint, dir); err != nil {
 			return nil, err
 		}
 	}
@@ -94,8 +94,8 @@ func (r *Run) configOf(s Stretch) (*config.Config, error) {
 	return config.Parse(r.reg, text)
 }
 
-// keep copies a checkpoint into dir, by links where the file system can, and returns its path.
-func keep(c *checkpoint.Checkpoint, dir string) (string, error) {
+// Keep copies a checkpoint into the folder from in dir, by links where the file system can, and returns its path.
+func Keep(c *checkpoint.Checkpoint, dir string) (string, error) {
 	to := filepath.Join(dir, "from", filepath.Base(c.Dir))
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return "", err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/figures"
@@ -61,7 +62,7 @@ func (d *draft) complete() error {
 	read := func(key string, paths []string) *frames.Set {
 		s, err := frames.Read(paths)
 		if err != nil {
-			d.found.Problem(key, nil, "files of frames: "+err.Error()+job.MadeBy(err))
+			d.found.Problem(key, strings.Join(paths, ", "), "files of frames: "+err.Error()+job.MadeBy(err))
 			return nil
 		}
 		return s
@@ -77,8 +78,8 @@ func (d *draft) complete() error {
 			d.train.Images.Shape()[1:], v.Images.Shape()[1:]))
 	}
 	if n := d.train.Successes(); c.Data.Balanced && (n == 0 || n == d.train.Len()) {
-		d.found.Problem("data.train_data_paths", nil, fmt.Sprintf("images of success and of failure (data.balanced), not "+
-			"%d of %d", n, d.train.Len()))
+		d.found.Problem("data.train_data_paths", nil, fmt.Sprintf("images of success and of failure (data.balanced), "+
+			"not %d of %d", n, d.train.Len()))
 	}
 	d.classes = make([][]int32, 1)
 	if c.Data.Balanced {
@@ -236,8 +237,8 @@ func memoryColumns() []job.Column {
 // checkMemory returns an error if the ranks of a node need more memory than is available.
 func (p *plan) checkMemory(nodes []int, node int, have job.Available) error {
 	if need := job.NodeNeeds(nodes, node, p.memoryOf); need > have.Free {
-		return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and frames, and %v: expected a smaller "+
-			"micro_batch_size or image_size", node, figures.MiB(need), have)
+		return fmt.Errorf("node %d needs %s for parameters, optimiser, activations and frames, and %v: expected a "+
+			"smaller micro_batch_size or image_size", node, figures.MiB(need), have)
 	}
 	return nil
 }

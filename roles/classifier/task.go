@@ -74,8 +74,9 @@ func planOf(p *plan) *task.Plan {
 		},
 		Work: func() planner.Work {
 			bytes := 4 * int64(p.blank.Params().Len())
-			return planner.Work{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2, GradientBytes: bytes,
-				BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: bytes, WeightsEvery: 1, Staleness: -1}
+			return planner.Work{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2,
+				GradientBytes: bytes, BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: bytes, WeightsEvery: 1,
+				Staleness: -1}
 		},
 		Profile: p.profile,
 	}

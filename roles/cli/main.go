@@ -218,7 +218,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(), manual.Commands(reg))
 	data := app.Commands[slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == "data" })]
-	data.Subcommands = append(data.Subcommands, experience.Show(), experience.Convert())
+	data.Subcommands = append(data.Subcommands, experience.Show(), experience.Convert(), experience.Frames())
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

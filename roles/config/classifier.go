@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 
 	"github.com/rlinf/rlinf/params"
@@ -18,9 +19,9 @@ type Classifier struct {
 // Check validates the values. It passes the result of each rule to report.
 func (m Classifier) Check(report func(ok bool, key string, value any, expected string)) {
 	m.Config.Check(report)
-	report(!m.Pretrained || m.ModelPath != "", "pretrained", true, "false, or torchvision's weights in model_path. This "+
-		"line of Python writes them: import torchvision, safetensors.torch as s; s.save_file(torchvision.models."+m.Arch+
-		"(weights='IMAGENET1K_V1').state_dict(), '"+m.Arch+".safetensors')")
+	report(!m.Pretrained || m.ModelPath != "", "pretrained", true, "false, or torchvision's weights in model_path. "+
+		"This line of Python writes them: import torchvision, safetensors.torch as s; "+
+		"s.save_file(torchvision.models."+m.Arch+"(weights='IMAGENET1K_V1').state_dict(), '"+m.Arch+".safetensors')")
 }
 
 func classifier() params.Own { return params.New(Classifier{Config: resnet.DefaultConfig()}) }
@@ -60,4 +61,16 @@ func (c *validation) checkClassifier() {
 	want(!c.Evaluates() || len(d.ValDataPaths) > 0, "data.val_data_paths", nil,
 		fmt.Sprintf("files of frames (val_check_interval %d)", r.ValCheckInterval))
 	c.checkEarlyStop(MonitorLoss, MonitorAccuracy)
+}
+
+// Steps returns the number of steps of a job whose epochs have this number of steps.
+func (r *RunnerConfig) Steps(perEpoch int64) int64 {
+	n := int64(math.MaxInt64)
+	if r.MaxEpochs >= 0 {
+		n = int64(Product(r.MaxEpochs, int(perEpoch)))
+	}
+	if r.MaxSteps >= 0 {
+		n = min(n, int64(r.MaxSteps))
+	}
+	return n
 }

@@ -3,7 +3,6 @@ package config
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -374,18 +373,6 @@ func (r *RunnerConfig) Iterations() int {
 		return r.MaxEpochs
 	}
 	return min(r.MaxEpochs, r.MaxSteps)
-}
-
-// Steps returns the number of steps of a job whose epochs have this number of steps.
-func (r *RunnerConfig) Steps(perEpoch int64) int64 {
-	n := int64(math.MaxInt64)
-	if r.MaxEpochs >= 0 {
-		n = int64(Product(r.MaxEpochs, int(perEpoch)))
-	}
-	if r.MaxSteps >= 0 {
-		n = min(n, int64(r.MaxSteps))
-	}
-	return n
 }
 
 // Places reports whether component has a placement. It does not check whether the placement fits the world.

@@ -79,6 +79,21 @@ func (c *Config) Standalone() bool {
 	return c.Reward.UseRewardModel && c.Reward.StandaloneRealworld && c.Trains() && !c.FineTunes()
 }
 
+// PolicySpec returns s as the policy sees it. A policy of numbers does not see the images that a reward model scores;
+// unseen is the name of this observation, or "".
+func (c *Config) PolicySpec(s env.Spec) (seen env.Spec, unseen string) {
+	if _, images := c.Reward.Images(); !images || !c.Reward.UseRewardModel ||
+		!slices.Contains([]string{"mlp_policy", "rnn_policy"}, c.Actor.Model.ModelType) {
+		return s, ""
+	}
+	camera, err := reward.CameraOf(s)
+	if err != nil {
+		return s, ""
+	}
+	s.Obs = slices.DeleteFunc(slices.Clone(s.Obs), func(f env.Field) bool { return f.Name == camera.Name })
+	return s, camera.Name
+}
+
 // owner returns a part for a key that no chosen part has. If the name of the chosen part is unknown, owner returns ""
 // and true, because the key may belong to the part that the user meant.
 func (p *parts) owner(key string) (part string, ok bool) {

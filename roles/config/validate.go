@@ -38,7 +38,9 @@ func (c *validation) checkValues() {
 	}
 	if c.Classifies() {
 		c.checkClassifier()
-	} else if c.FineTunes() {
+		return
+	}
+	if c.FineTunes() {
 		c.checkLanguageModel()
 		c.checkSFT()
 		return

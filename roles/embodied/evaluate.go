@@ -93,7 +93,8 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	}
 	blank := cfg.PolicyConfig()
 	blank.Blank = true
-	if e.policy, err = reg.Policies.New(blank, e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	seen, _ := cfg.PolicySpec(e.spec)
+	if e.policy, err = reg.Policies.New(blank, seen, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
 	from, weights, err := loop.FindModel(cfg, how.Checkpoint)

@@ -81,34 +81,30 @@ func openTensors(c *checkpoint.Checkpoint, file string) (*job.TensorFile, error)
 	return job.OpenTensors(path)
 }
 
-// resumableKeys are the configuration keys that may differ in a resumed run of any task.
-var resumableKeys = [...]string{
-	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
-	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
-	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
-	"env.eval", "env.train.data_collection", "data.val_data_paths",
-	"rollout.pipeline_stage_num",
-	// Keys for the connection to simulators and its timeouts, but not keys that select simulators.
-	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
-	"env.train.external.shared_memory",
-	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
-	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
-}
-
-// Resumable returns the keys that may differ in a resumed run of any task, because they change no number.
-func Resumable() []string { return slices.Clone(resumableKeys[:]) }
-
-// NamedState returns the start state from the checkpoint in dir.
-func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
+// NamedState returns the start state from the checkpoint in dir. A fork may change more keys than a resumed run: see
+// forkableKeys.
+func NamedState(p *Plan, yaml []byte, dir string, fork bool) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
 		return StartState{}, err
 	}
-	return StateIn(p, yaml, c)
+	if !fork {
+		return StateIn(p, yaml, c)
+	}
+	from, err := stateIn(p, yaml, c, forkableKeys[:])
+	if other := (*checkpoint.ConfigError)(nil); errors.As(err, &other) {
+		err = fmt.Errorf("%w\na fork may change rates, coefficients, clips, epochs, batch sizes and weights of "+
+			"rewards, and nothing that shapes the state or names its random streams", err)
+	}
+	return from, err
 }
 
 // StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
-func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (StartState, error) {
+	return stateIn(p, yaml, c, nil)
+}
+
+func stateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []string) (b StartState, err error) {
 	var then *config.Config
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
 		if then, err = config.Parse(p.Registries, stored); err != nil {
@@ -120,7 +116,7 @@ func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err 
 		}
 		return then.Resolved(), nil
 	}
-	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer)...); err != nil {
+	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer, mayDiffer)...); err != nil {
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, p.Config)}
@@ -289,7 +285,7 @@ func CheckStart(p *Plan) error {
 	case path == config.ResumeAuto:
 		return nil
 	case path != "" && cfg.Trains():
-		_, err = NamedState(p, cfg.Record(), path)
+		_, err = NamedState(p, cfg.Record(), path, false)
 	case path != "":
 		_, err = checkpoint.Load(path)
 	case cfg.Runner.CkptPath != "":

@@ -11,7 +11,7 @@ from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, expert=None, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, goal=None, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -28,6 +28,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  and load(env, bytes) restores them; default: the whole environment, pickled
     expert       expert(observation) or expert(observation, env) returns the action of an expert in the present state, which it must not change. Then
                  rlinf demos and DAgger work with this simulator
+    goal         {"threshold": 0.05, "reward": "sparse" (or "zero_one"), "terminates": False}: the rule by which the environment computes its rewards from its
+                 observations achieved_goal and desired_goal, vectors of numbers. Then rlinf can replace goals in hindsight
     channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
     address      the address of rlinf; default: RLB_ADDR
 
@@ -45,6 +47,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     }
     if expert:
         greeting["expert"] = True
+    if goal:
+        greeting["goal"] = goal
     play(player, greeting, address)
 
 

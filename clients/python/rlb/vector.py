@@ -8,7 +8,7 @@ from .wire import ProtocolError
 
 
 def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_mask=False, autoreset=None, reset=None,
-                 observation_space=None, action_space=None, expert=None, channels=None, address=None):
+                 observation_space=None, action_space=None, expert=None, goal=None, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
     make(n) makes a vector of n environments with Gymnasium's API: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
@@ -22,7 +22,7 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
                  False: single environments cannot be reset
     expert       expert(observations) or expert(observations, env) returns the actions of an expert for all environments, in an array, in the present states,
                  which it must not change. observations are a batch of arrays of NumPy
-    name, max_steps, info, action_mask, channels, address    as for serve; figures and masks are arrays in infos
+    name, max_steps, info, action_mask, goal, channels, address    as for serve; figures and masks are arrays in infos
 
     If single environments can be reset, equal seeds give equal episodes, because resets of the vector are repeated with rlinf's seeds. Otherwise autoreset must
     be "SameStep". Then episodes after the first depend on the episodes before them, a resumed run does not repeat them, and environments can neither be reset
@@ -37,6 +37,8 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
     greeting = {"name": name or (type(env).__name__ if env else "vector environment"), "num_envs": num_envs, "max_steps": max_steps}
     if expert:
         greeting["expert"] = True
+    if goal:
+        greeting["goal"] = goal
     play(player, greeting, address)
 
 

@@ -331,35 +331,24 @@ func softmaxGradSIMD(p *softmax) {
 }
 
 //go:noescape
-func sumExp256(lanes *[32]float32, x *float32, n int, top float32)
+func sumExp256(sums *[3]float32, x *float32, n int)
 
-func sumExpSIMD(lanes *[32]float32, x *float32, n int, top float32) {
+func sumExpSIMD(sums *[3]float32, x *float32, n int) {
 	if best == avx512 {
-		sumExp512(lanes, x, n, top)
+		sumExp512(sums, x, n)
 	} else {
-		sumExp256(lanes, x, n, top)
+		sumExp256(sums, x, n)
 	}
 }
 
 //go:noescape
-func maxLanes256(lanes *[16]float32, x *float32, n int)
+func dot256(sum, x, y *float32, n int)
 
-func maxLanesSIMD(lanes *[16]float32, x *float32, n int) {
+func dotSIMD(sum, x, y *float32, n int) {
 	if best == avx512 {
-		maxLanes512(lanes, x, n)
+		dot512(sum, x, y, n)
 	} else {
-		maxLanes256(lanes, x, n)
-	}
-}
-
-//go:noescape
-func dotLanes256(lanes *[16]float32, x, y *float32, n int)
-
-func dotLanesSIMD(lanes *[16]float32, x, y *float32, n int) {
-	if best == avx512 {
-		dotLanes512(lanes, x, y, n)
-	} else {
-		dotLanes256(lanes, x, y, n)
+		dot256(sum, x, y, n)
 	}
 }
 
@@ -388,10 +377,7 @@ func attendValues512(p *attention, n int)
 func softmaxGrad512(p *softmax)
 
 //go:noescape
-func sumExp512(lanes *[32]float32, x *float32, n int, top float32)
+func sumExp512(sums *[3]float32, x *float32, n int)
 
 //go:noescape
-func maxLanes512(lanes *[16]float32, x *float32, n int)
-
-//go:noescape
-func dotLanes512(lanes *[16]float32, x, y *float32, n int)
+func dot512(sum, x, y *float32, n int)

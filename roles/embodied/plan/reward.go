@@ -115,10 +115,11 @@ func (p *Plan) newRewardNetwork() (policy.Policy, error) {
 func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
 
 // TransitionLayout returns the layout of the transitions of one step of route l. A rollout worker sends them to a
-// reward worker.
+// reward worker. Observations before the step are those that the policy sees.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
-	fs := append(slices.Concat(play.ObservationFields(algo.Observations, p.Spec, n),
+	seen, _ := p.Config.PolicySpec(p.Spec)
+	fs := append(slices.Concat(play.ObservationFields(algo.Observations, seen, n),
 		play.ObservationFields(algo.NextObservations, p.Spec, n)),
 		tensor.Field{Name: algo.FieldAction, DType: p.Spec.Action.DType, Shape: []int{n, p.Chunks,
 			p.Spec.Action.Dim()}},

@@ -21,15 +21,18 @@ type RolloutBuilder struct {
 	bootstrapAll bool     // compute the value of the last observation of terminated episodes, too
 	// Idles is true if environments do not reset themselves. After the end of an episode they idle until Stage.Begin.
 	Idles     bool
-	parts     []part        // the rows of each actor
-	Space     env.Space     // the space of actions
-	names     []string      // names of observations, in the policy's order
-	obs, next []string      // names of observations in transitions, before and after the step
-	final     tensor.Dict   // the final observations for which values are computed
-	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
-	rows      []int         // rows[i] is the environment of row i of final
-	clock     clock
-	Inferred  int64 // nanoseconds that the policy has taken so far
+	parts     []part    // the rows of each actor
+	Space     env.Space // the space of actions
+	names     []string  // names of observations, in the policy's order
+	obs, next []string  // names of observations in transitions, before and after the step
+	// witnessed is an observation that the policy does not see, or ""; witnessedNext is its name after a step.
+	witnessed, witnessedNext string
+
+	final    tensor.Dict   // the final observations for which values are computed
+	finals   []tensor.Dict // finals[k] is a view of the first k rows of final
+	rows     []int         // rows[i] is the environment of row i of final
+	clock    clock
+	Inferred int64 // nanoseconds that the policy has taken so far
 }
 
 // NewRolloutBuilder returns a builder for the environments [lo, lo+n). The noise of actions depends on seed, the number
@@ -95,6 +98,11 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p := &r.parts[0]
 		r.Mixture.begin(step / uint64(len(p.action.all)/p.action.each))
 	}
+}
+
+// Witness adds an observation that the policy does not see to the results of steps in Transition.
+func (r *RolloutBuilder) Witness(name string) {
+	r.witnessed, r.witnessedNext = name, algo.NextObservations+"."+name
 }
 
 // Ended returns a tensor U8 [n]: 1 for each environment whose last step ended an episode, else 0. GoOn needs this
@@ -247,6 +255,9 @@ func (r *RolloutBuilder) Transition(dst tensor.Dict, t int, step *env.Step) {
 		for o, name := range r.names {
 			copy(rows(r.obs[o]), p.obs[o].at(t))
 			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
+		}
+		if name := r.witnessed; name != "" {
+			p.copyNext(rows(r.witnessedNext), step.Obs.Must(name), final.Must(name))
 		}
 		copy(rows(algo.FieldAction), p.action.at(t))
 		copy(dst.Must(algo.FieldReward).Slice(p.lo, p.hi).F32(), p.reward.at(t))

@@ -39,15 +39,15 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	}
 	p := b.plan
 	w := &RewardWorker{base: b, routes: map[int]*rewardRoute{}}
+	if p.Rewards == 0 { // env workers score
+		return w, nil
+	}
 	rows := 0
 	for _, l := range p.Train.Routes {
 		if p.RewardWorker(l) == m.Index() {
 			w.routes[l.Lo] = &rewardRoute{Route: l, layout: p.RewardLayout(l)}
 			rows = max(rows, l.Hi-l.Lo)
 		}
-	}
-	if p.Rewards == 0 {
-		return w, nil
 	}
 	if rule, stayed := loop.PartOf[reward.Rule](c, m); stayed {
 		w.rule = rule
