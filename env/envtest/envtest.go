@@ -222,8 +222,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// goals tests that the rewards and terminations of environments with goals are those of their rule, applied to the goals
-// after the step. It does not know rules of your own.
+// goals tests that the rewards and terminations of environments with goals are those of their rule, applied to the
+// goals after the step. It does not know rules of your own.
 func (s suite) goals(t *testing.T) {
 	r := s.open(t, envs, 1)
 	goal := r.spec.Goal

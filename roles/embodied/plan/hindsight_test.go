@@ -13,7 +13,7 @@ import (
 // TestHindsightIsChecked: hindsight needs goals, a known rule, and the environments' own rewards of single steps.
 func TestHindsightIsChecked(t *testing.T) {
 	t.Parallel()
-	const file, strategy = "../../../configs/bitflip_dqn.yaml",
+	const file, strategy = "../../configs/bitflip_dqn.yaml",
 		"algorithm.replay_buffer.hindsight.goal_selection_strategy"
 	reg := rolestest.Registries()
 	reg.Envs.Add("Odd-v1", func(cfg env.Config, n int) (env.Vec, error) {
