@@ -22,19 +22,20 @@ const version = 1
 
 // A greeting is a child's description of itself, the payload of HELLO.
 type greeting struct {
-	V        int         `json:"v"`
-	Name     string      `json:"name"`
-	Obs      []spaceJSON `json:"obs"`
-	Action   spaceJSON   `json:"action"`
-	NumEnvs  int         `json:"num_envs"`
-	MaxSteps int         `json:"max_steps"`
-	Info     []string    `json:"info"`
-	State    int         `json:"state_size"`
-	Render   bool        `json:"render"`
-	OwnsLoop bool        `json:"owns_loop"`
-	Expert   bool        `json:"expert"`
-	Token    string      `json:"token"`
-	Lang     string      `json:"lang"`
+	V         int         `json:"v"`
+	Name      string      `json:"name"`
+	Obs       []spaceJSON `json:"obs"`
+	Action    spaceJSON   `json:"action"`
+	NumEnvs   int         `json:"num_envs"`
+	MaxSteps  int         `json:"max_steps"`
+	Info      []string    `json:"info"`
+	State     int         `json:"state_size"`
+	Render    bool        `json:"render"`
+	OwnsLoop  bool        `json:"owns_loop"`
+	Expert    bool        `json:"expert"`
+	Intervene bool        `json:"intervene"` // a person may act in place of the policy
+	Token     string      `json:"token"`
+	Lang      string      `json:"lang"`
 
 	spec env.Spec
 }
@@ -142,7 +143,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	if err := g.checkLimits(len(spec.Obs)); err != nil {
 		return nil, err
 	}
-	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
+	spec.Name, spec.MaxSteps, spec.Info, spec.Intervene = g.Name, g.MaxSteps, g.Info, g.Intervene
 	if err := spec.CheckMask(); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
@@ -344,6 +345,9 @@ func greetingOf(spec env.Spec, stateSize int, renders, expert bool, token string
 	}
 	if expert {
 		members["expert"] = true
+	}
+	if spec.Intervene {
+		members["intervene"] = true
 	}
 	return members
 }

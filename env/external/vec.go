@@ -159,6 +159,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	out.Truncated.Zero()
 	out.Status.Zero()
 	out.Info.Zero()
+	out.Intervened.Zero()
 	for _, c := range v.children {
 		for n := c.lo; n < c.hi; n++ {
 			if v.over[n] != 0 { // repeats the figures of its last step
@@ -298,6 +299,7 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 			reward[at] = c.info.F32()[i*len(v.spec.Info)+v.sparse]
 		}
 		term[at], trunc[at] = c.terminated[i], c.truncated[i]
+		v.take(c, i, at, out)
 		if term[at]|trunc[at] == 0 {
 			continue
 		}
@@ -314,6 +316,20 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 			copyRow(dst, n, c.final[f], i)
 		}
 	}
+}
+
+// take writes what a person did in environment i of child c to row at of the caller's Taken, within the bounds of the
+// space.
+func (v *Vec) take(c *child, i, at int, out *env.Step) {
+	if c.intervened == nil || c.intervened[i] == 0 {
+		return
+	}
+	copyRow(c.clipped, 0, c.taken, i)
+	out.Intervened.U8()[at] = env.Acted
+	if clip(&v.spec.Action, c.clipped) {
+		out.Intervened.U8()[at] = env.Clipped
+	}
+	copy(out.Taken.Bytes()[at*len(c.clipped.Bytes()):], c.clipped.Bytes())
 }
 
 // abort writes the results of action k of the chunk for the failed child c. The running episodes of

@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 
 from . import spaces
-from .play import Figures, parameters, play, seed_of, state_type
+from .play import Figures, parameters, play, seed_of, state_type, write_taken
 from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, expert=None, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, intervene=False, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -28,6 +28,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  and load(env, bytes) restores them; default: the whole environment, pickled
     expert       expert(observation) or expert(observation, env) returns the action of an expert in the present state, which it must not change. Then
                  rlinf demos and DAgger work with this simulator
+    intervene    a person may act in place of the policy: then info["intervene_action"] of a step is what the person did, in the action space, or beyond its
+                 bounds; it is missing or None where nobody acted
     channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
     address      the address of rlinf; default: RLB_ADDR
 
@@ -35,7 +37,7 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     ends the process and is printed on standard error; its last lines are rlinf's error message.
     """
     first = make_env()
-    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels)
+    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, intervene, channels)
     spec = getattr(first, "spec", None)
     greeting = {
         "name": name or type(getattr(first, "unwrapped", first)).__name__,
@@ -45,13 +47,15 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     }
     if expert:
         greeting["expert"] = True
+    if intervene:
+        greeting["intervene"] = True
     play(player, greeting, address)
 
 
 class _Single:
     """Plays environments that are stepped one by one."""
 
-    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels):
+    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, intervene, channels):
         observation_space = getattr(first, "observation_space", None) if observation_space is None else observation_space
         action_space = getattr(first, "action_space", None) if action_space is None else action_space
         if observation_space is None or action_space is None:
@@ -70,6 +74,7 @@ class _Single:
         self._save = save or pickle.dumps
         self._load = load
         self._expert = expert
+        self._intervene = intervene
         self._sees_env = expert is not None and len(parameters(expert)) > 1
         self._state = state_type(self.fields, state_size)
         self.state_size = self._state.itemsize if state_size else 0
@@ -151,6 +156,8 @@ class _Single:
             if more:
                 conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
                 self._write_mask(conversation.final if ended and autoreset else conversation.obs, i, info)
+            if self._intervene:
+                write_taken(conversation, self.actions, i, info.get("intervene_action"))
             self._seen[i] = observation
             if ended and autoreset:
                 self._final.write(i, observation)

@@ -50,6 +50,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	}
 	d.tryParts()
 	d.checkExpert()
+	d.checkInterventions()
 	d.checkVideo()
 	if err := d.found.Err(); err != nil {
 		return nil, err

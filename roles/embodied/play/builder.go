@@ -81,6 +81,7 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p.terminated, p.truncated = d.Must(algo.FieldTerminated), d.Must(algo.FieldTruncated)
 		p.mask, _ = d.Get(algo.FieldMask)
 		p.status, _ = d.Get(algo.FieldStatus)
+		p.intervened, _ = d.Get(algo.FieldIntervened)
 		p.hidden, _ = d.Get(policy.HiddenState)
 		p.latent, _ = d.Get(observedLatent)
 	}
@@ -206,6 +207,7 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 				r.rows = append(r.rows, n)
 			}
 		}
+		p.intervene(t, step)
 		for o, next := range p.nextObs {
 			p.copyNext(next.At(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
 		}

@@ -351,9 +351,12 @@ func stepOf(d tensor.Dict) env.Step {
 	status, _ := d.Get(algo.FieldStatus)
 	info, _ := d.Get(algo.FieldInfo)
 	steps, _ := d.Get(algo.FieldSteps)
+	intervened, _ := d.Get(algo.FieldIntervened)
+	taken, _ := d.Get(algo.FieldTaken)
 	return env.Step{Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
 		Reward: d.Must(algo.FieldReward), Terminated: d.Must(algo.FieldTerminated),
-		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps}
+		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps,
+		Intervened: intervened, Taken: taken}
 }
 
 // views caches a view of each received item, as a step or as transitions. Senders reuse a few items. Routes of
