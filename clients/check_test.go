@@ -16,7 +16,8 @@ func TestChecked(t *testing.T) {
 			check := external.Check{Command: append([]string{compile(t, command[0])}, command[1:]...), Envs: 3,
 				Steps: 40, Timeout: time.Minute}
 			check.Run(func(v external.Verdict) {
-				if v.Skipped != "" && strings.HasPrefix(v.Rule, "EXPERT") && command[0] != "arrays.f90" && command[0] != "person.c" {
+				if v.Skipped != "" && strings.HasPrefix(v.Rule, "EXPERT") && command[0] != "arrays.f90" &&
+					command[0] != "person.c" {
 					t.Errorf("%s: skipped: %s", v.Rule, v.Skipped)
 				}
 				if v.Err != nil {

@@ -365,6 +365,8 @@ static int greet(rlb *r)
 		put(&t, ",\"expert\":true");
 	if (spec->intervene)
 		put(&t, ",\"intervene\":true");
+	if (spec->period != 0)
+		put(&t, ",\"period\":%.9g", spec->period);
 	put_token(&t);
 	put(&t, "}");
 	int rc = t.failed ? rlb_fail("no memory for the greeting") : send_frame(r, t.at, HELLO, 0, 0, t.len - HEADER);

@@ -74,6 +74,7 @@ typedef struct {
 	void (*expert)(void *user, void *const *now, void *action);
 	void *expert_data;
 	int intervene;                  /* 1: a person may act in place of the policy; see rlb_intervened and rlb_out */
+	double period;                  /* of a robot: seconds between two steps, see rlb_robot.h; 0: no robot */
 } rlb_spec;
 
 /* rlb_error returns the reason of the last failure. It returns NULL if no call failed, and if rlinf ended the

@@ -79,6 +79,7 @@ module rlb
         type(c_funptr) :: expert = c_null_funptr ! the solver owns its loop: subroutine (user, now, action), now(i) the c_ptr to observation i
         type(c_ptr) :: expert_data = c_null_ptr  ! user of expert
         integer(c_int) :: intervene = 0          ! 1: a person may act in place of the policy, see rlb_intervened and rlb_out
+        real(c_double) :: period = 0             ! of a robot: seconds between two steps; 0: no robot
     end type
 
     ! An rlb_out has the arrays for the results of one of your procedures: of one environment, or a row for each. All arrays but obs are 0 before the call.

@@ -98,7 +98,10 @@ func greet(link Link, proc *process, who, token string, log io.Writer, by time.T
 	if c.greeting, err = readGreeting(payload); err != nil {
 		return nil, err
 	}
-	c.text, err = withoutToken(payload)
+	if c.text, err = withoutToken(payload); proc != nil && c.greeting.Period > 0 {
+		proc.program.StopFirst(grace)
+		proc.stops = true
+	}
 	return c, err
 }
 

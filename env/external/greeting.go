@@ -34,6 +34,7 @@ type greeting struct {
 	OwnsLoop  bool        `json:"owns_loop"`
 	Expert    bool        `json:"expert"`
 	Intervene bool        `json:"intervene"` // a person may act in place of the policy
+	Period    float64     `json:"period"`    // seconds between two commands of a robot; 0: no robot
 	Token     string      `json:"token"`
 	Lang      string      `json:"lang"`
 
@@ -216,6 +217,8 @@ func (g *greeting) checkLimits(obsCount int) error {
 		return g.problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
 	case g.State < 0 || g.State > maxState:
 		return g.problem("state_size", fmt.Errorf("%d, expected a number of bytes, at most %d", g.State, maxState))
+	case g.Period != 0 && !(g.Period >= 1e-3 && g.Period <= 3600):
+		return g.problem("period", fmt.Errorf("%v, expected seconds from 0.001 to 3600, or 0 for no robot", g.Period))
 	case len(g.Info) > 1<<16:
 		return g.problem("info", fmt.Errorf("%d figures, expected at most %d", len(g.Info), 1<<16))
 	}
@@ -235,7 +238,7 @@ func inJSON(err error) error {
 	}
 	want := map[reflect.Kind]string{
 		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number",
-		reflect.Bool: "true or false",
+		reflect.Bool: "true or false", reflect.Float64: "a number",
 	}[kind.Type.Kind()]
 	if kind.Field == "" {
 		return fmt.Errorf("%s, expected %s", kind.Value, want)

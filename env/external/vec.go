@@ -230,15 +230,16 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 // exchange sends a request of kind k to the children of the environments that v.turn selects, and
 // receives the answers. It sets the field err of each child.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
+	limit, _ := v.limit(k, flags&flagAutoReset != 0)
 	for _, c := range v.children {
-		c.by = v.by()
+		c.by = time.Now().Add(limit)
 		if c.err = cmp.Or(c.lost, errNoChild); c.conversation != nil {
 			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
 		}
 	}
 	for i, c := range v.children {
 		if c.err == nil {
-			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
+			start := c.by.Add(-limit) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
 			// receiving from earlier children may have used up the time, while this child still
 			// writes an answer that is larger than the pipe's buffer
@@ -397,6 +398,14 @@ func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {
 }
 
 func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }
+
+// limit returns the maximum time for an answer to a request of kind k, and the key that sets it.
+func (v *Vec) limit(k kind, autoReset bool) (time.Duration, string) {
+	if e := &v.cfg.External; e.ResetTimeout > 0 && (k == reset || k == step && autoReset) {
+		return e.ResetTimeout, "external.reset_timeout"
+	}
+	return v.cfg.External.StepTimeout, "external.step_timeout"
+}
 
 func (v *Vec) by() time.Time { return time.Now().Add(v.cfg.External.StepTimeout) }
 

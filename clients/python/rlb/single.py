@@ -11,7 +11,7 @@ from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, expert=None, intervene=False, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, intervene=False, period=0, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -30,6 +30,7 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  rlinf demos and DAgger work with this simulator
     intervene    a person may act in place of the policy: then info["intervene_action"] of a step is what the person did, in the action space, or beyond its
                  bounds; it is missing or None where nobody acted
+    period       seconds between two steps of a robot, that of its rlb.Robot; 0: no robot. rlinf then stops it by SIGTERM, and puts no other in its place
     channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
     address      the address of rlinf; default: RLB_ADDR
 
@@ -49,6 +50,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
         greeting["expert"] = True
     if intervene:
         greeting["intervene"] = True
+    if period:
+        greeting["period"] = period
     play(player, greeting, address)
 
 

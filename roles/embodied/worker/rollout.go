@@ -74,7 +74,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	if p.Async() {
 		for _, l := range r.routes {
 			weights := tensor.New(tensor.U8, len(r.state)).Bytes()
-			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1})
+			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1,
+				backlog: newBacklog(p, l.layouts)})
 		}
 	}
 	for _, l := range p.Eval.Routes {
