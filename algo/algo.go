@@ -38,10 +38,10 @@ var (
 
 // A Replayer is an Algorithm with a replay buffer, which may fill most of the memory.
 type Replayer interface {
-	// SaveInPlace is Save without a copy of the experience: tensors whose names begin with "env.replay." are rings,
-	// [envs, capacity, ...]. The first steps of each ring are in use. Load takes the rings, too: a caller can write the
-	// saved steps into them before.
-	SaveInPlace() (d tensor.Dict, steps int)
+	// SaveInPlace is Save without a copy of the experience: the tensors named in used are rings, [envs, capacity,
+	// ...]. used has the number of places at the beginning of each ring that are in use. It is the same on every
+	// replica. Load takes the rings, too: a caller can write the saved places into them before.
+	SaveInPlace() (d tensor.Dict, used map[string]int)
 }
 
 // A Follower is an Algorithm with networks that follow the policy, such as target networks.

@@ -163,6 +163,7 @@ func clonerKeys(s *Setup, k *Keys, offline bool) {
 	replayKeys(k, offline)
 	k.ReadOptim("actor.optim", &s.Optim)
 	k.Read("logprob_type", "actor.model.init_log_std")
+	imageKeys(k)
 }
 
 // Update makes the updates of an iteration; see Algorithm.

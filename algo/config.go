@@ -11,7 +11,7 @@ import (
 // Source holds the files of this package that declare configuration keys. The reference manual is made from the
 // comments of the fields.
 //
-//go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
+//go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go hindsight.go
 var Source embed.FS
 
 // Config is the algorithm section of the configuration. Start from DefaultConfig, so that a key which is left out has

@@ -19,7 +19,8 @@ import (
 //
 // As in the authors' code, the actor also normalises its inputs: by the batch in training, and by its running
 // statistics when it chooses actions. The actor's gradient uses the critics' running statistics. The actor's loss, the
-// temperature and the metrics are those of SAC. Each replica normalises by its own micro-batches.
+// temperature and the metrics are those of SAC. Each replica normalises by its own micro-batches. An encoder of images
+// learns from the states, not from the next states.
 type CrossQ struct {
 	*SAC
 	jointWork   *policy.CriticWork
@@ -45,6 +46,7 @@ func NewCrossQ(s Setup) (*CrossQ, error) { return newChecked("crossq", s, fitsCr
 // crossQKeys declares the keys of NewCrossQ: those of SAC, but for the target network.
 func crossQKeys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	actorKeys(k)
 	tuning := &s.Config.OffPolicy.EntropyTuning
@@ -96,11 +98,19 @@ func (c *CrossQ) update() error {
 
 // addCritic adds the gradient of the critics' loss on a micro-batch.
 func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
-	act, err := c.actor.policy.Forward(c.actor.work, b.Next, policy.Sample, c.noiseOf(2*c.number))
+	act, err := c.nextActions(b)
 	if err != nil {
 		return err
 	}
-	both, err := c.critics.net.JointQ(c.jointWork, b.Obs, b.Action, b.Next, act.Action)
+	obs, err := c.features.ofObs(b)
+	if err != nil {
+		return err
+	}
+	next, err := c.features.ofNext(b)
+	if err != nil {
+		return err
+	}
+	both, err := c.critics.net.JointQ(c.jointWork, obs, b.Action, next, act.Action)
 	if err != nil {
 		return err
 	}
@@ -118,8 +128,8 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	for h := range c.critics.net.Heads() {
 		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the gradient of the estimates of (s', a') stays 0
 	}
-	c.critics.net.Backward(c.jointWork, c.dJoint, ready)
-	return nil
+	c.critics.net.Backward(c.jointWork, c.dJoint, c.features.gradientOf(2*m), ready)
+	return c.features.backward(b)
 }
 
 // merge sums the batch statistics over all replicas. Then it calls update with the sums, to update the running

@@ -228,7 +228,7 @@ func (d *DemoFile) open() error {
 
 // readEpisodes reads the tensors of the episodes that the file has.
 func (d *DemoFile) readEpisodes() error {
-	if d.find(EpisodeLength) < 0 {
+	if d.reader.Index(EpisodeLength) < 0 {
 		return nil
 	}
 	n := len(d.Episodes)
@@ -241,12 +241,12 @@ func (d *DemoFile) readEpisodes() error {
 		return err
 	}
 	var success, text tensor.Tensor
-	if d.HasSuccess = d.find(EpisodeSuccess) >= 0; d.HasSuccess {
+	if d.HasSuccess = d.reader.Index(EpisodeSuccess) >= 0; d.HasSuccess {
 		if success, err = d.whole(EpisodeSuccess, tensor.U8, n); err != nil {
 			return err
 		}
 	}
-	if d.find(EpisodeInstruction) >= 0 {
+	if d.reader.Index(EpisodeInstruction) >= 0 {
 		if text, err = d.whole(EpisodeInstruction, tensor.U8, n, -1); err != nil {
 			return err
 		}
@@ -265,15 +265,10 @@ func (d *DemoFile) readEpisodes() error {
 	return nil
 }
 
-// find returns the index of a tensor in the file, or -1.
-func (d *DemoFile) find(name string) int {
-	return slices.IndexFunc(d.reader.Fields, func(f tensor.Field) bool { return f.Name == name })
-}
-
 // whole reads a tensor, whose type and shape must be as given. A length of -1 may be any. Without a shape it must have
 // one dimension that is not empty.
 func (d *DemoFile) whole(name string, dtype tensor.DType, shape ...int) (tensor.Tensor, error) {
-	i := d.find(name)
+	i := d.reader.Index(name)
 	if i < 0 {
 		return tensor.Tensor{}, fmt.Errorf("no tensor %s: expected a file of demonstrations", name)
 	}

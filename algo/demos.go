@@ -308,7 +308,7 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, pictures map[string]*Pic
 	alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)
 	fields = Stored(fields, pictures)
-	r, err := NewReplay(fields, 1, m, alloc)
+	r, err := NewReplay(fields, nil, 1, m, alloc)
 	if err != nil {
 		return nil, fmt.Errorf("demonstrations: %w", err)
 	}
@@ -325,7 +325,7 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, pictures map[string]*Pic
 		return nil, fmt.Errorf("demonstrations: %w", err)
 	}
 	for i := range r.columns {
-		r.columns[i].pictures = pictures[r.columns[i].name]
+		r.columns[i].pictures = pictures[r.columns[i].Name]
 	}
 	if _, cut := demos.Get(leftName); cut {
 		r.stride = demos.Must(FieldAction).Dim(1)

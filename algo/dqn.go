@@ -54,6 +54,7 @@ func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN
 // dqnKeys declares the keys of NewDQN.
 func dqnKeys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	k.Read("tau", "target_update_freq", "double_q", "huber_delta", "actor.model.epsilon_start",
 		"actor.model.epsilon_end", "actor.model.epsilon_steps")
@@ -103,7 +104,7 @@ func (d *DQN) update() error {
 		return err
 	}
 	if d.due(d.off.TargetUpdateFreq) {
-		follow(d.target.Params(), d.policy.Params(), d.off.Tau)
+		follow(d.policy.Params().Ops(), d.target.Params().Data, d.policy.Params().Data, d.off.Tau)
 	}
 	return nil
 }

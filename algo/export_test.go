@@ -9,3 +9,12 @@ func NewTeam(n int) []Replicas {
 	}
 	return all
 }
+
+// ShiftImages shifts the images of b as updates do.
+func ShiftImages(s *Setup, b *Transitions, first int, update uint64) error {
+	of, err := newShift(s.Seed, s.Policy)
+	if err == nil {
+		of.apply(b, first, update)
+	}
+	return err
+}

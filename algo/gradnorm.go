@@ -16,27 +16,29 @@ const normBlock = 4096
 // block as soon as the block is final, while the block is still in the cache.
 type gradNorm struct {
 	params *nn.Params[float32]
+	lo, hi int       // the range of params.Grad; blocks begin at lo
 	sums   []float64 // sum of squares of each block
 	known  []bool    // whether sums has the sum of each block; cleared before a new gradient
 }
 
-func newGradNorm(p *nn.Params[float32]) gradNorm {
-	blocks := (len(p.Grad) + normBlock - 1) / normBlock
-	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
+func newGradNorm(p *nn.Params[float32], lo, hi int) gradNorm {
+	blocks := (hi - lo + normBlock - 1) / normBlock
+	return gradNorm{params: p, lo: lo, hi: hi, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the gradient. These elements must be final.
-// n.squares sums all other blocks.
+// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the range. These elements must be final. n.squares
+// sums all other blocks.
 func (n *gradNorm) sumFinal(lo, hi int) {
-	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
+	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, n.hi-n.lo) <= hi; b++ {
 		n.sum(b)
 	}
 }
 
 func (n *gradNorm) sum(b int) {
 	n.sums[b], n.known[b] = 0, true
+	from := n.lo + b*normBlock
 	for _, g := range n.params.Groups {
-		if lo, hi := max(g.Lo, b*normBlock), min(g.Hi, (b+1)*normBlock); g.Trainable && lo < hi {
+		if lo, hi := max(g.Lo, from), min(g.Hi, from+normBlock, n.hi); g.Trainable && lo < hi {
 			n.sums[b] += n.params.Ops().SumSq(n.params.Grad[lo:hi])
 		}
 	}

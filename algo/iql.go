@@ -59,7 +59,7 @@ func iqlKeys(s *Setup, k *Keys) {
 	replayKeys(k, true)
 	returnKeys(k)
 	criticKeys(s, k)
-	k.Read("tau", "target_update_freq", "expectile", "temperature")
+	k.Read("tau", "target_update_freq", "target_update_type", "expectile", "temperature")
 }
 
 func newIQL(s *Setup) (*IQL, error) {
@@ -78,6 +78,9 @@ func newIQL(s *Setup) (*IQL, error) {
 		return nil, err
 	}
 	if a.values, err = newCritics(s, a.micro, pol.NewValue, valueSeed, false); err != nil {
+		return nil, err
+	}
+	if err := e.encode(s, pol, a.critics); err != nil {
 		return nil, err
 	}
 	a.actor.train.save(&a.state, "actor", false)
@@ -130,21 +133,28 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	}
 	loss := ExpectileLoss(a.values.dQ.F32(), v, a.least, a.off.Expectile, a.perSample)
 	a.sums.add(iqlValueLoss, loss, float64(a.micro))
-	a.values.net.Backward(a.values.work, a.values.dQ, ready)
+	a.values.net.Backward(a.values.work, a.values.dQ, nil, ready)
 	return nil
 }
 
 // judge returns V(s) for the transitions b, and sets a.least to the minimum of the target critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
-	q, err := a.critics.target.Q(a.critics.targetWork, b.Obs, b.Action)
+	obs, err := a.features.ofTargetObs(b)
+	if err != nil {
+		return nil, err
+	}
+	q, err := a.critics.target.Q(a.critics.targetWork, obs, b.Action)
 	if err != nil {
 		return nil, err
 	}
 	AggregateQ(a.least, q.F32(), a.critics.heads, AggMin)
-	return a.valuesOf(b.Obs)
+	if obs, err = a.features.ofObs(b); err != nil {
+		return nil, err
+	}
+	return a.valuesOf(obs)
 }
 
-// valuesOf returns V(s) for the observations obs.
+// valuesOf returns V(s) for the observations or features obs.
 func (a *IQL) valuesOf(obs tensor.Dict) ([]float32, error) {
 	v, err := a.values.net.Q(a.values.work, obs, tensor.Tensor{})
 	return v.F32(), err
@@ -160,7 +170,11 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 		a.sums.add(iqlValue, float64(x), 1)
 	}
 	a.sums.add(iqlWeight, AdvantageWeights(a.weight, a.least, v, a.off.Temperature), float64(a.micro))
-	act, err := a.actor.policy.Forward(a.actor.work, b.Obs, policy.Deterministic, policy.Noise{})
+	obs, err := a.features.ofObs(b)
+	if err != nil {
+		return err
+	}
+	act, err := a.actor.policy.Forward(a.actor.work, obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
 		return err
 	}
@@ -172,7 +186,11 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 
 // addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *IQL) addCritic(b *Transitions, ready func(lo, hi int)) error {
-	next, err := a.valuesOf(b.Next)
+	obs, err := a.features.ofNext(b)
+	if err != nil {
+		return err
+	}
+	next, err := a.valuesOf(obs)
 	if err != nil {
 		return err
 	}

@@ -14,14 +14,15 @@ type actor struct {
 	dAction tensor.Tensor // [micro,C,A]
 }
 
-// newActor makes the actor for s.Policy, which must be a SoftActor. Its micro-batches have the shapes of b.
+// newActor makes the actor for s.Policy, which must be a SoftActor. Its optimiser does not train an encoder, and its
+// micro-batches have the shapes of b.
 func newActor(s *Setup, b *Transitions) (*actor, error) {
 	pol := s.Policy.(*policy.SoftActor)
-	train, err := s.newTrainState(pol.Params(), s.Optim)
+	train, err := s.newGroupState(pol.Params(), s.Optim, policy.ActorGroup)
 	if err != nil {
 		return nil, err
 	}
-	return &actor{policy: pol, train: train, work: pol.NewWork(len(b.Reward)),
+	return &actor{policy: pol, train: train, work: pol.NewFeatureWork(len(b.Reward)),
 		dAction: tensor.New(tensor.F32, b.Action.Shape()...)}, nil
 }
 
@@ -41,6 +42,7 @@ type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
+	features   *features      // of the actions' critics, if there is an encoder
 	target     *policy.Critic // Q', the target network; may be nil
 	targetWork *policy.CriticWork
 	heads      []int         // indices of all heads; SAC moves the heads that it draws for targets to the front
@@ -77,21 +79,34 @@ func criticKeys(s *Setup, k *Keys, others ...*OptimConfig) {
 	k.ReadOptim("actor.optim", &s.Optim, append(others, &s.CriticOptim)...)
 	k.Read("actor.optim.value_lr") // the default of the critics' value_lr
 	k.ReadOptim("actor.critic_optim", &s.CriticOptim)
-	k.Read("actor.critic_optim.value_lr", "actor.model.num_q_heads")
+	k.Read("actor.critic_optim.value_lr", "actor.model.num_q_heads", "actor.model.layer_norm")
+	imageKeys(k)
+}
+
+// imageKeys declares the keys of the images that a SoftActor sees.
+func imageKeys(k *Keys) {
+	k.Read("actor.model.image_num", "actor.model.image_size", "actor.model.state_dim")
 }
 
 // learn adds the gradient of the squared error between c.y and the estimates of the actions in b. It returns the sums
 // of squares and of estimates; see QLoss.
 func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,
 	err error) {
-	q, err := c.net.Q(c.work, b.Obs, b.Action)
+	obs, err := c.features.ofObs(b)
+	if err != nil {
+		return 0, 0, err
+	}
+	q, err := c.net.Q(c.work, obs, b.Action)
 	if err != nil {
 		return 0, 0, err
 	}
 	squares, estimates = QLoss(c.dQ.F32(), q.F32(), c.y, perSample)
-	c.net.Backward(c.work, c.dQ, ready)
-	return squares, estimates, nil
+	c.net.Backward(c.work, c.dQ, c.features.gradientOf(len(b.Reward)), ready)
+	return squares, estimates, c.features.backward(b)
 }
 
-// follow moves the target network towards the critics.
-func (c *critics) follow(tau float32) { follow(c.target.Params(), c.net.Params(), tau) }
+// follow moves the target network towards the critics, and the target encoder towards the encoder.
+func (c *critics) follow(tau float32) {
+	follow(c.net.Params().Ops(), c.target.Params().Data, c.net.Params().Data, tau)
+	c.features.follow(tau)
+}

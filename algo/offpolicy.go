@@ -27,8 +27,12 @@ type offPolicy struct {
 	replay  *Replay // experience, or demonstrations if offline is set
 	offline bool
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
+	goals   []int32      // with hindsight: the goals of these transitions
 	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // one share of the micro-batch for each replay buffer
+
+	shift    *shift    // of the images of a micro-batch; nil without actor.enable_drq
+	features *features // of the batch; nil if the policy has no encoder
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
@@ -37,7 +41,9 @@ type offPolicy struct {
 	reported  int           // micro-batches of this iteration that were reported to progress
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
+	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
 
+	held    [2]float64 // over all replicas: transitions that can be drawn, and Replay.extra of frames
 	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
 	metrics Metrics
@@ -107,12 +113,23 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 		e.off.ReplayBuffer.MinBufferSize = 0
 		e.replay, err = newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
 	} else {
-		e.replay, err = NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
+		e.replay, err = NewReplay(s.Rollout, StacksOf(s.Policy), s.Envs, s.Config.ReplaySteps(s.Steps), s.Alloc)
 	}
 	if err != nil {
 		return nil, err
 	}
+	if h := e.off.ReplayBuffer.Hindsight; h.GoalSelectionStrategy != "" && !offline {
+		if e.replay.hindsight, err = newHindsight(h, s.Goals, e.replay); err != nil {
+			return nil, err
+		}
+		e.goals = make([]int32, e.local)
+	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
+	if s.ShiftImages {
+		if e.shift, err = newShift(s.Seed, s.Policy); err != nil {
+			return nil, err
+		}
+	}
 	if offline || s.Demos.Len() == 0 {
 		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
 		return e, nil
@@ -132,7 +149,7 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 
 // replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
 func replayKeys(k *Keys, offline bool) {
-	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps")
+	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps", "actor.enable_drq")
 	if !offline {
 		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
 	}
@@ -149,6 +166,9 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	if err := e.replay.Add(*rollout); err != nil {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
 	}
+	if err := e.countHeld(); err != nil {
+		return err
+	}
 	var sum float64
 	rewards := rollout.Must(FieldReward).F32()
 	for i, r := range rewards {
@@ -158,6 +178,19 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 		sum += float64(r)
 	}
 	e.rewards = [2]float64{sum, float64(len(rewards))}
+	return nil
+}
+
+// countHeld sets e.held. Without frames it is the same on all replicas.
+func (e *offPolicy) countHeld() error {
+	e.held = [2]float64{float64(e.replay.envs * e.replay.Size()), float64(e.replay.extra())}
+	if len(e.replay.frames) == 0 {
+		e.held[0] *= float64(e.count)
+		return nil
+	}
+	if err := e.replicas.Sum(e.held[:]); err != nil {
+		return fmt.Errorf("replay buffer: %w", err)
+	}
 	return nil
 }
 
@@ -189,10 +222,19 @@ func (e *offPolicy) iterate(update func() error) error {
 
 // draw draws the batch of update e.number.
 func (e *offPolicy) draw() {
+	e.gathered = -1
+	e.features.forget()
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
 			x.replay.Draw(e.rows[first+x.lo:first+x.hi], &s)
+		}
+	}
+	if h := e.replay.hindsight; h != nil {
+		s := philox.New(e.seed, philox.Hindsight, uint64(e.replica), e.number)
+		for first := 0; first < e.local; first += e.micro {
+			lo, hi := first+e.shares[0].lo, first+e.shares[0].hi
+			h.draw(e.goals[lo:hi], e.rows[lo:hi], &s)
 		}
 	}
 }
@@ -213,14 +255,25 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch.
+// gather copies the transitions of the micro-batch to e.batch, and shifts their images, unless they are there.
 func (e *offPolicy) gather() error {
+	if e.gathered == e.first {
+		return nil
+	}
 	for _, x := range e.shares {
+		if x.replay.hindsight != nil {
+			copy(x.rows.goals, e.goals[e.first+x.lo:e.first+x.hi])
+		}
 		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
 		if err != nil {
+			e.gathered = -1
 			return err
 		}
+	}
+	e.gathered = e.first
+	if e.shift != nil {
+		e.shift.apply(e.batch, e.replica*e.local+e.first, e.number)
 	}
 	return nil
 }
@@ -263,30 +316,32 @@ func (e *offPolicy) reportCritic(t *trainState) {
 // reportReplay adds the metrics of the replay buffers of all replicas: the number of transitions held, and the number
 // ever added.
 func (e *offPolicy) reportReplay() {
-	envs := float64(e.replay.envs * e.count)
-	e.metrics.add("replay_buffer/size", envs*float64(e.replay.Size()))
-	e.metrics.add("replay_buffer/total_samples", envs*float64(e.replay.Total()))
+	e.metrics.add("replay_buffer/size", e.held[0])
+	e.metrics.add("replay_buffer/total_samples", float64(e.replay.envs*e.count)*float64(e.replay.Total()))
 }
 
 // Save returns views of the algorithm's state, and the experience of the replay buffer, which is a copy until the rings
 // are full. Demonstrations are not saved: a resumed run reads them again. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
-	d, steps := e.SaveInPlace()
-	packRings(&d, steps)
+	d, used := e.SaveInPlace()
+	packRings(&d, used)
 	return d, nil
 }
 
 // SaveInPlace returns what Save returns, with the replay buffer's own rings; see Replayer.
-func (e *offPolicy) SaveInPlace() (d tensor.Dict, steps int) {
+func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 	for i := range e.state.Len() {
 		d.Set(e.state.Entry(i))
 	}
 	if e.offline {
-		return d, 0
+		return d, nil
 	}
 	e.replay.save(&d)
-	return d, e.replay.Size()
+	return d, e.replay.used(d, int(e.held[1]))
 }
+
+// Follow makes the target encoder equal to the policy's encoder; see Follower.
+func (e *offPolicy) Follow() { e.features.follow(1) }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.
 func (e *offPolicy) Interrupt() {
@@ -300,6 +355,7 @@ func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {
 		err = e.replay.load(from)
+		e.held[1] = math.MaxInt32 // until the next Prepare, all places count as in use
 	}
 	if err != nil {
 		return fmt.Errorf("%s: load: %w", e.name, err)

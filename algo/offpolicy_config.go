@@ -19,6 +19,9 @@ type OffPolicyConfig struct {
 	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default 1. TD3 does not read
 	// it: its target networks follow every CriticActorRatio updates.
 	TargetUpdateFreq int `yaml:"target_update_freq"`
+	// TargetUpdateType, for policies with an encoder, names what targets have of their own: all, the default, is an
+	// encoder and the critics. With q_head_only they have critics alone, on the features of the encoder in training.
+	TargetUpdateType string `yaml:"target_update_type"`
 	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`
 	// TrainActorSteps is the iteration, counted from 1, in which the actor begins to learn. With 0, the default, the
@@ -53,10 +56,13 @@ type OffPolicyConfig struct {
 // each iteration the buffer of an actor gets one rollout of each of its environments.
 type ReplayConfig struct {
 	// SampleWindowSize is the size of the buffer: it holds the transitions of the last SampleWindowSize iterations.
-	// Transitions are drawn uniformly. Must be > 0; no default.
+	// Transitions are drawn uniformly. Images are stored once, with room for episodes of 25 steps or more; of shorter
+	// episodes it holds fewer transitions. Must be > 0; no default.
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
+	// Hindsight replaces goals by goals that were achieved.
+	Hindsight HindsightConfig `yaml:"hindsight"`
 }
 
 // EntropyConfig is the section algorithm.entropy_tuning.
@@ -73,10 +79,13 @@ type EntropyConfig struct {
 	Optim OptimConfig `yaml:"optim"`
 }
 
-// Values of OffPolicyConfig.AggQ and EntropyConfig.AlphaType.
+// Values of OffPolicyConfig.AggQ, OffPolicyConfig.TargetUpdateType and EntropyConfig.AlphaType.
 const (
 	AggMin  = "min"
 	AggMean = "mean"
+
+	TargetAll       = "all"
+	TargetQHeadOnly = "q_head_only"
 
 	AlphaSoftplus = "softplus"
 	AlphaExp      = "exp"
@@ -85,9 +94,9 @@ const (
 
 func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
-		ReplayBuffer: ReplayConfig{MinBufferSize: 100},
+		ReplayBuffer: ReplayConfig{MinBufferSize: 100, Hindsight: HindsightConfig{NSampledGoal: 4}},
 		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
-		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, CriticActorRatio: 1,
+		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, TargetUpdateType: TargetAll, CriticActorRatio: 1,
 		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2,
 		TargetNoiseClip: 0.5,
 		Expectile:       0.7, Temperature: 3,
@@ -101,6 +110,7 @@ func (c *ReplayConfig) check(want Want) {
 	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
 		"replay_buffer.min_buffer_size", c.MinBufferSize,
 		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
+	c.Hindsight.check(want)
 }
 
 // Check validates each field, and fields that depend on each other. With offline it skips the replay buffer and α's
@@ -115,6 +125,8 @@ func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want(c.NStep > 0, "n_step", c.NStep, "a number > 0")
 	want(c.Tau > 0 && c.Tau <= 1, "tau", c.Tau, "a number in (0, 1]")
 	want(c.TargetUpdateFreq > 0, "target_update_freq", c.TargetUpdateFreq, "a number > 0")
+	want(c.TargetUpdateType == TargetAll || c.TargetUpdateType == TargetQHeadOnly, "target_update_type",
+		c.TargetUpdateType, "all or q_head_only")
 	want(c.CriticActorRatio > 0, "critic_actor_ratio", c.CriticActorRatio, "a number > 0")
 	want(c.TrainActorSteps >= 0, "train_actor_steps", c.TrainActorSteps, "a number >= 0")
 	want(c.AggQ == AggMin || c.AggQ == AggMean, "agg_q", c.AggQ, "min or mean")

@@ -13,10 +13,10 @@ import (
 )
 
 func TestFollow(t *testing.T) {
-	target := &nn.Params[float32]{Data: []float32{0, 8}}
-	follow(target, &nn.Params[float32]{Data: []float32{4, 0}}, 0.25)
-	if !slices.Equal(target.Data, []float32{1, 6}) {
-		t.Errorf("target %v, want [1 6]", target.Data)
+	target := []float32{0, 8}
+	follow(new(nn.Params[float32]).Ops(), target, []float32{4, 0}, 0.25)
+	if !slices.Equal(target, []float32{1, 6}) {
+		t.Errorf("target %v, want [1 6]", target)
 	}
 }
 
@@ -76,11 +76,16 @@ func TestTD3Smooths(t *testing.T) {
 	}
 }
 
+// spaceless is a policy without observations.
+type spaceless struct{ policy.Policy }
+
+func (spaceless) Spaces() (obs []env.Field, action env.Space) { return nil, env.Space{} }
+
 // TestHalfOfTheBatchIsDemonstrated: the first half of each micro-batch is experience, the second half demonstrations.
 func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 	const demos = 50
 	s := Setup{Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 64, MicroBatch: 16, Steps: 4, Envs: 4,
-		Rollout: transitions(1, 4, 4)}
+		Rollout: transitions(1, 4, 4), Policy: spaceless{}}
 	s.Optim.LR = 1
 	s.CriticOptim = s.Optim
 	s.Config.OffPolicy.ReplayBuffer.SampleWindowSize = 100

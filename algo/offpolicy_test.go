@@ -295,7 +295,7 @@ type watched struct {
 
 func watch(t testing.TB, a algo.Algorithm, s algo.Setup) *watched {
 	t.Helper()
-	r := test.Must(algo.NewReplay(s.Rollout, s.Envs, s.Config.ReplaySteps(s.Steps), tensor.Heap))(t)
+	r := test.Must(algo.NewReplay(s.Rollout, nil, s.Envs, s.Config.ReplaySteps(s.Steps), tensor.Heap))(t)
 	return &watched{a, s, r}
 }
 

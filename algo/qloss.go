@@ -125,7 +125,7 @@ func SoftActorLoss(dQ, dLogProb, q, logProb []float32, kind string, alpha, scale
 
 // follow moves target towards source: target ← target + τ (source - target) (Lillicrap et al. 2016,
 // arXiv:1509.02971).
-func follow(target, source *nn.Params[float32], tau float32) {
-	target.Ops().Scale(target.Data, 1-tau)
-	target.Ops().Axpy(target.Data, tau, source.Data)
+func follow(o nn.Ops[float32], target, source []float32, tau float32) {
+	o.Scale(target, 1-tau)
+	o.Axpy(target, tau, source)
 }

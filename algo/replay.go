@@ -2,6 +2,8 @@ package algo
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/philox"
@@ -9,26 +11,29 @@ import (
 )
 
 // A Replay holds the newest transitions of one replica's environments. It has a ring of steps for each environment.
-// Rollouts fill the rings, and batches are drawn at random.
+// Rollouts fill the rings, and batches are drawn at random. Images lie in rings of their own: see frames.
 type Replay struct {
 	envs, capacity int
+	size           int // number of the newest steps of each environment that can be drawn
 	stride         int // number of steps from a transition to the transition that begins where it ends
-	columns        []ring
+	columns        []replayColumn
+	frames         []*frames
 	reward         tensor.Tensor // F32 [envs, capacity]
 	terminated     tensor.Tensor // U8
 	truncated      tensor.Tensor
 	status         tensor.Tensor // the zero Tensor if simulators cannot fail
 	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next step, steps ever added
+	hindsight      *hindsight    // nil if all transitions keep their goals
 }
 
-// A ring is one tensor of all transitions, [envs, capacity, ...].
-type ring struct {
-	name string
-	data tensor.Tensor
-	size int  // bytes of one transition
-	next bool // transitions take the tensor from their last step, not from their first step
-	// if not nil, data has the indices of these images
-	pictures *Pictures
+// A replayColumn is one tensor of rollouts, and of transitions.
+type replayColumn struct {
+	tensor.Field               // of one transition
+	size         int           // bytes of one transition
+	next         bool          // transitions take the tensor from their last step, not from their first step
+	data         tensor.Tensor // the ring of all transitions, [envs, capacity, ...], unless there are frames
+	frames       *frames       // if not nil, the observation is a stack of these
+	pictures     *Pictures     // if not nil, data has the indices of these images
 }
 
 const (
@@ -37,27 +42,41 @@ const (
 	ringTotal
 )
 
-// transitionFields returns the fields of rings, [envs, capacity, ...]. Rollouts have the given fields, [T,N,...].
-func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
-	fields := make([]tensor.Field, len(rollout))
-	for i, f := range rollout {
-		fields[i] = tensor.Field{Name: f.Name, DType: f.DType, Shape: append([]int{envs, capacity}, f.Shape[2:]...)}
+// replayFields returns the tensors of a Replay; see NewReplay.
+func replayFields(rollout []tensor.Field, stacks Stacks, envs, capacity int) (fields []tensor.Field) {
+	for _, f := range rollout {
+		name, stack := stacks.of(f.Name)
+		switch {
+		case stack == 0:
+			fields = append(fields, tensor.Field{Name: f.Name, DType: f.DType,
+				Shape: append([]int{envs, capacity}, f.Shape[2:]...)})
+		case !isNext(f.Name):
+			fields = append(fields, frameFields(f, name, stack, envs, capacity)...)
+		}
 	}
 	return fields
 }
 
-// TransitionBytes returns the size in bytes of one transition in a Replay. Rollouts have the given fields, [T,N,...].
-func TransitionBytes(rollout []tensor.Field) (n int) {
-	for _, f := range transitionFields(rollout, 1, 1) {
-		n += f.Bytes()
+// isNext reports whether a tensor of rollouts is an observation after the step.
+func isNext(name string) bool { return strings.HasPrefix(name, NextObservations+".") }
+
+// ReplayBytes returns the size in bytes of the memory of a Replay. The arguments are those of NewReplay. If no machine
+// has as much memory, it returns the largest int.
+func ReplayBytes(rollout []tensor.Field, stacks Stacks, envs, capacity int) int {
+	const most = 1 << 56
+	for _, f := range rollout {
+		f.Shape = f.Shape[2:]
+		if float64(envs)*float64(capacity)*float64(f.Bytes()) > most {
+			return math.MaxInt
+		}
 	}
-	return n
+	return tensor.NewLayout(replayFields(rollout, stacks, envs, capacity)...).Size()
 }
 
 // NewReplay returns a Replay with room for capacity steps of each environment. Rollouts have the given fields,
-// [T,N,...].
-func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
-	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
+// [T,N,...]. The observations in stacks are stored as frames; of very short episodes, fewer steps fit: see frames.
+func NewReplay(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
+	layout := tensor.NewLayout(replayFields(rollout, stacks, envs, capacity)...)
 	mem, err := alloc(layout.Size())
 	if err != nil {
 		return nil, fmt.Errorf("memory of the replay buffer: %w", err)
@@ -72,16 +91,40 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 		}
 	}
 	r.status, _ = all.Get(FieldStatus)
-	for i := range all.Len() {
-		name, t := all.Entry(i)
-		r.columns = append(r.columns, ring{name: name, data: t, size: len(t.Bytes()) / (envs * capacity),
-			next: strings.HasPrefix(name, NextObservations+".")})
+	for _, f := range rollout {
+		f.Shape = f.Shape[2:]
+		c := replayColumn{Field: f, size: f.Bytes(), next: isNext(f.Name)}
+		if name, stack := stacks.of(f.Name); stack == 0 {
+			c.data = all.Must(f.Name)
+		} else if c.frames = r.framesOf(name); c.frames == nil {
+			c.frames = newFrames(name, stack, all)
+			r.frames = append(r.frames, c.frames)
+		}
+		r.columns = append(r.columns, c)
 	}
 	return r, nil
 }
 
-// Size returns the number of steps of each environment that r holds.
-func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
+// framesOf returns the frames of an observation, or nil if there are none yet.
+func (r *Replay) framesOf(name string) *frames {
+	if i := slices.IndexFunc(r.frames, func(f *frames) bool { return f.name == name }); i >= 0 {
+		return r.frames[i]
+	}
+	return nil
+}
+
+// column returns the ring with the given name, [envs, capacity, ...].
+func (r *Replay) column(name string) (t tensor.Tensor, ok bool) {
+	for _, c := range r.columns {
+		if c.Name == name {
+			return c.data, true
+		}
+	}
+	return t, false
+}
+
+// Size returns the number of steps of each environment that can be drawn. These are the newest steps.
+func (r *Replay) Size() int { return r.size }
 
 // Total returns the number of steps of each environment that were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
@@ -91,14 +134,17 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0
 	for _, col := range r.columns {
-		src, ok := rollout.Get(col.name)
+		src, ok := rollout.Get(col.Name)
 		if !ok {
-			return fmt.Errorf("no %s", col.name)
+			return fmt.Errorf("no %s", col.Name)
 		}
 		steps = src.Dim(0)
 		if src.Dim(1) != r.envs || len(src.Bytes()) != steps*r.envs*col.size || steps > r.capacity {
-			return fmt.Errorf("%s is %v: expected steps of %d environments, at most %d", col.name, src, r.envs,
+			return fmt.Errorf("%s is %v: expected steps of %d environments, at most %d", col.Name, src, r.envs,
 				r.capacity)
+		}
+		if col.frames != nil {
+			continue
 		}
 		from, to := src.Bytes(), col.data.Bytes()
 		for t := range steps {
@@ -108,11 +154,30 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 			}
 		}
 	}
+	for _, f := range r.frames {
+		obs, next := rollout.Must(f.obs), rollout.Must(f.next)
+		for t := range steps {
+			obs, next := obs.At(t), next.At(t)
+			for n := range r.envs {
+				f.add(n, int(c[ringNext])+t, c[ringSize] > 0 || t > 0, obs.At(n).Bytes(), next.At(n).Bytes())
+			}
+		}
+	}
 	r.abort(int(c[ringNext]), steps, int(min(c[ringSize], int64(r.capacity-steps))))
 	c[ringSize] = min(c[ringSize]+int64(steps), int64(r.capacity))
 	c[ringNext] = (c[ringNext] + int64(steps)) % int64(r.capacity)
 	c[ringTotal] += int64(steps)
+	r.findSize()
 	return nil
+}
+
+// findSize sets r.size, after steps were added or loaded.
+func (r *Replay) findSize() {
+	c := r.cursor.I64()
+	r.size = int(c[ringSize])
+	for _, f := range r.frames {
+		r.size = f.held(r.size, int(c[ringNext]))
+	}
 }
 
 // The values of env.Step.Status that this package uses.
@@ -186,22 +251,26 @@ type Transitions struct {
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
 	Discount  []float32     // γᵏ; 0 if the target does not bootstrap from Next
 	columns   []tensor.Tensor
-	last      []int // place of the last step of each transition
+	last      []int   // place of the last step of each transition
+	goals     []int32 // with hindsight: the goal of each transition; see hindsight.draw
 }
 
 // NewBatch returns memory for the given number of transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows), last: make([]int, rows)}
+	if r.hindsight != nil {
+		b.goals = make([]int32, rows)
+	}
 	for _, c := range r.columns {
-		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
+		t := tensor.New(c.DType, append([]int{rows}, c.Shape...)...)
 		if c.pictures != nil {
 			t = tensor.New(tensor.U8, append([]int{rows}, c.pictures.shape...)...)
 		}
-		if name, ok := strings.CutPrefix(c.name, Observations+"."); ok {
+		if name, ok := strings.CutPrefix(c.Name, Observations+"."); ok {
 			b.Obs.Set(name, t)
-		} else if name, ok := strings.CutPrefix(c.name, NextObservations+"."); ok {
+		} else if name, ok := strings.CutPrefix(c.Name, NextObservations+"."); ok {
 			b.Next.Set(name, t)
-		} else if c.name == FieldAction {
+		} else if c.Name == FieldAction {
 			b.Action = t
 		} else {
 			t = tensor.Tensor{} // Gather reads this column without a copy
@@ -216,6 +285,9 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	s := &Transitions{
 		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi],
 		Discount: b.Discount[lo:hi], last: b.last[lo:hi],
+	}
+	if b.goals != nil {
+		s.goals = b.goals[lo:hi]
 	}
 	for _, c := range b.columns {
 		if !c.IsZero() {
@@ -247,26 +319,35 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 			discount = 0
 		}
 		b.Reward[i], b.Discount[i], b.last[i] = sum, discount, last
+		if r.hindsight != nil {
+			r.hindsight.relabel(b, i, int(k), nStep, gamma, bootstrapAlways)
+		}
 	}
 	for c, col := range r.columns {
 		if b.columns[c].IsZero() {
 			continue
 		}
-		dst, src := b.columns[c].Bytes(), col.data.Bytes()
+		dst := b.columns[c].Bytes()
+		size := len(dst) / b.columns[c].Dim(0)
 		for i, k := range rows {
-			from := b.last[i]
+			at, dst := b.last[i], dst[i*size:][:size]
 			if !col.next {
-				from = r.place(int(k))
+				at = r.place(int(k))
 			}
-			if col.pictures == nil {
-				copy(dst[i*col.size:(i+1)*col.size], src[from*col.size:])
-				continue
-			}
-			size := len(dst) / b.columns[c].Dim(0)
-			if err := col.pictures.Decode(dst[i*size:(i+1)*size], int(col.data.I32()[from])); err != nil {
-				return fmt.Errorf("%s of transition %d: %w", col.name, k, err)
+			switch {
+			case col.frames != nil:
+				col.frames.gather(dst, at, col.next)
+			case col.pictures == nil:
+				copy(dst, col.data.Bytes()[at*size:])
+			default:
+				if err := col.pictures.Decode(dst, int(col.data.I32()[at])); err != nil {
+					return fmt.Errorf("%s of transition %d: %w", col.Name, k, err)
+				}
 			}
 		}
+	}
+	if r.hindsight != nil {
+		r.hindsight.show(b)
 	}
 	return nil
 }
@@ -282,11 +363,16 @@ const replayPrefix = "env.replay."
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	for _, c := range r.columns {
-		if c.name == FieldStatus {
+		if c.frames != nil {
+			d.Set(replayPrefix+framesPrefix+c.frames.name, c.frames.data)
+			d.Set(replayPrefix+stacksPrefix+c.frames.name, c.frames.stacks)
+			continue
+		}
+		if c.Name == FieldStatus {
 			continue
 		}
 		t := c.data
-		if c.name == FieldTruncated && !r.status.IsZero() {
+		if c.Name == FieldTruncated && !r.status.IsZero() {
 			t = t.Clone()
 			for i, status := range r.status.U8() {
 				if status != normal {
@@ -294,15 +380,40 @@ func (r *Replay) save(d *tensor.Dict) {
 				}
 			}
 		}
-		d.Set(replayPrefix+c.name, t)
+		d.Set(replayPrefix+c.Name, t)
 	}
 }
 
-// packRings replaces rings in d, [envs, capacity, ...], by copies of their first steps, which are those in use.
-func packRings(d *tensor.Dict, steps int) {
+// used returns the number of places in use of each ring that save adds to d, by its name. No ring of frames has more
+// than extra frames beyond one for each step that was ever added.
+func (r *Replay) used(d tensor.Dict, extra int) map[string]int {
+	used := map[string]int{}
 	for i := range d.Len() {
 		name, t := d.Entry(i)
-		if !strings.HasPrefix(name, replayPrefix) || t.Dim(1) == steps {
+		if ring, ok := strings.CutPrefix(name, replayPrefix); ok {
+			used[name] = int(r.cursor.I64()[ringSize])
+			if strings.HasPrefix(ring, framesPrefix) {
+				used[name] = int(min(r.Total()+int64(extra), int64(t.Dim(1))))
+			}
+		}
+	}
+	return used
+}
+
+// extra returns the largest number of frames beyond one for each step that was ever added, in any ring of frames.
+func (r *Replay) extra() (n int) {
+	for _, f := range r.frames {
+		n = max(n, f.used(int(r.cursor.I64()[ringNext]))-int(min(r.Total(), int64(f.room))))
+	}
+	return n
+}
+
+// packRings replaces rings in d, [envs, capacity, ...], by copies of their places in use.
+func packRings(d *tensor.Dict, used map[string]int) {
+	for i := range d.Len() {
+		name, t := d.Entry(i)
+		steps, ok := used[name]
+		if !ok || t.Dim(1) == steps {
 			continue
 		}
 		envs, ring := t.Dim(0), len(t.Bytes())/t.Dim(0)
@@ -326,19 +437,16 @@ func (r *Replay) load(d tensor.Dict) error {
 		return fmt.Errorf("replay.cursor: %v: expected at most %d steps", cursor.I64(), r.capacity)
 	}
 	for _, c := range r.columns {
-		if c.name == FieldStatus {
+		if c.Name == FieldStatus || c.frames != nil {
 			continue
 		}
-		t, ok := d.Get(replayPrefix + c.name)
-		ring := r.capacity * c.size
-		if !ok || !t.SameShape(c.data) {
-			ring = size * c.size
+		if err := loadRings(d, c.Name, c.data, size); err != nil {
+			return err
 		}
-		if !ok || t.DType() != c.data.DType() || len(t.Bytes()) != r.envs*ring {
-			return fmt.Errorf("%s%s is %v, expected %v with %d steps", replayPrefix, c.name, t, c.data, size)
-		}
-		for n := range r.envs {
-			copy(c.data.Bytes()[n*r.capacity*c.size:], t.Bytes()[n*ring:][:size*c.size])
+	}
+	for _, f := range r.frames {
+		if err := f.load(d, size, int(cursor.I64()[ringNext])); err != nil {
+			return err
 		}
 	}
 	r.cursor.CopyFrom(cursor)
@@ -349,6 +457,28 @@ func (r *Replay) load(d tensor.Dict) error {
 				truncated[i], status[i] = 1, aborted
 			}
 		}
+	}
+	r.findSize()
+	return nil
+}
+
+// loadRings copies the rings called name in d into rings, [envs, capacity, ...]. Those in d may be packed: then they
+// have this number of steps.
+func loadRings(d tensor.Dict, name string, rings tensor.Tensor, steps int) error {
+	t, ok := d.Get(replayPrefix + name)
+	envs, ring := rings.Dim(0), len(rings.Bytes())/rings.Dim(0)
+	size := ring / rings.Dim(1)
+	if !ok || !t.SameShape(rings) {
+		ring = steps * size
+	}
+	if !ok || t.DType() != rings.DType() || len(t.Bytes()) != envs*ring {
+		return fmt.Errorf("%s%s is %v, expected %v with %d steps", replayPrefix, name, t, rings, steps)
+	}
+	if steps == 0 || &t.Bytes()[0] == &rings.Bytes()[0] { // the caller has filled the rings
+		return nil
+	}
+	for n := range envs {
+		copy(rings.Bytes()[n*rings.Dim(1)*size:], t.Bytes()[n*ring:][:steps*size])
 	}
 	return nil
 }

@@ -42,7 +42,7 @@ func transitions(width, steps, n int) []tensor.Field {
 
 func mustReplay(t *testing.T, envs, capacity int) *Replay {
 	t.Helper()
-	r := test.Must(NewReplay(transitions(1, 1, 1), envs, capacity, tensor.Heap))(t)
+	r := test.Must(NewReplay(transitions(1, 1, 1), nil, envs, capacity, tensor.Heap))(t)
 	return r
 }
 
@@ -134,7 +134,7 @@ func withStatus(steps int) []tensor.Field {
 // three episodes: steps 0 and 1, steps 2 to 5, which were lost, and the steps that follow.
 func withLostEpisode(t *testing.T) *Replay {
 	t.Helper()
-	r := test.Must(NewReplay(withStatus(1), 2, 8, tensor.Heap))(t)
+	r := test.Must(NewReplay(withStatus(1), nil, 2, 8, tensor.Heap))(t)
 	ends := func(e, t int) (terminated, truncated byte) {
 		switch {
 		case e == 0 && t == 1:
@@ -171,7 +171,7 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	if got := saved.Must("env.replay.truncated").U8()[:8]; !bytes.Equal(got, []byte{0, 0, 2, 2, 2, 2, 0, 0}) {
 		t.Errorf("saved truncated %v", got)
 	}
-	loaded := test.Must(NewReplay(withStatus(1), 2, 8, tensor.Heap))(t)
+	loaded := test.Must(NewReplay(withStatus(1), nil, 2, 8, tensor.Heap))(t)
 	test.OK(t, loaded.load(saved))
 	for name, r := range map[string]*Replay{"filled": filled, "loaded": loaded} {
 		rows := make([]int32, 4000)

@@ -73,7 +73,7 @@ func NewSAC(s Setup) (*SAC, error) {
 // sacKeys declares the keys of NewSAC.
 func sacKeys(s *Setup, k *Keys) {
 	crossQKeys(s, k)
-	k.Read("tau", "target_update_freq")
+	k.Read("tau", "target_update_freq", "target_update_type")
 }
 
 // newSAC makes a SAC with the given name. If target is set, its critics have a target network.
@@ -90,6 +90,9 @@ func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 	criticSeed, noiseSeed := seeds.Uint64(), seeds.Uint64()
 	a.noise = policy.Noise{Seed: noiseSeed, Env: make([]uint64, e.micro), Step: make([]uint64, e.micro)}
 	if a.critics, err = newCritics(s, e.micro, a.actor.policy.NewCritic, criticSeed, target); err != nil {
+		return nil, err
+	}
+	if err := e.encode(s, a.actor.policy, a.critics); err != nil {
 		return nil, err
 	}
 	if heads := len(a.critics.heads); a.off.CriticSubsampleSize > heads {
@@ -173,11 +176,15 @@ func (a *SAC) drawSubset() {
 
 // addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
-	act, err := a.actor.policy.Forward(a.actor.work, b.Next, policy.Sample, a.noiseOf(2*a.number))
+	act, err := a.nextActions(b)
 	if err != nil {
 		return err
 	}
-	next, err := a.critics.target.Q(a.critics.targetWork, b.Next, act.Action)
+	obs, err := a.features.ofTargetNext(b)
+	if err != nil {
+		return err
+	}
+	next, err := a.critics.target.Q(a.critics.targetWork, obs, act.Action)
 	if err != nil {
 		return err
 	}
@@ -186,6 +193,15 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	a.sums.add(sacCriticLoss, squares, float64(a.micro))
 	a.sums.add(sacQData, estimates, float64(a.micro))
 	return err
+}
+
+// nextActions draws actions for b.Next from the policy.
+func (a *SAC) nextActions(b *Transitions) (policy.Act, error) {
+	obs, err := a.features.ofNext(b)
+	if err != nil {
+		return policy.Act{}, err
+	}
+	return a.actor.policy.Forward(a.actor.work, obs, policy.Sample, a.noiseOf(2*a.number))
 }
 
 // noiseOf returns the Noise of a micro-batch. Env holds the indices of the samples, and Step the number of the draw, so
@@ -225,12 +241,16 @@ func (a *SAC) updateActor() error {
 
 // addActor adds the gradient of the actor's loss on a micro-batch.
 func (a *SAC) addActor(b *Transitions, ready func(lo, hi int)) error {
-	act, err := a.actor.policy.ForwardBatch(a.actor.work, b.Obs, a.noiseOf(2*a.number+1))
+	obs, err := a.features.ofObs(b)
+	if err != nil {
+		return err
+	}
+	act, err := a.actor.policy.ForwardBatch(a.actor.work, obs, a.noiseOf(2*a.number+1))
 	if err != nil {
 		return err
 	}
 	c := a.critics
-	q, err := c.net.Q(c.work, b.Obs, act.Action)
+	q, err := c.net.Q(c.work, obs, act.Action)
 	if err != nil {
 		return err
 	}

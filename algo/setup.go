@@ -20,7 +20,9 @@ type Setup struct {
 	// samples of an optimiser step on this replica
 	MicroBatch int
 	Seed       uint64
-	Iterations int // length of the run, for schedules that end with it
+	// ShiftImages shifts the images of transitions at random (actor.enable_drq). The policy must have cameras.
+	ShiftImages bool
+	Iterations  int // length of the run, for schedules that end with it
 
 	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 means 1
 	// number of successive environments that begin with the same states (env.train.group_size); 0
@@ -32,10 +34,12 @@ type Setup struct {
 	Rollout  []tensor.Field
 	Demos    tensor.Dict          // demonstrations, from ReadDemos; the zero Dict if there are none
 	Pictures map[string]*Pictures // images of Demos that stay encoded, by the names of their tensors; may be nil
+	Goals    *Goals               // goals of the environments, for hindsight; nil if they have none
 	Policy   policy.Policy
 	Replicas Replicas         // nil means Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil means tensor.Heap
 	Progress Progress         // of Update; may be nil
+	Witness  Witness          // of Update; may be nil
 }
 
 // check returns an error with all mistakes in s.Config and s.Optim.

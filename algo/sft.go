@@ -41,6 +41,7 @@ type SFTSetup struct {
 	Replicas   Replicas         // nil means Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil means tensor.Heap
 	Progress   Progress         // of Update and Evaluate; may be nil
+	Witness    Witness          // of Update; may be nil
 }
 
 // NewSFT makes an SFT of a model that has its weights already.
@@ -48,7 +49,7 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	if len(s.Model.Params.Data) == 0 {
 		return nil, errors.New("sft: the model has nothing to train")
 	}
-	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc}
+	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc, Witness: s.Witness}
 	common.setDefaults()
 	policy := newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Temperature: 1})
 	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)

@@ -85,6 +85,7 @@ func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) Surrogate
 		x.Prox = x.Old
 	}
 	var s SurrogateSums
+	var t term
 	per := len(x.LogProb) / n
 	for i, a := range x.Adv {
 		row := i * per
@@ -94,12 +95,11 @@ func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) Surrogate
 		}
 		scale := weighted(scale, x.Weight, i)
 		for j := row; j < row+per; j++ {
-			var t term
 			switch a, logProb := float64(a), float64(x.LogProb[j]); o.Kind {
 			case Clipped:
-				t = o.Clip.term(a, logProb-float64(x.Prox[j]))
+				t.clip(&o.Clip, a, logProb-float64(x.Prox[j]))
 			case Decoupled:
-				t = o.Clip.term(a, logProb-float64(x.Prox[j]))
+				t.clip(&o.Clip, a, logProb-float64(x.Prox[j]))
 				t.loss, t.slope = s.behave(&t, float64(x.Prox[j])-float64(x.Old[j]), float64(o.MaxWeight))
 			case PolicyGradient:
 				t = term{loss: -a * logProb, slope: -a, ratio: 1, clipped: 1}
@@ -121,15 +121,15 @@ type term struct {
 	dual           bool    // whether the dual clip bounds the loss
 }
 
-// term returns the clipped objective of a log-prob whose sample has advantage a.
-func (c *Clip) term(a, logRatio float64) term {
+// clip sets x to the clipped objective of a log-prob whose sample has advantage a.
+func (x *term) clip(c *Clip, a, logRatio float64) {
 	flows := true // whether the loss depends on the log-prob
 	if c.LogMin != 0 || c.LogMax != 0 {
 		bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
 		flows = bounded == logRatio
 		logRatio = bounded
 	}
-	x := term{logRatio: logRatio, ratio: math.Exp(logRatio)}
+	x.logRatio, x.ratio, x.dual, x.slope = logRatio, math.Exp(logRatio), false, 0
 	x.clipped = min(max(x.ratio, 1-float64(c.Low)), 1+float64(c.High))
 	x.loss = -a * x.ratio
 	if bound := -a * x.clipped; bound > x.loss {
@@ -141,7 +141,6 @@ func (c *Clip) term(a, logRatio float64) term {
 	if flows || math.IsNaN(x.loss) { // a NaN must reach the gradient, where it is found and named
 		x.slope = x.loss // dρ/dlogProb = ρ, so dL/dlogProb = -A ρ = L
 	}
-	return x
 }
 
 // behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x, multiplied by the

@@ -63,10 +63,11 @@ func NewTD3(s Setup) (*TD3, error) { return newChecked("td3", s, fitsTD3, newTD3
 // read target_update_freq.
 func td3Keys(s *Setup, k *Keys) {
 	replayKeys(k, false)
+	hindsightKeys(s, k)
 	returnKeys(k)
 	actorKeys(k)
 	criticKeys(s, k)
-	k.Read("tau", "agg_q", "target_noise")
+	k.Read("tau", "target_update_type", "agg_q", "target_noise")
 	k.ReadIf(s.Config.OffPolicy.TargetNoise > 0, "target_noise > 0", "target_noise_clip")
 }
 
@@ -90,6 +91,9 @@ func newTD3(s *Setup) (*TD3, error) {
 	if a.critics, err = newCritics(s, a.micro, pol.NewCritic, criticSeed, true); err != nil {
 		return nil, err
 	}
+	if err := e.encode(s, pol, a.critics); err != nil {
+		return nil, err
+	}
 	_, space := pol.Spaces()
 	a.low, a.high, a.half = space.Low, space.High, halfWidths(pol)
 	a.actor.train.save(&a.state, "actor", false)
@@ -99,8 +103,11 @@ func newTD3(s *Setup) (*TD3, error) {
 	return a, nil
 }
 
-// Follow makes the target policy equal to the policy; see Follower.
-func (a *TD3) Follow() { copy(a.target.Params().State(), a.actor.policy.Params().State()) }
+// Follow makes the target policy, with its encoder, equal to the policy; see Follower.
+func (a *TD3) Follow() {
+	a.target.Follow(a.actor.policy)
+	a.offPolicy.Follow()
+}
 
 // Update makes the updates of an iteration; see Algorithm.
 func (a *TD3) Update(tensor.Dict) (Metrics, error) {
@@ -126,7 +133,7 @@ func (a *TD3) update() error {
 		if err := a.descend(a.actor.train, a.addActor); err != nil {
 			return err
 		}
-		follow(a.target.Params(), a.actor.policy.Params(), a.off.Tau)
+		follow(a.target.Params().Ops(), a.target.Data(), a.actor.policy.Data(), a.off.Tau)
 	}
 	if a.due(a.off.CriticActorRatio) {
 		a.critics.follow(a.off.Tau)
@@ -136,11 +143,15 @@ func (a *TD3) update() error {
 
 // addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *TD3) addCritic(b *Transitions, ready func(lo, hi int)) error {
-	if err := a.smooth(b.Next); err != nil {
+	obs, err := a.features.ofTargetNext(b)
+	if err != nil {
+		return err
+	}
+	if err := a.smooth(obs); err != nil {
 		return err
 	}
 	c := a.critics
-	next, err := c.target.Q(c.targetWork, b.Next, a.smoothed)
+	next, err := c.target.Q(c.targetWork, obs, a.smoothed)
 	if err != nil {
 		return err
 	}
@@ -175,12 +186,16 @@ func (a *TD3) smooth(obs tensor.Dict) error {
 
 // addActor adds the gradient of the actor's loss, -Q₀, on a micro-batch.
 func (a *TD3) addActor(b *Transitions, ready func(lo, hi int)) error {
-	act, err := a.actor.policy.Forward(a.actor.work, b.Obs, policy.Deterministic, policy.Noise{})
+	obs, err := a.features.ofObs(b)
+	if err != nil {
+		return err
+	}
+	act, err := a.actor.policy.Forward(a.actor.work, obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
 		return err
 	}
 	c := a.critics
-	q, err := c.net.Q(c.work, b.Obs, act.Action)
+	q, err := c.net.Q(c.work, obs, act.Action)
 	if err != nil {
 		return err
 	}

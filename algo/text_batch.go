@@ -3,6 +3,8 @@ package algo
 import (
 	"fmt"
 	"math"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer to it.
@@ -30,6 +32,46 @@ type TextBatch struct {
 	Weight []float32 // 0 for a token that is not trained on
 
 	starts []int32 // number of tokens with Learn before each text; the last element is the total
+}
+
+// Names of the tensors of a batch of answers for a Witness.
+const (
+	AnswerTokens  = "tokens"    // I32: tokens of all texts, one text after the other
+	AnswerLearn   = "learn"     // U8: 1 for a token that the policy drew
+	AnswerLength  = "length"    // I64 [n]: number of tokens of a text
+	AnswerGroup   = "group"     // I64 [n]: number of its prompt
+	AnswerReward  = "reward"    // F32 [n]
+	AnswerLogProb = "log_prob"  // F32: of the tokens that the policy drew
+	AnswerAdv     = "advantage" // F32, after Prepare
+)
+
+// show shows the answers to w, and after Prepare their advantages.
+func (b *TextBatch) show(w Witness, phase string) {
+	if w == nil {
+		return
+	}
+	var d tensor.Dict
+	var tokens []int32
+	var learn []byte
+	lengths := make([]int64, len(b.Texts))
+	for i, t := range b.Texts {
+		tokens, lengths[i] = append(tokens, t.IDs...), int64(len(t.IDs))
+		for _, l := range t.Learn {
+			x := byte(0)
+			if l {
+				x = 1
+			}
+			learn = append(learn, x)
+		}
+	}
+	d.Set(AnswerTokens, tensor.FromI32(tokens, len(tokens)))
+	d.Set(AnswerLearn, tensor.FromU8(learn, len(learn)))
+	d.Set(AnswerLength, tensor.FromI64(lengths, len(lengths)))
+	d.Set(AnswerGroup, tensor.FromI64(b.Group, len(b.Group)))
+	d.Set(AnswerReward, tensor.FromF32(b.Reward, len(b.Reward)))
+	d.Set(AnswerLogProb, tensor.FromF32(b.LogProb, len(b.LogProb)))
+	d.Set(AnswerAdv, tensor.FromF32(b.Adv, len(b.Adv)))
+	w(phase, d)
 }
 
 // check validates a batch with groups of the given size, and sets b.starts. With recompute the batch may lack LogProb.

@@ -73,6 +73,7 @@ type TextSetup struct {
 	Replicas   Replicas
 	Alloc      tensor.Allocator // memory of the optimisers; nil means tensor.Heap
 	Progress   Progress         // of Update; may be nil
+	Witness    Witness          // may be nil
 }
 
 // check returns an error with all mistakes in the configuration.

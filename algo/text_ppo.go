@@ -173,9 +173,11 @@ func (p *TextPPO) Infer(b *TextBatch) (err error) {
 
 // Prepare computes the advantages of a batch. It can sum statistics over all replicas.
 func (p *TextPPO) Prepare(b *TextBatch) error {
+	b.show(p.train.witness, PhaseAnswers)
 	if err := p.prepare(b); err != nil {
 		return fmt.Errorf("texts: %w", err)
 	}
+	b.show(p.train.witness, PhaseAdvantages)
 	p.prepared = b
 	return nil
 }

@@ -51,7 +51,7 @@ type textMinibatch struct {
 // common returns a Setup with values of s, for functions that need a Setup. Defaults replace zero values.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
-		GroupSize: s.GroupSize}
+		GroupSize: s.GroupSize, Witness: s.Witness}
 	c.setDefaults()
 	return c
 }

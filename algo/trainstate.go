@@ -2,6 +2,8 @@ package algo
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -12,6 +14,7 @@ import (
 // sum, and the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
 type trainState struct {
 	params   *nn.Params[float32]
+	lo, hi   int // the range of params that the network has
 	adam     *Adam
 	clip     float64
 	replicas Replicas
@@ -19,6 +22,11 @@ type trainState struct {
 	sum      GradientStream // sum of the gradient over the replicas; nil if it has not begun
 	ready    func(lo, hi int)
 	only     string // name of the only group to update; "" means all groups
+	witness  Witness
+
+	// beside is another network that learns in the same steps: the limit of the norm counts for both together. Its
+	// gradient is summed after that of this network. nil if there is none.
+	beside *trainState
 
 	norm    gradNorm                // empty for a language model
 	final   func(lo, hi int)        // norm.sumFinal; nil for a language model
@@ -29,11 +37,22 @@ type trainState struct {
 
 // newTrainState returns the training state of p. The defaults of s must be filled in.
 func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
-	t, err := s.newShare(p, cfg, 0, len(p.Data))
+	return s.newRangeState(p, cfg, 0, len(p.Data))
+}
+
+// newGroupState is newTrainState for a network whose parameters are the named group of p.
+func (s *Setup) newGroupState(p *nn.Params[float32], cfg OptimConfig, name string) (*trainState, error) {
+	g := p.Groups[slices.IndexFunc(p.Groups, func(g nn.Group) bool { return g.Name == name })]
+	return s.newRangeState(p, cfg, g.Lo, g.Hi)
+}
+
+func (s *Setup) newRangeState(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
+	t, err := s.newShare(p, cfg, lo, hi)
 	if err != nil {
 		return nil, err
 	}
-	t.norm, t.final = newGradNorm(p), t.norm.sumFinal
+	t.lo, t.hi = lo, hi
+	t.norm, t.final = newGradNorm(p, lo, hi), t.norm.sumFinal
 	t.squares = func() (float64, error) { return t.norm.squares(), nil }
 	return t, nil
 }
@@ -64,19 +83,23 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 	if err != nil {
 		return nil, err
 	}
-	t := &trainState{params: p, adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas}
-	t.ready = func(lo, hi int) { t.sum.Ready(lo, hi) }
+	t := &trainState{params: p, hi: len(p.Data), adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas,
+		witness: s.Witness}
+	t.ready = func(lo, hi int) { t.sum.Ready(lo-t.lo, hi-t.lo) }
 	return t, nil
 }
 
 // open begins a new gradient.
 func (t *trainState) open() {
-	clear(t.params.Grad)
+	clear(t.params.Grad[t.lo:t.hi])
+	if t.beside != nil {
+		clear(t.beside.params.Grad[t.beside.lo:t.beside.hi])
+	}
 	t.begin()
 }
 
 // begin starts the sum of the gradient over the replicas.
-func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
+func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
 
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
 // last is set, because only the last pass of a gradient makes ranges final.
@@ -89,32 +112,53 @@ func (t *trainState) readyAt(last bool) func(lo, hi int) {
 
 // step completes the sum of the gradient over the replicas, and makes an optimiser step.
 func (t *trainState) step(iteration int) error {
+	norm, err := t.sumGradient()
+	if err != nil {
+		return err
+	}
+	if t.beside != nil {
+		other, err := t.beside.sumGradient()
+		if err != nil {
+			return err
+		}
+		norm = math.Hypot(norm, other)
+		if err := t.beside.move(iteration, clipScale(norm, t.clip)); err != nil {
+			return err
+		}
+	}
+	t.norms += norm
+	t.steps++
+	return t.move(iteration, clipScale(norm, t.clip))
+}
+
+// move changes the parameters by the gradient times scale.
+func (t *trainState) move(iteration int, scale float32) error {
+	t.witness.network(PhaseGradient, t.params, t.params.Grad)
+	t.adam.step(iteration, scale, t.only)
+	if t.shares != nil {
+		if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
+			return fmt.Errorf("gather parameters: %w", err)
+		}
+	}
+	t.witness.network(PhaseWeights, t.params, t.params.Data)
+	return nil
+}
+
+// sumGradient completes the sum of the gradient over the replicas, and returns its norm.
+func (t *trainState) sumGradient() (float64, error) {
 	clear(t.norm.known)
 	if t.sum == nil {
 		t.begin()
 	}
 	err := t.sum.Wait(t.final)
 	if t.sum = nil; err != nil {
-		return fmt.Errorf("sum gradients: %w", err)
+		return 0, fmt.Errorf("sum gradients: %w", err)
 	}
 	squares, err := t.squares()
 	if err != nil {
-		return err
+		return 0, err
 	}
-	norm, err := root(squares, t.params)
-	if err != nil {
-		return err
-	}
-	t.adam.step(iteration, clipScale(norm, t.clip), t.only)
-	t.norms += norm
-	t.steps++
-	if t.shares == nil {
-		return nil
-	}
-	if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
-		return fmt.Errorf("gather parameters: %w", err)
-	}
-	return nil
+	return root(squares, t.params)
 }
 
 // meanNorm returns the mean norm of the gradients since the last call, or None if there were none.

@@ -92,6 +92,8 @@ type Spec struct {
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps steps; nil if unknown.
 	Returns *[2]float64
+	// Goal describes the rewards of an environment with goals; nil if there are none.
+	Goal *Goal
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int
@@ -123,6 +125,9 @@ type Field struct {
 	Words []string
 	// If Text is true, the observation is a UTF-8 text in U8, with zeros after its end.
 	Text bool
+	// Frames is the number of successive observations that FrameStack puts into one. It is then the first
+	// dimension of Shape. Without FrameStack it is 0.
+	Frames int
 }
 
 // A Kind is the kind of numbers in a Space.

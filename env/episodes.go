@@ -122,30 +122,35 @@ func (e *Episodes) Started(mask []bool) {
 
 // Observe adds one step of all environments.
 func (e *Episodes) Observe(step *Step) {
-	chunk := step.Reward.Dim(1)
+	f, reward, status := step.flags(), step.Reward.F32(), step.Status.U8()
+	ret, length := e.ret.F64(), e.length.I64()
+	informs, columns := !step.Info.IsZero(), 0
+	if informs {
+		columns = step.Info.Dim(2)
+	}
 	for n, over := range e.over.U8() {
 		if over != 0 {
 			continue
 		}
-		steps, ended := step.Took(n)
-		if status := step.StatusOf(n); status != Normal {
-			if status == Aborted || !e.failed[n] { // an episode was running
+		steps, ended := f.took(n)
+		if status != nil && status[n] != Normal {
+			if status[n] == Aborted || !e.failed[n] { // an episode was running
 				e.finish(n, false, true)
 			}
 			e.failed[n] = true
 			continue
 		}
 		e.failed[n] = false
-		e.length.I64()[n] += int64(steps)
-		if e.taskReward < 0 || step.Info.IsZero() {
-			for _, r := range step.Reward.F32()[n*chunk : n*chunk+steps] {
-				e.ret.F64()[n] += float64(r)
+		length[n] += int64(steps)
+		if e.taskReward < 0 || !informs {
+			for _, r := range reward[n*f.chunk:][:steps] {
+				ret[n] += float64(r)
 			}
 		}
 		e.countInterventions(n, steps, step)
 		success := false
-		if !step.Info.IsZero() {
-			for info := step.infoOf(n, steps); len(info) > 0; info = info[step.Info.Dim(2):] {
+		if informs {
+			for info := step.infoOf(n, steps); len(info) > 0; info = info[columns:] {
 				success = e.add(n, info)
 			}
 		}

@@ -48,6 +48,7 @@ func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	if cfg.MaxEpisodeSteps > 0 {
 		spec.MaxSteps = cfg.MaxEpisodeSteps
 	}
+	spec.Goal = spec.Goal.Under(cfg)
 	e := &Episodic{
 		sim: sim, spec: spec, n: n, ignore: cfg.IgnoreTerminations, sparse: -1,
 		elapsed: tensor.New(tensor.I32, n),

@@ -18,10 +18,13 @@ var ErrNotBuilt = errors.New("not in this build")
 
 // A Registry maps names to environments. Package env/all returns a Registry of all environments of
 // this module. Concurrent reads are safe.
-type Registry struct{ params.Registry[Constructor] }
+type Registry struct {
+	params.Registry[Constructor]
+	GoalRules GoalRules // the rules that a Spec.Goal may name
+}
 
-// NewRegistry returns an empty registry.
-func NewRegistry() *Registry { return new(Registry) }
+// NewRegistry returns a registry without environments, with the GoalRules of this package.
+func NewRegistry() *Registry { return &Registry{GoalRules: builtinGoalRules()} }
 
 // Register adds an environment with keys of its own under init_params; see package params. The
 // constructor c gets the values of these keys.
@@ -37,7 +40,7 @@ func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, ke
 
 // With returns a copy of r in which c makes the environment called name.
 func (r *Registry) With(name string, c Constructor) *Registry {
-	return &Registry{r.Registry.With(name, c)}
+	return &Registry{r.Registry.With(name, c), r.GoalRules}
 }
 
 // Find returns an error if r has no environment called name. The error lists all names, and suggests a similar one.
@@ -66,7 +69,7 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := cfg.fits(vec.Spec()); err != nil {
+	if err := errors.Join(vec.Spec().CheckGoal(), cfg.fits(vec.Spec())); err != nil {
 		return nil, errors.Join(err, vec.Close())
 	}
 	return Wrap(vec, cfg), nil

@@ -35,7 +35,8 @@ func (w *ActionRepeat) Spec() Spec {
 
 // Step takes the actions of one chunk; see Vec.
 func (w *ActionRepeat) Step(action tensor.Dict, seeds []uint64, out *Step) error {
-	a, err := w.Spec().CheckStep(w.Len(), action, seeds, out)
+	spec := w.Spec()
+	a, err := spec.CheckStep(w.Len(), action, seeds, out)
 	if err != nil {
 		return err
 	}

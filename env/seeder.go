@@ -67,8 +67,9 @@ func (s *Seeder) Started(mask []bool) {
 // Observe records a Step that got the seeds of Next: each environment whose episode ended has begun
 // a new episode.
 func (s *Seeder) Observe(step *Step) {
+	f := step.flags()
 	for n := range s.next {
-		if _, ended := step.Took(n); ended {
+		if _, ended := f.took(n); ended {
 			s.advance(n)
 		}
 	}

@@ -25,7 +25,7 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	w.spec.Obs = slices.Clone(w.spec.Obs)
 	for i := range w.spec.Obs {
 		if f := &w.spec.Obs[i]; !f.isMask() {
-			f.Shape = append([]int{frames}, f.Shape...)
+			f.Shape, f.Frames = append([]int{frames}, f.Shape...), frames
 			f.Low, f.High, f.Nvec = slices.Repeat(f.Low, frames), slices.Repeat(f.High, frames),
 				slices.Repeat(f.Nvec, frames)
 			if f.Kind == Discrete {

@@ -34,14 +34,26 @@ func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
 // Took returns how many steps of the chunk environment n took, and whether its episode ended.
 func (s *Step) Took(n int) (steps int, ended bool) {
-	chunk := s.Reward.Dim(1)
-	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
-	for k := range chunk {
-		if terminated[k]|truncated[k] != 0 {
-			return k + 1, true
+	f := s.flags()
+	return f.took(n)
+}
+
+// flags are the flags of a Step as plain slices, for loops over environments.
+type flags struct {
+	terminated, truncated []byte
+	chunk                 int
+}
+
+func (s *Step) flags() flags { return flags{s.Terminated.U8(), s.Truncated.U8(), s.Reward.Dim(1)} }
+
+// took is Step.Took.
+func (f *flags) took(n int) (steps int, ended bool) {
+	for k := n * f.chunk; k < (n+1)*f.chunk; k++ {
+		if f.terminated[k]|f.truncated[k] != 0 {
+			return k + 1 - n*f.chunk, true
 		}
 	}
-	return chunk, false
+	return f.chunk, false
 }
 
 // InfoOf returns the rows of Info for the steps that environment n took, concatenated. It returns nil if Info is the
@@ -90,7 +102,7 @@ func (s *Step) StatusOf(n int) uint8 {
 func (s Spec) InfoIndex(name string) int { return slices.Index(s.Info, name) }
 
 // CheckReset returns an error if the arguments of a Reset of n environments are invalid.
-func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
+func (s *Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	if mask != nil && len(mask) != n || len(seeds) != n {
 		return fmt.Errorf("%s: reset with %d seeds and a mask of %d, expected %d of each, or no mask", s.Name,
 			len(seeds), len(mask), n)
@@ -100,7 +112,7 @@ func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 
 // CheckStep returns the actions, [n,K,Dim], of a Step of n environments, or an error if an argument
 // is invalid.
-func (s Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
+func (s *Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
 	a, err := s.action(action, n)
 	if err != nil {
 		return a, err
@@ -151,11 +163,11 @@ func (s *Spec) checkOut(out *Step, n, k int, final bool) error {
 	if t := &out.Status; !t.IsZero() && !shaped(t, tensor.U8, n) {
 		return fmt.Errorf("%s: buffer of Status: %v, expected U8[%d]", s.Name, t, n)
 	}
-	rows := k * s.Repeats()
+	rows := k * max(s.Repeat, 1)
 	if t := &out.Info; !t.IsZero() && !shaped(t, tensor.F32, n, rows, len(s.Info)) {
 		return fmt.Errorf("%s: buffer of Info: %v, expected F32[%d %d %d]", s.Name, t, n, rows, len(s.Info))
 	}
-	if t := &out.Steps; (!t.IsZero() || s.Repeats() > 1) && !shaped(t, tensor.I32, n) {
+	if t := &out.Steps; (!t.IsZero() || s.Repeat > 1) && !shaped(t, tensor.I32, n) {
 		return fmt.Errorf("%s: buffer of Steps: %v, expected I32[%d]", s.Name, t, n)
 	}
 	if s.Intervene && (!shaped(&out.Intervened, tensor.U8, n, k) ||

@@ -35,8 +35,8 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return build(cfg, spec, nil, seed, alloc)
 }
 
-// NewCNN is the Builder of cnn_policy, for observations with images. It makes an ActorCritic, or with Config.AddQHead
-// a Greedy, on the features of Config.Encoder.
+// NewCNN is the Builder of cnn_policy, for observations with images. It makes an ActorCritic, or with Config.AddQHead a
+// SoftActor or a Greedy, on the features of Config.Encoder.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
@@ -52,11 +52,8 @@ func build(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc tens
 		p, err = newActorCritic(cfg, spec, encoder, seed, alloc)
 	case spec.Action.Kind != env.Box:
 		p, err = newGreedy(cfg, spec, encoder, seed, alloc)
-	case cfg.Encoder != "" || encoder != nil:
-		err = errors.New("add_q_head: true: continuous actions: expected mlp_policy; policies with an encoder value " +
-			"discrete actions alone")
 	default:
-		p, err = newSoftActor(cfg, spec, seed, alloc)
+		p, err = newSoftActor(cfg, spec, encoder, seed, alloc)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
@@ -120,6 +117,9 @@ func newParams(cfg Config) *nn.Params[float32] {
 
 // Spaces returns the fields of an observation and the space of actions.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
+
+// Cameras returns the cameras that p sees.
+func (p *ActorCritic) Cameras() []Camera { return p.obs.images }
 
 // Params returns the parameters, in the groups "shared", "actor" and "critic". Some groups may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }

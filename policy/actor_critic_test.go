@@ -81,8 +81,16 @@ func perturbed(p *ActorCritic) *ActorCritic {
 
 // observe returns observations and noise of rows environments.
 func observe(p *ActorCritic, rows int) (tensor.Dict, Noise) {
-	var obs tensor.Dict
-	for i, f := range p.obs.fields {
+	noise := Noise{Seed: 4, Env: make([]uint64, rows), Step: make([]uint64, rows)}
+	for i := range rows {
+		noise.Env[i], noise.Step[i] = uint64(100+i), uint64(7*i)
+	}
+	return fieldsOf(p.obs.fields, rows), noise
+}
+
+// fieldsOf returns observations of rows environments.
+func fieldsOf(fields []env.Field, rows int) (obs tensor.Dict) {
+	for i, f := range fields {
 		x := make([]float64, rows*f.Dim())
 		randomize(x, uint64(50+i))
 		o := tensor.New(f.DType, append([]int{rows}, f.Shape...)...)
@@ -102,11 +110,7 @@ func observe(p *ActorCritic, rows int) (tensor.Dict, Noise) {
 		}
 		obs.Set(f.Name, o)
 	}
-	noise := Noise{Seed: 4, Env: make([]uint64, rows), Step: make([]uint64, rows)}
-	for i := range rows {
-		noise.Env[i], noise.Step[i] = uint64(100+i), uint64(7*i)
-	}
-	return obs, noise
+	return obs
 }
 
 func (n Noise) slice(lo, hi int) Noise { return Noise{n.Seed, n.Env[lo:hi], n.Step[lo:hi]} }

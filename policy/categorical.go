@@ -122,7 +122,12 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	for range in.n {
 		for _, k := range w.options {
 			z := logp[o : o+k]
-			top := z[Argmax(z)]
+			top := z[0]
+			for _, v := range z {
+				if v > top {
+					top = v
+				}
+			}
 			for j := range z {
 				z[j] -= top
 			}

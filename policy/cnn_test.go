@@ -123,7 +123,9 @@ func encoderGradients(t *testing.T, cfg Config) {
 
 // seenAndRead is an observation of two images, numbers and words.
 func seenAndRead(cfg Config) obsShape {
-	images := []imageShape{{"front", 2, nn.Image{H: 5, W: 4, C: 1}}, {"top", 1, nn.Image{H: 4, W: 4, C: 3}}}
+	span := [2]float64{0, 1}
+	images := []Camera{{Name: "front", Frames: 2, Views: 1, Image: nn.Image{H: 5, W: 4, C: 1}, span: span},
+		{Name: "top", Frames: 1, Views: 1, Image: nn.Image{H: 4, W: 4, C: 3}, span: span}}
 	choices := nn.Choices{Low: []int{0, -1, 0}, High: []int{2, 1, 4}}
 	if cfg.Encoder != ownEncoder {
 		encoder, sources := newEncoder(cfg.Encoder, 2, images, choices)
@@ -243,8 +245,8 @@ func TestCNNErrors(t *testing.T) {
 		{"cells of doubles", nil, []env.Field{pixels, {Name: "x",
 			Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
 			`observation "x": kind 1 of F64: expected a box of F32 or U8, or choices of I32`},
-		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box,
-			"policies with an encoder value discrete actions alone"},
+		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false },
+			[]env.Field{pixels, vector("features", 2)}, bounded, `observation "features": a policy with an encoder has an`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()

@@ -63,6 +63,17 @@ type Config struct {
 	// QHeadType is the kind of network that AddQHead uses for critic and actor: default or crossq. With crossq, the
 	// layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
+	// LayerNorm, with AddQHead and continuous actions, normalises the outputs of each hidden layer of the critics
+	// before the activation (RLPD). It limits what critics can say of actions that no transition has. Default false.
+	// (+)
+	LayerNorm bool `yaml:"layer_norm"`
+	// ImageNum, with AddQHead and continuous actions, is the number of images that the policy sees: main_images, and
+	// the first ImageNum - 1 of extra_view_images [V, H, W, C]. 0 (default) means all images.
+	ImageNum int `yaml:"image_num"`
+	// ImageSize, with AddQHead and continuous actions, must be [channels, height, width] of the images, if it is given.
+	ImageSize []int `yaml:"image_size,omitempty"`
+	// StateDim, with AddQHead and continuous actions, must be the number of observed numbers, if it is not 0.
+	StateDim int `yaml:"state_dim"`
 	// ExplorationNoise, with AddQHead, makes continuous actions a deterministic function of the observation (TD3).
 	// Exploration adds noise with this standard deviation to actions that are scaled to [-1, 1]. If it is 0 (default),
 	// actions are drawn from a distribution (SAC). (+)
@@ -187,6 +198,13 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		"clip (add_q_head: actions are squashed already)")
 	want(c.QHeadType == QHeadDefault || c.QHeadType == QHeadCrossQ && c.AddQHead && len(c.HiddenSizes) > 0,
 		"q_head_type", c.QHeadType, "default, or with add_q_head and hidden layers crossq")
+	want(!c.LayerNorm || c.AddQHead && c.QHeadType != QHeadCrossQ, "layer_norm", c.LayerNorm,
+		"false, or add_q_head with q_head_type default (crossq normalises over batches)")
+	want(c.ImageNum >= 0, "image_num", c.ImageNum, "a number of images, or 0 for all")
+	noSize := slices.ContainsFunc(c.ImageSize, func(n int) bool { return n < 1 })
+	want(!c.AddQHead || len(c.ImageSize) == 0 || len(c.ImageSize) == 3 && !noSize, "image_size", c.ImageSize,
+		"[channels, height, width], or nothing")
+	want(c.StateDim >= 0, "state_dim", c.StateDim, "0 (the environment's) or its number of numbers")
 	want(c.NumQHeads >= 1 && c.NumQHeads <= 100, "num_q_heads", c.NumQHeads, "a number from 1 to 100")
 	want(c.LearnStd || !c.UseSDE && !c.AddQHead, "learn_std", c.LearnStd, "true (use_sde, or add_q_head)")
 	want(c.IndependentStd || !c.UseSDE, "independent_std", c.IndependentStd,
@@ -228,7 +246,7 @@ func (c *Config) activation() (nn.Activation, bool) {
 // hidden describes the hidden layers.
 func (c *Config) hidden() []nn.Layer {
 	f, _ := c.activation()
-	return nn.Hidden(c.HiddenSizes, f, false)
+	return nn.Hidden(c.HiddenSizes, f, nn.NoNorms)
 }
 
 // Summed returns the number of dimensions that each log-prob sums over, out of the C·A dimensions of a chunk. It

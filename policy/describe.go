@@ -1,8 +1,6 @@
 package policy
 
 import (
-	"slices"
-
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
@@ -57,8 +55,13 @@ func CriticNode(net *nn.Net[float32]) graph.Node {
 
 // Graph implements Described.
 func (p *SoftActor) Graph() graph.Node {
-	return graph.Node{Op: graph.Policy, Name: p.obs.name, Parts: []graph.Node{p.obs.graph(),
-		ActorNode(p.chunks, p.net.dims, p.net.net.Graph(), p.net.graph(), p.box.graph(graph.Scale))}}
+	root := graph.Node{Op: graph.Policy, Name: p.obs.name, Parts: []graph.Node{p.obs.graph()}}
+	if p.encoder != nil {
+		root.Parts = append(root.Parts, p.encoder.net.Graph())
+	}
+	root.Parts = append(root.Parts,
+		ActorNode(p.chunks, p.net.dims, p.net.net.Graph(), p.net.graph(), p.box.graph(graph.Scale)))
+	return root
 }
 
 // Graph implements Described.
@@ -85,11 +88,17 @@ func (o *observations) graph() graph.Node {
 		}
 	}
 	for _, f := range o.fields {
-		switch {
-		case f.Name == env.ActionMask:
+		if f.Name == env.ActionMask {
 			part(graph.Mask, f.Name, f.Shape)
-		case slices.ContainsFunc(o.images, func(s imageShape) bool { return s.name == f.Name }):
-			part(graph.Frames, f.Name, f.Shape)
+		}
+		for _, c := range o.images {
+			switch {
+			case c.Name != f.Name:
+			case c.Views == 1:
+				part(graph.Frames, f.Name, f.Shape)
+			default:
+				part(graph.Frames, f.Name, f.Shape, graph.Const{Name: "view", Value: c.View})
+			}
 		}
 	}
 	at := 0

@@ -39,40 +39,6 @@ const (
 	allWords   = "all words"
 )
 
-// An imageShape describes an observation of U8 images. A row has several frames, stacked along the channels.
-type imageShape struct {
-	name   string
-	frames int
-	nn.Image
-}
-
-// source returns the images as a source. Bytes become numbers from 0 to 1.
-func (s imageShape) source() nn.Source {
-	return nn.Source{Name: s.name, Image: s.Image, Frames: s.frames, Range: [2]float64{0, 1}}
-}
-
-// imageOf returns the shape of the images in f. It returns an error if they are too small for the named encoder.
-func imageOf(f env.Field, encoder string) (imageShape, error) {
-	frames, dims := 1, f.Shape
-	if len(dims) == 4 {
-		frames, dims = dims[0], dims[1:]
-	}
-	if len(dims) != 3 {
-		return imageShape{}, fmt.Errorf("observation %q: image of %v: expected [H W C], or [frames H W C]", f.Name,
-			f.Shape)
-	}
-	s := imageShape{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: dims[2]}}
-	least := 1
-	if encoder == NatureCNN {
-		least = nn.NatureSize
-	}
-	if min(s.H, s.W) < least || min(s.C, s.frames) < 1 {
-		return imageShape{}, fmt.Errorf("observation %q: image of %v: encoder %s wants at least %d×%d pixels", f.Name,
-			f.Shape, encoder, least, least)
-	}
-	return s, nil
-}
-
 // addWords adds the bounds of the words of f to c.
 func addWords(c *nn.Choices, f env.Field) error {
 	for k := range f.Dim() {
@@ -99,7 +65,7 @@ type batch[T nn.Float] struct {
 
 // newEncoder describes an encoder of the given kind. A row of features holds, side by side, the features of the words,
 // the features of each image, and the numbers. The network of an image also reads the words.
-func newEncoder(kind string, numbers int, images []imageShape, choices nn.Choices) (nn.Layer, []nn.Source) {
+func newEncoder(kind string, numbers int, images []Camera, choices nn.Choices) (nn.Layer, []nn.Source) {
 	var parts []nn.Layer
 	var sources []nn.Source
 	words := ""
@@ -116,7 +82,8 @@ func newEncoder(kind string, numbers int, images []imageShape, choices nn.Choice
 		network = nn.KeypointCNN
 	}
 	for _, s := range images {
-		parts, sources = append(parts, network(s.name, words).Named(s.name)), append(sources, s.source())
+		source := s.source()
+		parts, sources = append(parts, network(source.Name, words).Named(source.Name)), append(sources, source)
 	}
 	if numbers > 0 {
 		parts = append(parts, nn.Input(allNumbers))

@@ -13,23 +13,30 @@ type ensemble[T nn.Float] struct {
 	width  int // number of elements of a row
 }
 
-// newEnsemble declares the parameters in the group "critic" of params. The networks read rows of width elements.
-// Params.Alloc allocates the parameters.
+// newEnsemble declares the parameters in the group "critic" of params. The networks read rows of width elements. With
+// Config.LayerNorm their hidden layers normalise. Params.Alloc allocates the parameters.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], width int) *ensemble[T] {
 	e := &ensemble[T]{params: params, width: width}
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		e.heads = append(e.heads, nn.NewStack(params, fmt.Sprintf("critic.%d", h), width,
-			append(cfg.valueTrunk(), head(1, 1))...))
+			append(cfg.valueTrunk(cfg.LayerNorm), head(1, 1))...))
 	}
 	return e
 }
 
 // valueTrunk describes the hidden layers of an actor or a critic for Config.AddQHead. If Config.QHeadType is crossq,
-// the layers normalise their inputs.
-func (c *Config) valueTrunk() []nn.Layer {
+// the layers normalise their inputs over a batch. With layerNorm they normalise the rows of their outputs.
+func (c *Config) valueTrunk(layerNorm bool) []nn.Layer {
 	f, _ := c.activation()
-	return nn.Hidden(c.HiddenSizes, f, c.QHeadType == QHeadCrossQ)
+	norms := nn.NoNorms
+	switch {
+	case c.QHeadType == QHeadCrossQ:
+		norms = nn.BatchNorms
+	case layerNorm:
+		norms = nn.LayerNorms
+	}
+	return nn.Hidden(c.HiddenSizes, f, norms)
 }
 
 func (e *ensemble[T]) init(seed uint64) {
@@ -44,6 +51,7 @@ type ensembleWork[T nn.Float] struct {
 	heads []*nn.NetWork[T]
 	q     []T // [H,n]
 	dx    []T // [n,width]
+	sum   []T // [n,width], for backward with dFirst
 }
 
 func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
@@ -64,12 +72,28 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. backward
-// calls ready for ranges from the end of the flat gradient to its beginning.
-func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
+// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. Unless
+// dFirst, [n,first], is nil, backward sets it to the gradient with respect to the first columns of x. backward calls
+// ready for ranges from the end of the flat gradient to its beginning.
+func (e *ensemble[T]) backward(w *ensembleWork[T], dq, dFirst []T, ready func(lo, hi int)) {
+	var dx, sum []T
+	if dFirst != nil {
+		if w.sum == nil {
+			w.sum = nn.Vector[T](len(w.dx))
+		}
+		dx, sum = w.dx[:w.n*e.width], w.sum[:w.n*e.width]
+		clear(sum)
+	}
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h]), dq[h*w.n:(h+1)*w.n])
-		e.heads[h].Backward(w.heads[h], nil, ready)
+		e.heads[h].Backward(w.heads[h], dx, ready)
+		if dx != nil {
+			e.params.Ops().Axpy(sum, 1, dx)
+		}
+	}
+	if dFirst != nil {
+		first := len(dFirst) / w.n
+		e.params.Ops().CopyColumns(dFirst, first, sum, e.width, first, w.n)
 	}
 }
 

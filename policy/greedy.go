@@ -31,6 +31,10 @@ func newGreedy(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc 
 	if err != nil {
 		return nil, fmt.Errorf("action: %w", err)
 	}
+	if cfg.LayerNorm {
+		return nil, env.KeyErrors{{Key: "layer_norm", Reason: "true, but actions are discrete, and the policy is its " +
+			"own critic: expected false"}}
+	}
 	p := &Greedy{cfg: cfg, spec: spec, params: newParams(cfg)}
 	if p.obs, err = newObservations(spec, cfg, encoder, p.params); err != nil {
 		return nil, err
@@ -59,6 +63,9 @@ func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec
 
 // Params returns the parameters, in one group, "critic".
 func (p *Greedy) Params() *nn.Params[float32] { return p.params }
+
+// Cameras returns the cameras that p sees.
+func (p *Greedy) Cameras() []Camera { return p.obs.images }
 
 // NewTarget returns a target network: a policy like p with its own copy of p's parameters.
 func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {

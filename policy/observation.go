@@ -23,7 +23,7 @@ type observations struct {
 	masked  bool      // fields include an action mask
 	vectors []numeric // boxes of numbers
 	numbers int       // number of elements of all vectors
-	images  []imageShape
+	images  []Camera
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // the elements of all words
 	oneHot  []int       // the column of option 0 of each choice; nil if an encoder reads the choices
@@ -54,6 +54,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 		cfg.Encoder = ownEncoder
 	}
 	o.encoder = cfg.Encoder
+	var images []env.Field
 	for _, f := range spec.Obs {
 		switch {
 		case f.Name == env.ActionMask:
@@ -66,11 +67,7 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 				return nil, fmt.Errorf("observation %q: images (%v%v): %s wants numbers and choices; cnn_policy "+
 					"takes images", f.Name, f.DType, f.Shape, cfg.ModelType)
 			}
-			image, err := imageOf(f, cfg.Encoder)
-			if err != nil {
-				return nil, err
-			}
-			o.images = append(o.images, image)
+			images = append(images, f)
 		case f.Kind == env.Box && (f.DType == tensor.F32 || f.DType == tensor.U8):
 			v, err := numericOf(f)
 			if err != nil {
@@ -87,6 +84,13 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 			return nil, fmt.Errorf("observation %q: kind %d of %v: expected a box of F32 or U8, or choices of I32",
 				f.Name, f.Kind, f.DType)
 		}
+	}
+	var err error
+	if o.images, err = camerasOf(images, cfg); err != nil {
+		return nil, err
+	}
+	for i := range o.images {
+		o.images[i].span = pixelSpan(cfg, spec)
 	}
 	o.width = o.numbers
 	options := 0
@@ -113,12 +117,25 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 		return nil, env.KeyErrors{{Key: "obs_dim",
 			Reason: fmt.Sprintf("%d, but the observations have %d elements", cfg.ObsDim, o.width)}}
 	}
+	if n := cfg.StateDim; cfg.AddQHead && n != 0 && n != o.numbers {
+		return nil, env.KeyErrors{{Key: "state_dim",
+			Reason: fmt.Sprintf("%d, but the observations have %d numbers", n, o.numbers)}}
+	}
 	if o.normalizes = cfg.NormalizeObservations && o.numbers > 0; o.normalizes {
 		params.AddBuffer(obsMean, o.numbers)
 		params.AddBuffer(obsVar, o.numbers)
 		params.AddBuffer(obsCount, 1)
 	}
 	return o, nil
+}
+
+// pixelSpan returns the numbers for the bytes 0 and 255. Critics of continuous actions see numbers with about mean 0 and
+// deviation 1, because convolutions learn several times faster from them than from numbers from 0 to 1.
+func pixelSpan(cfg Config, spec env.Spec) [2]float64 {
+	if cfg.AddQHead && spec.Action.Kind == env.Box {
+		return [2]float64{-2, 2}
+	}
+	return [2]float64{0, 1}
 }
 
 // isImage reports whether the bytes of f are an image. Numbers have one dimension. Without an encoder, stacked frames
@@ -189,7 +206,8 @@ type obsWork struct {
 	rows, mean, inv []float32 // rows has only the numbers, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes
 
-	images [][]uint8 // images of the last read, as views of the observations
+	images [][]uint8 // images of the last read; views of the observations, or of copies
+	copies [][]uint8 // [maxRows,Frames,H,W,C] for each Camera with several Views
 	words  []int32
 	mask   []uint8 // [n,ΣNvec], a view of the observations; nil allows every option
 }
@@ -201,6 +219,13 @@ func (w *obsWork) batch(x []float32, n int) batch[float32] {
 
 func (o *observations) newWork(maxRows int) *obsWork {
 	w := &obsWork{images: make([][]uint8, len(o.images)), words: make([]int32, maxRows*len(o.choices.Low))}
+	for _, c := range o.images {
+		var mem []uint8
+		if c.Views > 1 {
+			mem = make([]uint8, maxRows*c.Frames*c.Image.Len())
+		}
+		w.copies = append(w.copies, mem)
+	}
 	if !o.alone() || o.normalizes {
 		w.rows = nn.Vector[float32](maxRows * o.numbers)
 	}
@@ -220,8 +245,8 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	if err != nil {
 		return nil, 0, err
 	}
-	for i := range o.images {
-		w.images[i] = obs.Must(o.images[i].name).U8()
+	for i, c := range o.images {
+		w.images[i] = c.bytes(w.copies[i], obs.Must(c.Name), n)
 	}
 	if err := o.readWords(w, obs); err != nil {
 		return nil, 0, err

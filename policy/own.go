@@ -11,8 +11,8 @@ import (
 // NewWithEncoder makes a policy with your own encoder. The layers in encoder compute features from the observations of
 // spec; nn.Input and nn.Embed select an observation by its name. Hidden layers, heads and critic follow as in
 // mlp_policy. With Config.NormalizeObservations the encoder gets normalised numbers. If the encoder has recurrent
-// cells, the policy carries their state (Recurrent). With Config.AddQHead and discrete actions the policy is a Greedy,
-// otherwise an ActorCritic.
+// cells, the policy carries their state (Recurrent). With Config.AddQHead the policy is a SoftActor, or for discrete
+// actions a Greedy; otherwise it is an ActorCritic.
 //
 //	func newOwn(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
 //		encoder := nn.Sequence(nn.Input("state"), nn.Dense(64), nn.Activate(nn.Tanh), nn.GRU(32))

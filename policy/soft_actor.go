@@ -17,20 +17,25 @@ import (
 //
 // Imitation trains a SoftActor with the log-probs of demonstrated actions (Evaluate). Log-probs are densities of
 // actions scaled to [-1, 1]. A chunk of actions has one log-prob.
+//
+// With Config.Encoder a SoftActor reads the features of an Encoder. All methods take observations, or instead only
+// Features. A gradient passes to the Encoder if the method got observations.
 type SoftActor struct {
-	cfg    Config
-	spec   env.Spec
-	obs    *observations
-	chunks int
-	box    unitBox
-	net    *squashed[float32]
+	cfg     Config
+	spec    env.Spec
+	obs     *observations
+	encoder *Encoder // nil if the network reads the observations
+	chunks  int
+	box     unitBox
+	net     *squashed[float32]
 }
 
 var _ Policy = (*SoftActor)(nil)
 
-func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (*SoftActor, error) {
+func newSoftActor(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*SoftActor, error) {
+	p := &SoftActor{cfg: cfg, spec: spec, chunks: cfg.NumActionChunks}
 	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, nil, params)
+	width, err := p.observe(own, params)
 	if err != nil {
 		return nil, err
 	}
@@ -38,25 +43,48 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 	if err != nil {
 		return nil, fmt.Errorf("action: %w", err)
 	}
-	box, err := newUnitBox(spec.Action)
-	if err != nil {
+	if p.box, err = newUnitBox(spec.Action); err != nil {
 		return nil, fmt.Errorf("action: %w", err)
 	}
-	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box,
-		net: newSquashed(cfg, shape.dims, params, obs.width)}
+	p.net = newSquashed(cfg, shape.dims, params, width)
 	if err := params.Alloc(alloc); err != nil {
 		return nil, err
 	}
-	if !cfg.Blank {
-		p.net.init(seed)
+	if cfg.Blank {
+		return p, nil
 	}
+	if p.encoder != nil {
+		p.encoder.net.Init(seed)
+	}
+	p.net.init(seed)
 	return p, nil
+}
+
+// observe sets p.obs and, if there are features to compute, p.encoder. It returns the width of the rows that the
+// network reads.
+func (p *SoftActor) observe(own *nn.Layer, params *nn.Params[float32]) (width int, err error) {
+	if p.cfg.Encoder == "" && own == nil {
+		if p.obs, err = newObservations(p.spec, p.cfg, nil, params); err != nil {
+			return 0, err
+		}
+		return p.obs.width, nil
+	}
+	if p.encoder, err = newSharedEncoder(p.cfg, p.spec, own, params); err != nil {
+		return 0, err
+	}
+	p.obs = p.encoder.obs
+	for _, f := range p.spec.Obs {
+		if f.Name == Features {
+			return 0, fmt.Errorf("observation %q: a policy with an encoder has an input of that name itself", f.Name)
+		}
+	}
+	return p.encoder.Width(), nil
 }
 
 // Spaces returns the fields of an observation and the space of actions.
 func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
-// Params returns the parameters, in one group, "actor".
+// Params returns the parameters, in the group "actor", after a group "encoder" if there is one.
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
 // Noisy reports whether an action is a deterministic function of the observation, plus noise (Config.ExplorationNoise).
@@ -66,51 +94,100 @@ func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 // QHeadType returns Config.QHeadType, the kind of network of actor and critics.
 func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
 
-// NewCritic returns a critic for the same observations and actions. Its initial parameters depend on
-// seed alone.
+// Encoder returns the encoder, or nil if the network reads the observations.
+func (p *SoftActor) Encoder() *Encoder { return p.encoder }
+
+// Cameras returns the cameras that p sees.
+func (p *SoftActor) Cameras() []Camera { return p.obs.images }
+
+// NewCritic returns a critic for the same observations and actions, or for Features if p has an Encoder. Its initial
+// parameters depend on seed alone.
 func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, error) {
-	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
+	cfg, spec := p.behindEncoder()
+	return newCritic(cfg, spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
 
 // NewValue returns a critic that values observations without actions. It has one head.
 func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
-	cfg := p.cfg
+	cfg, spec := p.behindEncoder()
 	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault
-	return newCritic(cfg, p.spec, 0, p.box, seed, alloc)
+	return newCritic(cfg, spec, 0, p.box, seed, alloc)
 }
 
-// NewTarget returns a target network: a policy like p with its own copy of p's parameters.
+// NewTarget returns a target network: a policy like p with its own copy of p's parameters. If p has an Encoder, the
+// target network takes Features, and has no Encoder.
 func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
-	t, err := build(p.cfg, p.spec, nil, 0, alloc)
+	cfg, spec := p.behindEncoder()
+	t, err := newSoftActor(cfg, spec, nil, 0, alloc)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("policy: target for %s: %w", spec.Name, err)
 	}
-	copy(t.Params().State(), p.Params().State())
-	return t.(*SoftActor), nil
+	t.Follow(p)
+	return t, nil
+}
+
+// behindEncoder returns the configuration and the observations of networks that read what the network of p reads.
+func (p *SoftActor) behindEncoder() (Config, env.Spec) {
+	cfg, spec := p.cfg, p.spec
+	if p.encoder != nil {
+		cfg.Encoder, cfg.ObsDim, cfg.StateDim, cfg.ImageNum = "", 0, 0, 0
+		spec.Obs = []env.Field{{Name: Features, Space: env.Space{Kind: env.Box, DType: tensor.F32,
+			Shape: []int{p.encoder.Width()}}}}
+	}
+	return cfg, spec
+}
+
+// Follow sets the parameters of p, a target network, to those of from.
+func (p *SoftActor) Follow(from *SoftActor) {
+	copy(p.Data(), from.Data())
+	p.Params().Buffers.CopyFrom(from.Params().Buffers)
+}
+
+// Data returns the parameters of the group "actor".
+func (p *SoftActor) Data() []float32 {
+	g := p.net.params.Groups[len(p.net.params.Groups)-1]
+	return p.net.params.Data[g.Lo:g.Hi]
 }
 
 // softWork is the memory of one user of a SoftActor.
 type softWork struct {
 	owner   *SoftActor
 	maxRows int
-	obs     *obsWork
+	obs     *obsWork // nil if there is an Encoder
 	net     *squashedWork[float32]
 	action  tensor.Tensor // [maxRows,C,A]
 	logProb tensor.Tensor // [maxRows,1]
 	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or their gradients
 
-	chosen, evaluated int // rows of the last call if it was Forward or Evaluate, else 0
+	encoder             *EncoderWork // nil if the work takes only Features
+	features, dFeatures []float32    // [maxRows,F]: the features of observations, and their gradient
+	encoded             bool         // the last call got observations, and there is an Encoder
+	chosen, evaluated   int          // rows of the last call if it was Forward or Evaluate, else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
 func (p *SoftActor) NewWork(maxRows int) Work {
+	w := p.NewFeatureWork(maxRows).(*softWork)
+	if p.encoder != nil {
+		w.encoder = p.encoder.NewWork(maxRows, maxRows)
+		w.features = nn.Vector[float32](maxRows * p.encoder.Width())
+		w.dFeatures = nn.Vector[float32](maxRows * p.encoder.Width())
+	}
+	return w
+}
+
+// NewFeatureWork is NewWork, but if there is an Encoder, the Work takes only Features. It then needs less memory.
+func (p *SoftActor) NewFeatureWork(maxRows int) Work {
 	dims := p.net.dims
 	net := p.net.newWork(maxRows)
-	return &softWork{
-		owner: p, maxRows: maxRows, obs: p.obs.newWork(maxRows), net: net, logProb: tensor.FromF32(net.logProb, maxRows,
-			1),
+	w := &softWork{
+		owner: p, maxRows: maxRows, net: net, logProb: tensor.FromF32(net.logProb, maxRows, 1),
 		action: tensor.New(tensor.F32, maxRows, p.chunks, dims/p.chunks), dUnit: nn.Vector[float32](maxRows * dims),
 	}
+	if p.encoder == nil {
+		w.obs = p.obs.newWork(maxRows)
+	}
+	return w
 }
 
 // Forward implements Policy; mode Deterministic chooses the tanh of the mean.
@@ -150,9 +227,24 @@ func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, 
 	if !ok || w.owner != p {
 		return nil, nil, 0, fmt.Errorf("work %T of another policy", wk)
 	}
-	w.chosen, w.evaluated = 0, 0
-	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
-	return w, x, n, err
+	w.chosen, w.evaluated, w.encoded = 0, 0, false
+	if p.encoder == nil {
+		x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+		return w, x, n, err
+	}
+	if f, ok := obs.Get(Features); ok {
+		if f.DType() != tensor.F32 || f.Rank() != 2 || f.Dim(1) != p.encoder.Width() || f.Dim(0) > w.maxRows {
+			return nil, nil, 0, fmt.Errorf("%s %v: expected F32[N %d], at most %d rows", Features, f, p.encoder.Width(),
+				w.maxRows)
+		}
+		return w, f.F32(), f.Dim(0), nil
+	}
+	if w.encoder == nil {
+		return nil, nil, 0, fmt.Errorf("observations %v: expected %s for this work", obs, Features)
+	}
+	n, err := p.encoder.Encode(w.encoder, w.features, obs)
+	w.encoded = true
+	return w, w.features[:n*p.encoder.Width()], n, err
 }
 
 // Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
@@ -215,17 +307,29 @@ func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	case !g.LogProb.IsZero() && g.LogProb.Len() != n:
 		return fmt.Errorf("policy: backward: derivative by log-prob %v: expected F32[%d 1]", g.LogProb, n)
 	}
+	var dFeatures []float32
+	if w.encoded {
+		dFeatures = w.dFeatures[:n*p.encoder.Width()]
+	}
 	if w.chosen, w.evaluated = 0, 0; evaluated {
-		p.net.backwardEvaluate(w.net, g.LogProb.F32(), ready)
+		p.net.backwardEvaluate(w.net, g.LogProb.F32(), dFeatures, ready)
+	} else {
+		p.net.backward(w.net, p.unitGrad(w, g.Action), g.LogProb.F32(), dFeatures, ready)
+	}
+	if w.encoded {
+		p.encoder.Backward(w.encoder, dFeatures, ready)
+	}
+	return nil
+}
+
+// unitGrad returns the gradient with respect to actions in [-1, 1], or nil if dAction is the zero Tensor.
+func (p *SoftActor) unitGrad(w *softWork, dAction tensor.Tensor) []float32 {
+	if dAction.IsZero() {
 		return nil
 	}
-	var dUnit []float32
-	if !g.Action.IsZero() {
-		dUnit = w.dUnit[:g.Action.Len()]
-		for i, d := range g.Action.F32() {
-			dUnit[i] = d * p.box.half[i%len(p.box.half)]
-		}
+	dUnit := w.dUnit[:dAction.Len()]
+	for i, d := range dAction.F32() {
+		dUnit[i] = d * p.box.half[i%len(p.box.half)]
 	}
-	p.net.backward(w.net, dUnit, g.LogProb.F32(), ready)
-	return nil
+	return dUnit
 }

@@ -36,13 +36,13 @@ const (
 // newSquashed declares the parameters in the group "actor" of params. Observations have width elements. Params.Alloc
 // allocates the parameters.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width int) *squashed[T] {
-	params.Group("actor")
+	params.Group(ActorGroup)
 	outputs := 2 * dims
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
 	}
 	return &squashed[T]{
-		params: params, net: nn.NewStack(params, "actor", width, append(cfg.valueTrunk(), head(outputs, 0.01))...),
+		params: params, net: nn.NewStack(params, "actor", width, append(cfg.valueTrunk(false), head(outputs, 0.01))...),
 		dims: dims, initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
 	}
 }
@@ -186,17 +186,17 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 
 // backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the gradients of the loss with respect
 // to the results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
-// Deterministic, and dAction must not be nil. backward calls ready for ranges from the end of the flat gradient to its
-// beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// Deterministic, and dAction must not be nil. Unless dx, [n,width], is nil, backward sets it to the gradient with respect
+// to the rows. backward calls ready for ranges from the end of the flat gradient to its beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
-func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
+func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb, dx []T, ready func(lo, hi int)) {
 	d, dOut := s.dims, s.net.OutGrad(w.net)
 	if s.noise > 0 {
 		for i, g := range dAction[:w.n*d] {
 			dOut[i] = g * (1 - w.a[i]*w.a[i])
 		}
-		s.net.Backward(w.net, nil, ready)
+		s.net.Backward(w.net, dx, ready)
 		return
 	}
 	for row := range w.n {
@@ -215,14 +215,14 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 			out[d+k] = (du*w.se[i] - dl) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.net.Backward(w.net, nil, ready)
+	s.net.Backward(w.net, dx, ready)
 }
 
 // backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
-// log-probs of the last evaluate. With ε = (u - μ)/σ,
+// log-probs of the last evaluate. For dx and ready see backward. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
-func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {
+func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb, dx []T, ready func(lo, hi int)) {
 	d, dOut := s.dims, s.net.OutGrad(w.net)
 	for row := range w.n {
 		out := dOut[2*row*d : 2*(row+1)*d]
@@ -233,5 +233,5 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			out[d+k] = dLogProb[row] * (e*e - 1) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
-	s.net.Backward(w.net, nil, ready)
+	s.net.Backward(w.net, dx, ready)
 }

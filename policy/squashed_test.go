@@ -60,7 +60,7 @@ func TestSquashedGradients(t *testing.T) {
 				}
 				return sum
 			}
-			checkGradients(t, params, loss, func(ready func(lo, hi int)) { s.backward(w, dAction, dLogProb, ready) })
+			checkGradients(t, params, loss, func(ready func(lo, hi int)) { s.backward(w, dAction, dLogProb, nil, ready) })
 		})
 	}
 }
@@ -138,7 +138,7 @@ func TestSquashedEvaluate(t *testing.T) {
 		return sum
 	}
 	loss()
-	s.backwardEvaluate(w, dLogProb, nil)
+	s.backwardEvaluate(w, dLogProb, nil, nil)
 	if r := nntest.Params(params, loss); r.Checked != params.Len() || !(r.Worst < 1e-7) {
 		t.Errorf("%+v, want %d checked, worst < 1e-7", r, params.Len())
 	}
@@ -152,10 +152,13 @@ func TestSquashedEvaluate(t *testing.T) {
 // Gradients by the parameters and by the action agree with central differences in float64.
 func TestEnsembleGradients(t *testing.T) {
 	const rows, width, first = 5, 4, 2
-	for name, hidden := range map[string][]int{"two layers": {5, 4}, "linear": nil} {
+	for name, c := range map[string]struct {
+		hidden    []int
+		layerNorm bool
+	}{"two layers": {[]int{5, 4}, false}, "linear": {nil, false}, "normalised rows": {[]int{5, 4}, true}} {
 		t.Run(name, func(t *testing.T) {
 			cfg := DefaultConfig()
-			cfg.HiddenSizes, cfg.NumQHeads = hidden, 3
+			cfg.HiddenSizes, cfg.LayerNorm, cfg.NumQHeads = c.hidden, c.layerNorm, 3
 			params := new(nn.Params[float64])
 			e := newEnsemble(cfg, params, width)
 			test.OK(t, params.Alloc(tensor.Heap))
@@ -168,7 +171,7 @@ func TestEnsembleGradients(t *testing.T) {
 				}
 				return sum
 			}
-			checkGradients(t, params, loss, func(ready func(lo, hi int)) { e.backward(w, dq, ready) })
+			checkGradients(t, params, loss, func(ready func(lo, hi int)) { e.backward(w, dq, nil, ready) })
 			before := slices.Clone(params.Grad)
 			inputGrad := func(first int) []float64 {
 				dx := make([]float64, rows*(width-first))
@@ -187,6 +190,14 @@ func TestEnsembleGradients(t *testing.T) {
 			}
 			if !slices.Equal(params.Grad, before) {
 				t.Error("the derivative by inputs changed the gradients of parameters")
+			}
+			loss()
+			dFirst := make([]float64, rows*first)
+			e.backward(w, dq, dFirst, nil)
+			for i, d := range dFirst {
+				if want := whole[i/first*width+i%first]; math.Abs(d-want) > 1e-12 {
+					t.Errorf("derivative %d by the first columns: %v, among all %v", i, d, want)
+				}
 			}
 		})
 	}

@@ -31,13 +31,20 @@ type Config struct {
 	// EnvRewardWeight·(the environment's own reward). Defaults 1 and 0.
 	RewardWeight    float32 `yaml:"reward_weight"`
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
+	// StandaloneRealworld scores the images of training where the environments are (model_type resnet), before anybody
+	// sees the step. No reward worker is needed. Default false.
+	StandaloneRealworld bool `yaml:"standalone_realworld"`
+	// SuccessHoldSteps, with StandaloneRealworld, is the number of successive scores above
+	// reward.model.reward_threshold that end an episode as terminated. Without that threshold, 0.5 counts. Default 1.
+	// (+)
+	SuccessHoldSteps int `yaml:"success_hold_steps"`
 	// SuccessInfo is the name of the figure that reports success. Any value except 0 is a success. Default success. (+)
 	SuccessInfo string `yaml:"success_info"`
 	// Potential configures the rule "potential", whose score is γ·Φ(s') - Φ(s) in a step from s to s'. If s' ends the
 	// episode by termination, γ·Φ(s') counts only with algorithm.bootstrap_type always. (+)
 	Potential PotentialConfig `yaml:"potential"`
-	// Model is the network for UseRewardModel. The score is the network's value of the observation
-	// after the step.
+	// Model is the network for UseRewardModel. The score is the network's value of the observation after the step. With
+	// model_type resnet it is the probability that the image after the step shows success.
 	Model ModelConfig `yaml:"model"`
 
 	// Answers are the keys that are only for the reasoning task.
@@ -61,8 +68,8 @@ type PotentialConfig struct {
 // ModelConfig is the section reward.model: a network with a value head. The section also has the
 // keys of actor.model.
 type ModelConfig struct {
-	// ModelPath is a file with the network's parameters (safetensors), such as model.safetensors of
-	// a checkpoint. There is no default.
+	// ModelPath is a file with the network's parameters (safetensors), such as model.safetensors of a checkpoint. With
+	// model_type resnet, a file of RLinf may have torchvision's names. There is no default.
 	ModelPath string `yaml:"model_path"`
 
 	policy.Config `yaml:",inline"`
@@ -78,9 +85,10 @@ const (
 func DefaultConfig() Config {
 	return Config{
 		RewardType: "env", RewardMode: PerStep, RewardWeight: 1, SuccessInfo: "success",
-		Potential: PotentialConfig{Observation: "state"},
-		Model:     ModelConfig{Config: policy.DefaultConfig()},
-		Answers:   answer.DefaultConfig(),
+		SuccessHoldSteps: 1,
+		Potential:        PotentialConfig{Observation: "state"},
+		Model:            ModelConfig{Config: policy.DefaultConfig()},
+		Answers:          answer.DefaultConfig(),
 	}
 }
 
@@ -92,6 +100,12 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		"a number other than 0, or an env_reward_weight")
 	if c.UseRewardModel {
 		want(c.Model.ModelPath != "", "model.model_path", c.Model.ModelPath, "a file of parameters (use_reward_model)")
+		want(c.SuccessHoldSteps >= 1, "success_hold_steps", c.SuccessHoldSteps, "a number ≥ 1")
+		if c.Model.ModelType == ResNet {
+			c.Model.Own.Check(func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) })
+			return
+		}
+		want(!c.StandaloneRealworld, "standalone_realworld", true, "false, or model.model_type: resnet")
 		want(c.Model.AddValueHead && !c.Model.AddQHead, "model.add_value_head", c.Model.AddValueHead,
 			"true, and add_q_head false: the value is the score")
 		want(c.Model.ModelType != "rnn_policy", "model.model_type", c.Model.ModelType,

@@ -35,6 +35,7 @@ type Setup struct {
 	// (algorithm.bootstrap_type always).
 	BootstrapAlways bool
 	Network         policy.Policy // the network of Config.Model, with its parameters; nil without use_reward_model
+	Scorer          *Scorer       // with the network of Config.Model, if it is a classifier of images; else nil
 	Rows            int           // maximum number of transitions in a batch
 }
 

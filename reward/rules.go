@@ -84,8 +84,11 @@ func newPotential(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newModel makes a rule whose score is the network's value of the observation after the step.
+// newModel makes a rule whose score is the network's value of the observation after the step, or the score of a Scorer.
 func newModel(s Setup) (Rule, error) {
+	if s.Scorer != nil {
+		return s.Scorer.rule(s.Config.RewardMode == Terminal), nil
+	}
 	if s.Network == nil {
 		return nil, fmt.Errorf("use_reward_model: true: expected a network")
 	}

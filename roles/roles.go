@@ -3,6 +3,7 @@ package roles
 import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/classifier"
 	"github.com/rlinf/rlinf/roles/cli"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied"
@@ -22,7 +23,7 @@ func Main(args []string, reg Registries) int { return cli.Run(args, reg, tasks()
 
 // tasks returns the kinds of jobs. The first one reports an unknown task.
 func tasks() task.Tasks {
-	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
+	return task.Tasks{embodied.Task{}, classifier.Task{}, language.FineTuning{}, language.Reasoning{}}
 }
 
 // Exit codes of Main; see README.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // A SafetensorsReader reads the tensors of a safetensors file one by one, so the file can be larger than memory.
@@ -52,6 +53,11 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	}
 	r.base = 8 + int64(length)
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
+}
+
+// Index returns the index in Fields of the tensor with this name, or -1.
+func (r *SafetensorsReader) Index(name string) int {
+	return slices.IndexFunc(r.Fields, func(f Field) bool { return f.Name == name })
 }
 
 // ReadTensor fills dst with bytes of field i, starting offset bytes into the field.

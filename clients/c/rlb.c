@@ -367,6 +367,12 @@ static int greet(rlb *r)
 		put(&t, ",\"intervene\":true");
 	if (spec->period != 0)
 		put(&t, ",\"period\":%.9g", spec->period);
+	if (spec->goal_reward != NULL) {
+		put(&t, ",\"goal\":{\"threshold\":%.9g,\"terminates\":%s,\"reward\":", spec->goal_threshold,
+			spec->goal_terminates ? "true" : "false");
+		put_string(&t, spec->goal_reward);
+		put(&t, "}");
+	}
 	put_token(&t);
 	put(&t, "}");
 	int rc = t.failed ? rlb_fail("no memory for the greeting") : send_frame(r, t.at, HELLO, 0, 0, t.len - HEADER);

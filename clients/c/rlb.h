@@ -75,6 +75,12 @@ typedef struct {
 	void *expert_data;
 	int intervene;                  /* 1: a person may act in place of the policy; see rlb_intervened and rlb_out */
 	double period;                  /* of a robot: seconds between two steps, see rlb_robot.h; 0: no robot */
+	/* NULL, or the rule by which the simulator computes its rewards from its observations achieved_goal and
+	 * desired_goal, vectors of numbers: "sparse" (0 within goal_threshold, otherwise -1) or "zero_one" (1, otherwise
+	 * 0). If goal_terminates is not 0, an episode terminates when the goal is reached. */
+	const char *goal_reward;
+	double goal_threshold;
+	int goal_terminates;
 } rlb_spec;
 
 /* rlb_error returns the reason of the last failure. It returns NULL if no call failed, and if rlinf ended the

@@ -80,6 +80,9 @@ module rlb
         type(c_ptr) :: expert_data = c_null_ptr  ! user of expert
         integer(c_int) :: intervene = 0          ! 1: a person may act in place of the policy, see rlb_intervened and rlb_out
         real(c_double) :: period = 0             ! of a robot: seconds between two steps; 0: no robot
+        type(c_ptr) :: goal_reward = c_null_ptr  ! the rule of rewards of a simulator with goals, as in rlb.h
+        real(c_double) :: goal_threshold = 0
+        integer(c_int) :: goal_terminates = 0
     end type
 
     ! An rlb_out has the arrays for the results of one of your procedures: of one environment, or a row for each. All arrays but obs are 0 before the call.

@@ -16,6 +16,7 @@ func Registry() *env.Registry {
 	r.Add("MountainCar-v0", classic.NewMountainCar)
 	r.Add("MountainCarContinuous-v0", classic.NewMountainCarContinuous)
 	r.Add("Acrobot-v1", classic.NewAcrobot)
+	env.Register(r, "BitFlip-v1", classic.BitFlipKeys{Bits: 20}, classic.NewBitFlip)
 	// Without the build tag mujoco, these constructors return an error that names the tag.
 	r.Add("InvertedPendulum-v4", mujoco.InvertedPendulum(mujoco.V4))
 	r.Add("InvertedPendulum-v5", mujoco.InvertedPendulum(mujoco.V5))
@@ -35,6 +36,9 @@ func Registry() *env.Registry {
 	r.Add("TabletopPush-v1", mujoco.TabletopPush)
 	r.Add("TabletopPick-v1", mujoco.TabletopPick)
 	r.Add("TabletopPut-v1", mujoco.TabletopPut)
+	r.Add("TabletopLift-v1", mujoco.TabletopLift)
+	r.Add("TabletopReachGoal-v1", mujoco.TabletopReachGoal)
+	r.Add("TabletopPushGoal-v1", mujoco.TabletopPushGoal)
 	r.Add("TabletopSuite-v1", mujoco.TabletopSuite)
 	r.Add("mujoco", mujoco.NewModel) // a model of your own: env.train.model_path and env.train.task
 	return r

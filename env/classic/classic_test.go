@@ -7,9 +7,12 @@ import (
 	"github.com/rlinf/rlinf/env/envtest"
 )
 
+// newBits makes environments of BitFlip-v1 with few bits, so that random actions reach goals.
+func newBits(cfg env.Config, n int) (env.Vec, error) { return NewBitFlip(cfg, BitFlipKeys{Bits: 3}, n) }
+
 func TestContract(t *testing.T) {
 	for _, make := range []env.Constructor{NewCartPole, NewPendulum, NewMountainCar, NewMountainCarContinuous,
-		NewAcrobot} {
+		NewAcrobot, newBits} {
 		t.Run(specOf(t, make).Name, func(t *testing.T) {
 			for _, c := range []struct {
 				name   string

@@ -41,6 +41,7 @@ func Run(t *testing.T, newVec func(n int) (env.Vec, error), opt Options) {
 	t.Run("auto reset", s.autoReset)
 	t.Run("done", s.done)
 	t.Run("limit", s.limit)
+	t.Run("goals", s.goals)
 	t.Run("chunks", s.chunks)
 	t.Run("save", s.save)
 	t.Run("bad input", s.badInput)
@@ -216,6 +217,39 @@ func (s suite) limit(t *testing.T) {
 			}
 			if r.ended[n] {
 				length[n] = 0
+			}
+		}
+	}
+}
+
+// goals tests that the rewards and terminations of environments with goals are those of their rule, applied to the goals
+// after the step. It does not know rules of your own.
+func (s suite) goals(t *testing.T) {
+	r := s.open(t, envs, 1)
+	goal := r.spec.Goal
+	if goal == nil {
+		return
+	}
+	if err := r.spec.CheckGoal(); err != nil {
+		t.Fatal(err)
+	}
+	rule, err := env.NewRegistry().GoalRule(*goal)
+	if err != nil {
+		return
+	}
+	r.resetAll()
+	for k := range steps {
+		r.step(k, true)
+		for n, ended := range r.ended {
+			after := r.out.Obs
+			if ended {
+				after = r.out.FinalObs
+			}
+			reward, reached := rule(after.Must(env.AchievedGoal).At(n).F32(), after.Must(env.DesiredGoal).At(n).F32())
+			got, terminated := r.out.Reward.F32()[n], r.out.Terminated.U8()[n] != 0
+			if got != reward || reached && terminated != goal.Terminates {
+				t.Fatalf("step %d: environment %d reached its goal: %v; reward %v, terminated %v, expected %v and %v", k,
+					n, reached, got, terminated, reward, reached && goal.Terminates)
 			}
 		}
 	}

@@ -61,6 +61,7 @@ func rules() []rule {
 		{"STEP: a frame that comes by a bell and by the stream is taken once", (*checker).sameByBell},
 		{"STEP: an episode has max_steps steps at most, and is truncated then", (*checker).countsSteps},
 		{"STEP: where terminations are ignored there are none", (*checker).ignoresTerminations},
+		{"STEP: rewards and terminations are those of the goal's rule", (*checker).keepsGoals},
 		{"SAVE, LOAD: environments go on as those that were saved", (*checker).goesOn},
 		{"RENDER: pictures of the size wanted, which change nothing", (*checker).draws},
 		{"EXPERT: actions of the space, the same for the same state, which change nothing", (*checker).advises},

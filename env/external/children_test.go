@@ -58,6 +58,8 @@ func beChild(address, token string) error {
 			return v, err
 		}
 		switch fault {
+		case "goals", "misjudging", "unending":
+			v, err = newBitFlip(maxSteps, ignoreTerminations)
 		case "endless":
 			v, err = newCartPole(0, ignoreTerminations)
 		case "terminating":
@@ -149,6 +151,10 @@ func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 		return nil
 	}
 	switch f.fault {
+	case "misjudging":
+		out.Reward.F32()[0]++
+	case "unending":
+		out.Terminated.Zero()
 	case "nan":
 		out.Reward.F32()[0] = float32(math.NaN())
 	case "observed":

@@ -45,6 +45,13 @@ func newCartPole(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 	return classic.NewCartPole(cfg, 1)
 }
 
+// newBitFlip makes an environment with goals.
+func newBitFlip(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
+	cfg := env.DefaultConfig()
+	cfg.EnvType, cfg.MaxEpisodeSteps, cfg.IgnoreTerminations = "BitFlip-v1", maxSteps, ignoreTerminations
+	return classic.NewBitFlip(cfg, classic.BitFlipKeys{Bits: 3}, 1)
+}
+
 // A transport is a way to start and reach children.
 type transport struct {
 	name   string

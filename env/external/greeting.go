@@ -35,10 +35,18 @@ type greeting struct {
 	Expert    bool        `json:"expert"`
 	Intervene bool        `json:"intervene"` // a person may act in place of the policy
 	Period    float64     `json:"period"`    // seconds between two commands of a robot; 0: no robot
+	Goal      *goalJSON   `json:"goal"`
 	Token     string      `json:"token"`
 	Lang      string      `json:"lang"`
 
 	spec env.Spec
+}
+
+// A goalJSON is an env.Goal in a greeting.
+type goalJSON struct {
+	Threshold  float32 `json:"threshold"`
+	Reward     string  `json:"reward"`
+	Terminates bool    `json:"terminates"`
 }
 
 // A spaceJSON is an observation or the action in a greeting.
@@ -148,6 +156,15 @@ func readGreeting(text []byte) (*greeting, error) {
 	if err := spec.CheckMask(); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
+	if g.Goal != nil {
+		if !validName.MatchString(g.Goal.Reward) {
+			return nil, g.problem(fmt.Sprintf("goal: reward %.80q", g.Goal.Reward), errName)
+		}
+		spec.Goal = &env.Goal{Threshold: g.Goal.Threshold, Reward: g.Goal.Reward, Terminates: g.Goal.Terminates}
+		if err := spec.CheckGoal(); err != nil {
+			return nil, fmt.Errorf("greeting of %.64q: %w", g.Name, err)
+		}
+	}
 	g.spec = spec
 	if err := g.fits(g.NumEnvs); err != nil {
 		return nil, g.problem("num_envs", err)
@@ -238,7 +255,7 @@ func inJSON(err error) error {
 	}
 	want := map[reflect.Kind]string{
 		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number",
-		reflect.Bool: "true or false", reflect.Float64: "a number",
+		reflect.Bool: "true or false", reflect.Float32: "a number", reflect.Float64: "a number",
 	}[kind.Type.Kind()]
 	if kind.Field == "" {
 		return fmt.Errorf("%s, expected %s", kind.Value, want)
@@ -351,6 +368,9 @@ func greetingOf(spec env.Spec, stateSize int, renders, expert bool, token string
 	}
 	if spec.Intervene {
 		members["intervene"] = true
+	}
+	if g := spec.Goal; g != nil {
+		members["goal"] = goalJSON{g.Threshold, g.Reward, g.Terminates}
 	}
 	return members
 }

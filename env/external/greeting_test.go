@@ -11,6 +11,10 @@ import (
 func TestGreetingErrors(t *testing.T) {
 	const obs, action = `"obs":[{"name":"state","kind":"box","dtype":"f32","shape":[3]}]`,
 		`"action":{"kind":"discrete","n":2}`
+	goals := func(goal string) string {
+		return `"name":"a","obs":[{"name":"achieved_goal","kind":"box","dtype":"f32","shape":[2]},` +
+			`{"name":"desired_goal","kind":"box","dtype":"f32","shape":[2]}],"goal":` + goal
+	}
 	for _, tt := range []struct{ members, want string }{
 		{`"name":"ALE/Pong v5",` + obs, ""},
 		{`"name":"a","num_envs":2.0,"obs":[{"name":"x","kind":"box","dtype":"f32","shape":[2.0]}]`, ""},
@@ -31,6 +35,12 @@ func TestGreetingErrors(t *testing.T) {
 			"obs field: shape [268435456], expected at most 6 positive numbers and 16777216 elements"},
 		{`"name":"a","obs":[{"name":"field","kind":"box","dtype":"u8","shape":[16777216]},{"name":"x",` +
 			`"kind":"discrete","n":2}]`, "obs x: more than 16777216 elements in all observations"},
+		{goals(`{"threshold":0.5,"reward":"sparse","terminates":true}`), ""},
+		{goals(`{"threshold":0.5,"reward":"my rule"}`), `goal: reward "my rule": expected 1 to 64 letters`},
+		{goals(`{"threshold":-1,"reward":"sparse"}`), `greeting of "a": goal: threshold -1: expected a distance`},
+		{goals(`{"threshold":"1","reward":"sparse"}`), "goal.threshold: string, expected a number"},
+		{`"name":"a",` + obs + `,"goal":{"threshold":1,"reward":"sparse"}`,
+			`greeting of "a": goal: expected the observations achieved_goal and desired_goal, vectors of F32`},
 		{`"name":"a","num_envs":100000,"obs":[{"name":"field","kind":"box","dtype":"f32","shape":[64,64]}]`,
 			`greeting of "a": num_envs: 100000 environments of a in one child have arrays of 3277400064 bytes, ` +
 				`expected at most 2147483648`},

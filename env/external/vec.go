@@ -85,6 +85,7 @@ func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
 	}
 	v := &Vec{hub: h, cfg: cfg, text: text, greeting: g, spec: g.spec, n: n, sparse: -1, over: make([]byte, n),
 		turn: make([]byte, n)}
+	v.spec.Goal = v.spec.Goal.Under(cfg)
 	if limit := cfg.MaxEpisodeSteps; limit > 0 {
 		if limit > v.spec.MaxSteps {
 			v.spec.OwnLimit = v.spec.MaxSteps

@@ -81,7 +81,7 @@ func newSimulator(src source, plan func(m *model) (task, error), n int) (*simula
 func (t task) spec(name string, m *model) env.Spec {
 	inf := float32(math.Inf(1))
 	spec := env.Spec{Name: name, Action: box(tensor.F32, t.commands, 1), MaxSteps: t.limit, Info: t.info,
-		Tasks: t.names, TaskWeights: t.weights}
+		Tasks: t.names, TaskWeights: t.weights, Goal: t.goal}
 	if t.control == nil {
 		spec.Action = box(tensor.F32, len(t.actuator), inf)
 		for i, a := range t.actuator {

@@ -20,7 +20,7 @@ import (
 // env.Config.Observations selects the observations and their order. Lengths are in dm and
 // velocities in dm/s, so that most numbers are about 1:
 //
-//	state        the default, 43 numbers: proprio (8); velocity of the hand (3); for each object, its
+//	state        the default of most tasks, 43 numbers: proprio (8); velocity of the hand (3); for each object, its
 //	             position (3) and the cosine and sine of its rotation about z; for each zone, x and y;
 //	             one-hot codes of the target object (3) and the target zone (2); the vector from the
 //	             hand to the target object (3); the vector from the target object to the target zone
@@ -38,7 +38,7 @@ import (
 // row. A step has wrong_object if the task is done with another object for the second step in a row. Both figures end
 // the episode. The reward of a step is 1 for a success, and at most 1 otherwise. With env.Config.IgnoreTerminations,
 // each further successful step also has reward 1. Without it, no rewards follow a success, so success pays only with
-// RewardOnlySuccess.
+// RewardOnlySuccess, or in TabletopLift, whose other rewards are 0.
 
 // A tabletopTask defines one task on the table.
 type tabletopTask struct {
@@ -47,7 +47,9 @@ type tabletopTask struct {
 	objects  int      // number of possible targets, which come first in the list of objects
 	zone     bool     // whether the task has a target zone
 	sentence []string // the instruction, with the placeholders OBJECT and ZONE
+	shown    []string // default observations; nil: the first of scene.views
 
+	draw   func(s *scene, r *philox.Stream)            // writes an initial state
 	done   func(s *scene, object int) bool             // whether the task is done with the given object
 	reward func(s *scene) float64                      // reward of a step without success
 	expert func(s *scene) (hand [3]float64, shut bool) // next position of the fingertips, and whether to shut them
@@ -56,6 +58,9 @@ type tabletopTask struct {
 // environments makes n environments of t.
 func (t tabletopTask) environments(cfg env.Config, n int) (env.Vec, error) {
 	shown := cfg.Observations
+	if len(shown) == 0 {
+		shown = t.shown
+	}
 	cfg.Observations = nil
 	if err := cfg.Plain(); err != nil {
 		return nil, err
@@ -98,7 +103,7 @@ func (t tabletopTask) on(s *scene, views []view) task {
 	return task{
 		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions,
 		info: []string{env.Success, env.WrongObject}, memo: memoLen, views: views,
-		reset: func(r *philox.Stream, p *physics) { s.at(p).draw(r) },
+		reset: func(r *philox.Stream, p *physics) { t.draw(s.at(p), r) },
 		step: func(p *physics, _ []float32, _ []float64, info []float32) (float64, bool) {
 			success, wrong := s.at(p).judge()
 			info[0], info[1] = float32(count(success)), float32(count(wrong))

@@ -245,7 +245,7 @@ func (s *scene) appendProprio(obs []float64) []float64 {
 
 // appendThings appends the robot's numbers, the poses of the objects and the positions of the zones.
 func (s *scene) appendThings(obs []float64) []float64 {
-	obs = decimetres(s.appendProprio(obs), s.qvel[:handJoints]...)
+	obs = s.appendHand(obs)
 	for i := range tableObjects {
 		cos, sin := s.turn(i)
 		obs = append(decimetres(obs, s.object(i)...), cos, sin)

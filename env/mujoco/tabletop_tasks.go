@@ -14,6 +14,7 @@ import (
 func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopReach-v1", limit: 40, objects: tableObjects, sentence: strings.Fields("reach the OBJECT"),
+		draw:   (*scene).draw,
 		done:   func(s *scene, object int) bool { return distance(s.hand(), s.object(object)) < 0.035 },
 		reward: func(s *scene) float64 { return near(distance(s.hand(), s.object(s.meant()))) },
 		expert: func(s *scene) ([3]float64, bool) {
@@ -34,10 +35,10 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
-		sentence: strings.Fields("push the OBJECT to the ZONE"),
-		done:     func(s *scene, object int) bool { return s.onZone(object) },
-		reward:   func(s *scene) float64 { return s.pushReward(s.zone(s.meantZone())) },
-		expert:   (*scene).pushExpert,
+		sentence: strings.Fields("push the OBJECT to the ZONE"), draw: (*scene).draw,
+		done:   func(s *scene, object int) bool { return s.onZone(object) },
+		reward: func(s *scene) float64 { return s.pushReward(s.zone(s.meantZone())) },
+		expert: (*scene).pushExpert,
 	}.environments(cfg, n)
 }
 
@@ -57,6 +58,7 @@ func (s *scene) pushReward(aim []float64) float64 {
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),
+		draw:   (*scene).draw,
 		done:   func(s *scene, object int) bool { return s.object(object)[2] > pickLift },
 		reward: (*scene).pickReward, expert: (*scene).pickExpert,
 	}.environments(cfg, n)
@@ -83,8 +85,8 @@ func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	const away = 0.05
 	return tabletopTask{
 		name: "TabletopPut-v1", limit: 100, objects: tableCubes, zone: true,
-		sentence: strings.Fields("put the OBJECT on the ZONE"),
-		done:     func(s *scene, object int) bool { return s.onZone(object) && s.released() && s.hand()[2] > away },
+		sentence: strings.Fields("put the OBJECT on the ZONE"), draw: (*scene).draw,
+		done: func(s *scene, object int) bool { return s.onZone(object) && s.released() && s.hand()[2] > away },
 		reward: func(s *scene) float64 {
 			cube, zone := s.object(s.meant()), s.zone(s.meantZone())
 			if s.onZone(s.meant()) {

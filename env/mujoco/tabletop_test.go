@@ -22,6 +22,14 @@ func TestTabletopContract(t *testing.T) {
 	envtest.Run(t, func(n int) (env.Vec, error) { return TabletopPut(cfg, n) }, envtest.Options{})
 }
 
+func TestTabletopGoalContract(t *testing.T) {
+	cfg := env.DefaultConfig()
+	cfg.MaxEpisodeSteps = 13
+	for _, make := range []env.Constructor{TabletopReachGoal, TabletopPushGoal} {
+		envtest.Run(t, func(n int) (env.Vec, error) { return make(cfg, n) }, envtest.Options{})
+	}
+}
+
 // A table is one environment on the tabletop, whose state a test reads and writes.
 type table struct {
 	*testing.T
@@ -304,6 +312,46 @@ func (tb table) apart() (found error) {
 	return found
 }
 
+// TestTabletopLift: only the red cube's position depends on the seed, and only a success is rewarded.
+func TestTabletopLift(t *testing.T) {
+	const cube = robotJoints
+	var first []float64
+	least, most := [2]float64{1, 1}, [2]float64{-1, -1}
+	for seed := range uint64(100) {
+		tb := newTable(t, TabletopLift, env.DefaultConfig(), seed)
+		q, memo := tb.read("qpos"), tb.read("memo")
+		for i, x := range q[cube : cube+2] {
+			least[i], most[i] = min(least[i], x), max(most[i], x)
+		}
+		rest := slices.Concat(q[:cube], q[cube+2:], memo, tb.read("mocap_pos"))
+		if seed == 0 {
+			first = rest
+		}
+		test.EqualSlices(t, rest, first, "seed %d: the state without the cube's position", seed)
+		test.Equal(t, colors[int(memo[memoColor])].name, "red")
+	}
+	for i := range 2 {
+		if least[i] < -0.06 || least[i] > -0.05 || most[i] > 0.06 || most[i] < 0.05 {
+			t.Errorf("axis %d: the cube lies from %v to %v, want about ±0.06", i, least[i], most[i])
+		}
+	}
+	tb := newTable(t, TabletopLift, env.DefaultConfig(), 1)
+	names := []string{}
+	for _, f := range tb.vec.Spec().Obs {
+		names = append(names, f.Name)
+	}
+	test.EqualSlices(t, names, []string{"image", "proprio"})
+	act := tensor.New(tensor.F32, 1, 1, 4)
+	for end := false; !end; {
+		test.OK(t, env.Act(tb.vec, act))
+		var reward, success float32
+		reward, success, _, end = tb.step(act.F32()...)
+		if want := float32(count(end)); reward != want || success != want {
+			t.Errorf("reward %v, success %v, end %v", reward, success, end)
+		}
+	}
+}
+
 // TestTabletopPutSentence: the instruction of TabletopPut names an object and a zone.
 func TestTabletopPutSentence(t *testing.T) {
 	cfg := env.DefaultConfig()
@@ -373,12 +421,15 @@ func TestTabletopCommand(t *testing.T) {
 	}
 }
 
-// TestTabletopExperts: the experts of reach, pick and put always succeed, and the expert of push in 97 % of episodes.
+// TestTabletopExperts: the experts always succeed, and that of push in 97 % of episodes.
 func TestTabletopExperts(t *testing.T) {
 	for _, c := range []struct {
 		make  env.Constructor
 		least float64
-	}{{TabletopReach, 1}, {TabletopPush, 0.97}, {TabletopPick, 1}, {TabletopPut, 1}} {
+	}{
+		{TabletopReach, 1}, {TabletopPush, 0.97}, {TabletopPick, 1}, {TabletopPut, 1}, {TabletopLift, 1},
+		{TabletopReachGoal, 1}, {TabletopPushGoal, 0.97},
+	} {
 		const n, episodes = 20, 40
 		v := test.Must(c.make(env.DefaultConfig(), n))(t)
 		defer v.Close()

@@ -81,6 +81,7 @@ type task struct {
 	weights     []float64 // TaskWeights of the env.Spec
 	memo        int       // length of physics.memo
 	views       []view    // the observations
+	goal        *env.Goal // Goal of the env.Spec
 
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
 	// qvel hold the model's own initial state.

@@ -47,21 +47,27 @@ func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, e
 	if resolved, err := resolve(stored); err == nil {
 		stored = resolved
 	}
-	then, err := flatten(stored)
+	diff, err := CompareConfigs(stored, current, mayChange...)
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %s: %w", c.Dir, configFile, err)
 	}
-	now, err := flatten(current)
-	if err != nil {
-		return fmt.Errorf("configuration of this job: %w", err)
-	}
-	if diff := differences(then, now, mayChange); len(diff) > 0 {
+	if len(diff) > 0 {
 		return &ConfigError{c.Dir, diff}
 	}
 	return nil
 }
 
-func differences(then, now map[string]string, mayChange []string) []Difference {
+// CompareConfigs returns the keys whose values differ between two resolved configurations, except for the keys in
+// mayChange and keys below them.
+func CompareConfigs(before, after []byte, mayChange ...string) ([]Difference, error) {
+	then, err := flatten(before)
+	if err != nil {
+		return nil, err
+	}
+	now, err := flatten(after)
+	if err != nil {
+		return nil, fmt.Errorf("configuration of this job: %w", err)
+	}
 	keys := maps.Clone(then)
 	maps.Copy(keys, now)
 	var diff []Difference
@@ -73,7 +79,7 @@ func differences(then, now map[string]string, mayChange []string) []Difference {
 		}
 		diff = append(diff, Difference{key, orUnset(then, key), orUnset(now, key)})
 	}
-	return diff
+	return diff, nil
 }
 
 func orUnset(values map[string]string, key string) string {

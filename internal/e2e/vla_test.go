@@ -17,7 +17,7 @@ import (
 
 // visions are jobs whose policy sees images, reads instructions, and acts in chunks: PPO with a ratio for each token,
 // GRPO in groups that wait for each other, with adapters, and DAgger with random crops of images. In the first job
-// instructions point at objects.
+// instructions point at objects. The last jobs have critics of actions.
 var visions = []struct {
 	name      string
 	overrides []string
@@ -40,7 +40,16 @@ var visions = []struct {
 		"algorithm.update_epoch=2",
 		"algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}", "actor.model.num_action_chunks=1",
 		"actor.model.image_crop=0.7"}},
+	{"SAC", slices.Concat(soft, []string{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac",
+		"actor.model.layer_norm=true", "actor.model.num_q_heads=3", "algorithm.critic_subsample_size=2"})},
+	{"TD3", slices.Concat(soft, []string{"algorithm.adv_type=embodied_td3", "algorithm.loss_type=embodied_td3",
+		"actor.model.exploration_noise=0.2", "algorithm.target_update_type=q_head_only"})},
 }
+
+// soft are the overrides that replace the policy by one whose critics share an encoder with it. Images are shifted.
+var soft = []string{"~actor.model", "actor.model={model_type: cnn_policy, encoder: keypoints, hidden_sizes: [8]}",
+	"actor.model.add_q_head=true", "actor.model.add_value_head=false", "actor.enable_drq=true",
+	"algorithm.update_epoch=2", "algorithm.replay_buffer={sample_window_size: 3, min_buffer_size: 1}"}
 
 // vision is the common part of these jobs.
 const vision = `
@@ -97,7 +106,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 		on            *platform
 		place, stages int
 	}
-	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 4, 2}}, {{local, 2, 1}}}
+	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 4, 2}}, {{local, 2, 1}}, {{local, 4, 2}}, {{local, 5, 1}}}
 	if full {
 		for job := range ways {
 			ways[job] = nil

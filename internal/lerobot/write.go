@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -60,6 +61,20 @@ type episode struct {
 	To        int64    `json:"-" parquet:"dataset_to_index"`
 	MetaChunk int64    `json:"-" parquet:"meta/episodes/chunk_index"` // both are 0
 	MetaFile  int64    `json:"-" parquet:"meta/episodes/file_index"`
+}
+
+// OwnFile is a file that the caller adds to a dataset. It marks those that this program wrote.
+const OwnFile = "meta/rlinf.json"
+
+// Replaceable returns an error if there is something at dir that is no dataset with OwnFile.
+func Replaceable(dir string) error {
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if _, err := os.Stat(filepath.Join(dir, OwnFile)); err != nil {
+		return fmt.Errorf("%s: this program did not write what is there", dir)
+	}
+	return nil
 }
 
 // Create begins the dataset dir, which must not exist. info has the version, the rate, the robot and the features that

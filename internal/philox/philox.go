@@ -25,6 +25,9 @@ const (
 	Text                           // choice of training texts: counter = number of the draw
 	Crop                           // crop of an image: key = actor, counter = number of the sample
 	Denoise                        // noise and time of the denoising loss: key and counter like Crop
+	Hindsight                      // goals of transitions: key and counter like Replay
+	Dropout                        // elements that Dropout sets to 0: key = layer, counter = number of the sample
+	Shift                          // shift of an image of a batch: key = sample, side and camera, counter = update
 )
 
 // block is the Philox4x32-10 bijection. Its counter is (c0, c1, c2, c3), and its key is the seed. A Stream sets c0 and

@@ -2,6 +2,7 @@ package results_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -279,6 +280,25 @@ func TestBest(t *testing.T) {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
 	}
+	var out bytes.Buffer
+	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: []results.Group{group("few", 1), c, a, b}}
+	test.OK(t, table.WriteJSON(&out))
+	table.Groups = []results.Group{group("few", 1), a, b}
+	test.OK(t, table.WriteJSON(&out))
+	var got []string
+	for in := json.NewDecoder(&out); in.More(); {
+		var all struct {
+			Groups []struct {
+				Name   string
+				Chance bool `json:"may_be_chance"`
+			}
+		}
+		test.OK(t, in.Decode(&all))
+		for _, g := range all.Groups {
+			got = append(got, fmt.Sprint(g.Name, g.Chance))
+		}
+	}
+	test.EqualSlices(t, got, []string{"fewtrue", "cfalse", "afalse", "bfalse", "fewtrue", "atrue", "bfalse"})
 }
 
 // TestReadRunOfTexts: the rows of a run that trains a language model are counted in iterations.

@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/printable"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"gopkg.in/yaml.v3"
 )
 
@@ -24,6 +25,7 @@ type Run struct {
 	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations. Its
 	// EnvSteps are then iterations.
 	Iterations bool
+	Forked     bool // it goes on from another run, so forks with the same seed have common random numbers
 	Rows       []Row
 	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }
@@ -58,7 +60,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	if err != nil {
 		return r, runError(dir, err)
 	}
-	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
+	r.Seed, r.Task, r.Forked = config.Actor.Seed, config.Env.Train.EnvType, runfolder.Forked(dir)
 	steps, err := r.readRows(filepath.Join(dir, "metrics.jsonl"), prefix)
 	if err != nil {
 		return r, runError(dir, err)

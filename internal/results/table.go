@@ -47,32 +47,41 @@ func (t *Table) Best() string {
 		figure(t.Estimates()[i].Mean)) + t.chance(i)
 }
 
-// chance describes the groups whose difference from the best group has a 95 % interval with 0 in it, or none. It names
-// the closest of them. It returns "" if there is no such group.
+// chance describes the groups whose difference from the best group may be chance: see near. It names the closest of
+// them. It returns "" if there is no such group.
 func (t *Table) chance(best int) string {
-	es, near, others, least := t.Estimates(), "", 0, math.Inf(1)
-	for i, e := range es {
-		d, margin := es[best].Minus(e)
-		if i == best || e.N == 0 || math.Abs(d) > margin {
-			continue
-		}
-		others++
-		if math.Abs(d) < least {
-			least, near = math.Abs(d), fmt.Sprintf("its difference from %s is %s ± %s", t.Groups[i].Name, figure(d),
-				figure(margin))
-			if math.IsInf(margin, 1) {
-				near = fmt.Sprintf("its difference from %s has no interval without a second seed of both",
-					t.Groups[i].Name)
-			}
+	es, least, closest := t.Estimates(), math.Inf(1), -1
+	near := near(es, best)
+	for _, i := range near {
+		if d, _ := es[best].Minus(es[i]); math.Abs(d) < least {
+			least, closest = math.Abs(d), i
 		}
 	}
-	switch others {
-	case 0:
+	if closest < 0 {
 		return ""
-	case 1:
-		return "; this may be chance: " + near
 	}
-	return fmt.Sprintf("; this may be chance: %s (and %d more)", near, others-1)
+	name, more := t.Groups[closest].Name, ""
+	if len(near) > 1 {
+		more = fmt.Sprintf(" (and %d more)", len(near)-1)
+	}
+	d, margin := es[best].Minus(es[closest])
+	if math.IsInf(margin, 1) {
+		return fmt.Sprintf("; this may be chance: its difference from %s has no interval without a second seed of "+
+			"both%s", name, more)
+	}
+	return fmt.Sprintf("; this may be chance: its difference from %s is %s ± %s%s", name, figure(d), figure(margin),
+		more)
+}
+
+// near returns the indices of the estimates whose difference from the best one has a 95 % interval with 0 in it, or
+// none.
+func near(es []Estimate, best int) (indices []int) {
+	for i, e := range es {
+		if d, margin := es[best].Minus(e); i != best && e.N > 0 && math.Abs(d) <= margin {
+			indices = append(indices, i)
+		}
+	}
+	return indices
 }
 
 // Estimates returns the estimate of each group.
@@ -119,6 +128,11 @@ type jsonGroup struct {
 	// confidence interval.
 	Difference *float64 `json:"difference,omitempty"`
 	Margin     *float64 `json:"difference_margin,omitempty"`
+	// Chance says that the difference from the best group may be chance: it has no 95 % interval, or one with 0 in it.
+	Chance bool `json:"may_be_chance,omitempty"`
+	// Paired is the mean difference from the first group, seed by seed, of forks with the same seeds.
+	Paired       *float64 `json:"paired_difference,omitempty"`
+	PairedMargin *float64 `json:"paired_difference_margin,omitempty"`
 }
 
 // WriteJSON writes the table as a JSON object with the keys "metric", "mode", "best", "step_unit" ("env steps" or
@@ -132,13 +146,14 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		At       *float64    `json:"at,omitempty"`
 		Groups   []jsonGroup `json:"groups"`
 	}{Metric: t.Metric, Mode: cmp.Or(t.Mode, ModeOf(t.Metric)), StepUnit: t.stepUnit(), At: number64(t.At)}
-	if i := t.best(); i >= 0 {
-		all.Best = t.Groups[i].Name
+	es, best, chance := t.Estimates(), t.best(), []int(nil)
+	if best >= 0 {
+		all.Best, chance = t.Groups[best].Name, near(es, best)
 	}
-	es := t.Estimates()
 	for i, g := range t.Groups {
 		e := es[i]
-		j := jsonGroup{Name: g.Name, Path: g.Path, Seeds: e.N, Mean: number64(e.Mean), Lowest: number64(e.Least)}
+		j := jsonGroup{Name: g.Name, Path: g.Path, Seeds: e.N, Mean: number64(e.Mean), Lowest: number64(e.Least),
+			Chance: slices.Contains(chance, i)}
 		for _, r := range g.Runs {
 			j.Steps = max(j.Steps, r.Last().EnvSteps)
 		}
@@ -147,6 +162,9 @@ func (t *Table) WriteJSON(w io.Writer) error {
 		}
 		if d, margin := e.Minus(es[0]); i > 0 {
 			j.Difference, j.Margin = number64(d), number64(margin)
+		}
+		if p, ok := t.Paired(i); ok && i > 0 {
+			j.Paired, j.PairedMargin = number64(p.Mean), number64(p.Margin)
 		}
 		all.Groups = append(all.Groups, j)
 	}
@@ -187,6 +205,14 @@ func (t *Table) Rows() [][]string {
 	if len(t.Groups) > 1 {
 		head = append(head, "difference from "+printable.Line(t.Groups[0].Name))
 	}
+	pairs := false
+	for i := range t.Groups {
+		_, ok := t.Paired(i)
+		pairs = pairs || i > 0 && ok
+	}
+	if pairs {
+		head = append(head, "paired difference")
+	}
 	rows := [][]string{append(head, t.workUnit()+"/s")}
 	es := t.Estimates()
 	for i, g := range t.Groups {
@@ -202,6 +228,13 @@ func (t *Table) Rows() [][]string {
 				}
 			}
 			row = append(row, difference)
+		}
+		if pairs {
+			text := ""
+			if p, ok := t.Paired(i); ok && i > 0 {
+				text = p.String()
+			}
+			row = append(row, text)
 		}
 		rows = append(rows, append(row, g.rate()))
 	}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/cpu"
+
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
@@ -39,6 +41,7 @@ type Provenance struct {
 	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
+	Forked     bool  `json:"forked,omitempty"`     // Resumed is a checkpoint of another run, whose keys may differ
 	Iterations int64 `json:"iterations,omitempty"` // number of iterations planned for the whole run; 0 if unknown
 }
 
@@ -48,7 +51,9 @@ type Build struct {
 	Revision string `json:"revision,omitempty"` // git revision; with "+dirty" if the checkout had changes
 	Tags     string `json:"tags,omitempty"`     // separated by commas
 	Go       string `json:"go"`
-	Platform string `json:"platform"` // such as linux/amd64, with the microarchitecture level if one was chosen
+	// Platform is such as linux/amd64, with the microarchitecture level if one was chosen.
+	Platform string `json:"platform"`
+	Vectors  string `json:"vectors,omitempty"` // the vector instructions of the processor: see Vectors
 }
 
 // Describe returns a Provenance with the facts about this process.
@@ -65,7 +70,8 @@ func Describe(job string) Provenance {
 
 // ReadBuild returns the build information that the Go toolchain recorded in this binary.
 func ReadBuild() Build {
-	b := Build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	b := Build{Version: "unknown", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Vectors: Vectors()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return b
@@ -90,6 +96,27 @@ func ReadBuild() Build {
 		b.Revision += dirty
 	}
 	return b
+}
+
+// NoVectors is the result of Vectors without vector instructions. Products then run in portable Go.
+const NoVectors = "none that the kernels use: products run in portable Go"
+
+// Vectors returns the vector instructions of this processor that the kernels use. Numbers are equal on all processors
+// with vectors, and on all without.
+func Vectors() string {
+	switch {
+	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL:
+		return "AVX-512"
+	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
+		return "AVX2"
+	}
+	return NoVectors
+}
+
+// String returns the facts in one line.
+func (b Build) String() string {
+	all := strings.Join([]string{b.Version, b.Revision, b.Tags, b.Go, b.Platform, b.Vectors}, " ")
+	return strings.Join(strings.Fields(all), " ")
 }
 
 // steering selects the environment variables that affect a job. It leaves out variables that may hold secrets, such as
@@ -146,12 +173,25 @@ func BinaryID() string {
 
 // LastStart returns the newest entry of provenance.json in the run folder at path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
-	var starts []Provenance
-	text, err := durable.ReadFile(filepath.Join(path, provenanceFile), durable.Text)
-	if err != nil || json.Unmarshal(text, &starts) != nil || len(starts) == 0 {
+	starts := starts(path)
+	if len(starts) == 0 {
 		return p, false
 	}
 	return starts[len(starts)-1], true
+}
+
+// Forked reports whether the run in the folder at path goes on from a checkpoint of another run, with other settings.
+func Forked(path string) bool {
+	return slices.ContainsFunc(starts(path), func(p Provenance) bool { return p.Forked })
+}
+
+// starts returns the entries of provenance.json, or nil if they cannot be read.
+func starts(path string) (all []Provenance) {
+	text, err := durable.ReadFile(filepath.Join(path, provenanceFile), durable.Text)
+	if err != nil || json.Unmarshal(text, &all) != nil {
+		return nil
+	}
+	return all
 }
 
 // AddProvenance appends p to provenance.json, which has one entry for each start of the run.

@@ -64,11 +64,12 @@ func (t *Table) open() error {
 	return nil
 }
 
-// whole calls f, and turns a panic into an error. parquet-go panics at some damaged files.
+// whole calls f, and turns a panic into an error. parquet-go panics at some damaged files, and at the lists and maps of
+// early writers.
 func whole(f func() error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("the file is damaged: %v", r)
+			err = fmt.Errorf("the file is damaged, or has an unknown form: %v", r)
 		}
 	}()
 	return f()

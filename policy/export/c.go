@@ -232,8 +232,6 @@ func (w *cWriter) translate(s *step) {
 		}
 	case graph.Byte:
 		with("bytes", "%d", n)
-	case graph.Normalize:
-		with("normalize", "%#.9gf, %d", s.number("clip"), n)
 	case graph.OneHot:
 		y, from := w.keep(s.out), 0
 		if len(s.in) > 1 {
@@ -262,8 +260,17 @@ func (w *cWriter) translate(s *step) {
 		with("modulate", "%s, %d, %d", w.at[s.in[1]], h*width, c)
 	case graph.LayerNorm:
 		with("layer_norm", "%.17g, %d", s.number("epsilon"), n)
-	case graph.BatchNorm:
+	case affine:
 		with("affine", "%d", n)
+	case graph.Clip:
+		with("bound", "%d", n)
+	case spread:
+		with("spread", "noise, %d", n)
+	case deviate:
+		shift, _ := s.node.Const("shift").(float32)
+		with("deviate", "%#.9gf, %.17g, %.17g, noise, %d", shift, s.number("low"), s.number("half"), n)
+	case graph.Categorical, graph.Greedy:
+		w.choose(s, x)
 	case graph.Conv:
 		with("convolve", "&%s", w.shape(s))
 	case graph.MaxPool:
@@ -292,7 +299,7 @@ func (w *cWriter) translate(s *step) {
 		w.call(kernel, "%s, %s, %s, %s, %s, %s, %s, %s, %d, %d", w.at[s.out], x, params[0], params[1], params[2],
 			params[3], w.space(gates), w.space(gates), m, n)
 	default:
-		w.end(s, x, params, with)
+		panic(fmt.Sprintf("export: c: no operation %s", s.op))
 	}
 }
 
@@ -305,46 +312,6 @@ func (w *cWriter) shape(s *step) string {
 	w.line("static const shape shape%d = {%d, %d, %d, %d, %d, %d, %d, %d, %d};", w.tables, h, width, c, oh, ow, oc,
 		s.int("size"), s.int("stride"), s.int("pad"))
 	return fmt.Sprintf("shape%d", w.tables)
-}
-
-// end appends the statements that make an action.
-func (w *cWriter) end(s *step, x string, params []any, with func(kernel, rest string, args ...any)) {
-	n := w.values[s.out].len()
-	drawn := w.noise != none
-	deviate := func(shift float64) {
-		with("deviate", "%#.9gf, %.17g, %.17g, noise, %d", shift, s.number("low"), s.number("half"), n)
-	}
-	switch s.op {
-	case graph.Gaussian:
-		with("spread", "noise, %d", n)
-	case graph.Deviations:
-		if w.at[s.out] = x; drawn {
-			deviate(s.number("shift"))
-		}
-	case graph.Squashed:
-		if drawn {
-			deviate(0)
-			w.call("squash", "%s, %s, %d", w.at[s.out], w.at[s.out], n)
-			return
-		}
-		with("squash", "%d", n)
-	case graph.Noise:
-		if with("squash", "%d", n); drawn {
-			w.call("disturb", "%s, %#.9gf, noise, %d", w.at[s.out], s.number("deviation"), n)
-		}
-	case graph.Clip:
-		with("bound", "%d", n)
-	case graph.Scale:
-		with("rescale", "%d", n)
-	case graph.TanhBound:
-		y := w.keep(s.out)
-		w.call("squash", "%s, %s, %d", y, x, n)
-		w.call("rescale", "%s, %s, %s, %s, %d", y, y, params[0], params[1], n)
-	case graph.Categorical, graph.Greedy:
-		w.choose(s, x)
-	default:
-		panic(fmt.Sprintf("export: c: no operation %s", s.op))
-	}
 }
 
 // choose appends the choices of options.

@@ -240,10 +240,19 @@ func (o *onnx) translate(s *step) {
 		n := len(s.params[0])
 		x := o.op("Sub", o.cast(first, elementTypes[tensor.F32]), o.floats(s.params[0], n))
 		o.flats[s.out] = o.op("Mul", x, o.floats(s.params[1], n))
-	case graph.Normalize:
+	case affine:
 		n := len(s.params[0])
 		x := o.op("Mul", o.op("Sub", first, o.floats(s.params[0], n)), o.floats(s.params[1], n))
-		o.flats[s.out] = o.op("Clip", x, o.float(-s.number("clip")), o.float(s.number("clip")))
+		o.flats[s.out] = o.op("Add", x, o.floats(s.params[2], n))
+	case graph.Clip:
+		n := len(s.params[0])
+		o.flats[s.out] = o.op("Min", o.op("Max", first, o.floats(s.params[0], n)), o.floats(s.params[1], n))
+	case spread:
+		o.flats[s.out] = o.op("Add", first, o.op("Mul", o.floats(s.params[0], len(s.params[0])), o.flats[o.noise]))
+	case deviate:
+		o.flats[s.out] = o.deviate(s, first)
+	case graph.Categorical, graph.Greedy:
+		o.flats[s.out] = o.choose(s, first)
 	case graph.OneHot:
 		o.flats[s.out] = o.oneHot(s, first)
 	case graph.Image:
@@ -261,10 +270,6 @@ func (o *onnx) translate(s *step) {
 		n := len(s.params[0])
 		o.flats[s.out] = o.opWith("LayerNormalization", []attribute{{"epsilon", float32(s.number("epsilon"))}}, first,
 			o.floats(s.params[0], n), o.floats(s.params[1], n))
-	case graph.BatchNorm:
-		n := len(s.params[0])
-		x := o.op("Mul", o.op("Sub", first, o.floats(s.params[0], n)), o.floats(s.params[1], n))
-		o.flats[s.out] = o.op("Add", x, o.floats(s.params[2], n))
 	case graph.Conv:
 		_, _, channels := o.values[s.in[0]].image()
 		size := s.int("size")
@@ -295,7 +300,7 @@ func (o *onnx) translate(s *step) {
 	case graph.GRU, graph.LSTM:
 		o.flats[s.out] = o.cell(s, first, c)
 	default:
-		o.end(s, first)
+		panic(fmt.Sprintf("export: onnx: no operation %s", s.op))
 	}
 }
 
@@ -455,59 +460,20 @@ func (o *onnx) shapedOne(in string, width int) string {
 	return o.op("Reshape", in, o.ints(1, -1, width))
 }
 
-// end appends the steps that make an action.
-func (o *onnx) end(s *step, x string) {
+// deviate adds the noise to the first half of x, with the deviations that the rest says.
+func (o *onnx) deviate(s *step, x string) string {
 	n := o.values[s.out].len()
-	noise := ""
-	if o.noise != none {
-		noise = o.flats[o.noise]
+	rest := o.slice(x, 1, n, 2*n)
+	if shift, ok := s.node.Const("shift").(float32); ok {
+		rest = o.op("Add", rest, o.float(float64(shift)))
 	}
-	tanh := func(x string) string { return o.op("Tanh", x) }
-	within := func(x, low, high string) string { return o.op("Min", o.op("Max", x, low), high) }
-	// deviate adds σε to x, with log σ = low + half (tanh(of) + 1).
-	deviate := func(x, of string) string {
-		if noise == "" {
-			return x
-		}
-		log := o.op("Add", o.op("Mul", o.op("Add", tanh(of), o.float(1)), o.float(s.number("half"))),
-			o.float(s.number("low")))
-		return o.op("Add", x, o.op("Mul", o.op("Exp", log), noise))
-	}
-	switch s.op {
-	case graph.Gaussian:
-		std := make([]float32, n)
-		for i, log := range s.params[0] {
-			std[i] = float32(math.Exp(float64(log)))
-		}
-		o.flats[s.out] = o.op("Add", x, o.op("Mul", o.floats(std, n), noise))
-	case graph.Deviations:
-		o.flats[s.out] = deviate(o.slice(x, 1, 0, n),
-			o.op("Add", o.slice(x, 1, n, 2*n), o.float(s.number("shift"))))
-	case graph.Squashed:
-		o.flats[s.out] = tanh(deviate(o.slice(x, 1, 0, n), o.slice(x, 1, n, 2*n)))
-	case graph.Noise:
-		x = tanh(x)
-		if noise != "" {
-			x = o.op("Clip", o.op("Add", x, o.op("Mul", noise, o.float(s.number("deviation")))), o.float(-1),
-				o.float(1))
-		}
-		o.flats[s.out] = x
-	case graph.Clip:
-		o.flats[s.out] = within(x, o.floats(s.params[0], n), o.floats(s.params[1], n))
-	case graph.TanhBound, graph.Scale:
-		if s.op == graph.TanhBound {
-			x = tanh(x)
-		}
-		o.flats[s.out] = o.op("Add", o.floats(s.params[0], n), o.op("Mul", o.floats(s.params[1], n), x))
-	case graph.Categorical, graph.Greedy:
-		o.flats[s.out] = o.choose(s, x, noise)
-	default:
-		panic(fmt.Sprintf("export: onnx: no operation %s", s.op))
-	}
+	log := o.op("Add", o.op("Mul", o.op("Add", o.op("Tanh", rest), o.float(1)), o.float(s.number("half"))),
+		o.float(s.number("low")))
+	return o.op("Add", o.slice(x, 1, 0, n), o.op("Mul", o.op("Exp", log), o.flats[o.noise]))
 }
 
 // choose returns the chosen options, int32 [N, choices].
-func (o *onnx) choose(s *step, x, noise string) string {
+func (o *onnx) choose(s *step, x string) string {
 	options := []int{o.values[s.in[0]].len()}
 	if s.op == graph.Categorical {
 		options = s.ints("options")
@@ -528,14 +494,14 @@ func (o *onnx) choose(s *step, x, noise string) string {
 			part = o.slice(x, 1, at, at+n)
 		}
 		at += n
-		if noise == "" {
+		if o.noise == none {
 			chosen = append(chosen, largest(part, 0))
 			continue
 		}
 		// The first option at which the sum of probabilities exceeds the noise; but rounding must not lead past the
 		// last possible option.
 		prob := o.opWith("Softmax", []attribute{{"axis", 1}}, part)
-		passed := o.op("LessOrEqual", o.op("CumSum", prob, o.whole([]int{1})), o.slice(noise, 1, d, d+1))
+		passed := o.op("LessOrEqual", o.op("CumSum", prob, o.whole([]int{1})), o.slice(o.flats[o.noise], 1, d, d+1))
 		index := o.opWith("ReduceSum", []attribute{{"keepdims", 1}}, o.cast(passed, elementTypes[tensor.I64]),
 			o.ints(1))
 		possible := o.cast(o.op("Greater", prob, o.float(0)), elementTypes[tensor.I32])

@@ -12,12 +12,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Operations of a program that are not in the tree, because they belong to wrappers of the environment, or because the
-// tree expresses them by its groups.
+// Operations of a program that are not in the tree: wrappers of the environment, and parts of which the operations of
+// the tree consist.
 const (
 	elements graph.Op = "elements" // some elements of a vector: state_elements
 	stack    graph.Op = "stack"    // the last frames of an observation: frame_stack
 	columns  graph.Op = "columns"  // the columns [first, first+width) of a row
+	affine   graph.Op = "affine"   // (x - a)·b + c; parameters a, b, c
+	spread   graph.Op = "spread"   // x + σ·noise; parameter σ
+	deviate  graph.Op = "deviate"  // the first half + σ·noise, with log σ = low + half (tanh(rest + shift) + 1)
 )
 
 // A value is the index of an intermediate result in program.values; none is no value.
@@ -175,7 +178,7 @@ func (l *lowering) run(n graph.Node, in value) (out value, err error) {
 	case graph.Point:
 		return l.step(n, tensor.F32, n.Out, l.params(n), in, l.choices), nil
 	case graph.BatchNorm:
-		return l.step(n, tensor.F32, n.Out, l.batchNorm(n), in), nil
+		return l.batchNorm(n, in), nil
 	case graph.Dense, graph.Tanh, graph.ReLU, graph.LayerNorm, graph.Conv, graph.MaxPool, graph.Softmax2D,
 		graph.Coordinates, graph.GRU, graph.LSTM:
 		return l.step(n, tensor.F32, n.Out, l.params(n), in), nil
@@ -247,6 +250,9 @@ func (l *lowering) observe(n graph.Node) (value, error) {
 			params := [][]float32{part.Const("low").([]float32), part.Const("scale").([]float32)}
 			numbers = append(numbers, l.step(part, tensor.F32, []int{product(part.Out)}, params, at))
 		case graph.Frames:
+			if part.Const("view") != nil {
+				return none, fmt.Errorf("observation %q: views of it have no export: expected image_num 1", part.Name)
+			}
 			l.images = append(l.images, at)
 		case graph.Words:
 			words = append(words, at)
@@ -258,7 +264,8 @@ func (l *lowering) observe(n graph.Node) (value, error) {
 			for i, v := range variance {
 				inv[i] = float32(1 / math.Sqrt(v+part.Const("epsilon").(float64)))
 			}
-			l.numbers = l.step(part, tensor.F32, part.Out, [][]float32{rounded(mean), inv}, row())
+			clip := slices.Repeat([]float32{part.Const("clip").(float32)}, len(inv))
+			l.numbers = l.within(l.affine(row(), rounded(mean), inv, make([]float32, len(inv))), negated(clip), clip)
 		case graph.OneHot:
 			in := []value{l.join(tensor.I32, words)}
 			words = in
@@ -280,46 +287,79 @@ func (l *lowering) end(n graph.Node, in value) (value, error) {
 	if l.head == none {
 		l.head = in
 	}
-	withNoise := func(params [][]float32, in ...value) value {
-		if l.sample {
-			l.noise = l.add(tensor.F32, []int{dims})
-			in = append(in, l.noise)
-		}
-		return l.step(n, tensor.F32, n.Out, params, in...)
+	// drawn appends a step that also reads the noise.
+	drawn := func(n graph.Node, dtype tensor.DType, params [][]float32, in ...value) value {
+		l.noise = l.add(tensor.F32, []int{dims})
+		return l.step(n, dtype, []int{dims}, params, append(in, l.noise)...)
+	}
+	// constant returns a list of numbers for each action of a chunk.
+	constant := func(name string) []float32 {
+		list := n.Const(name).([]float32)
+		return slices.Repeat(list, l.values[in].len()/len(list))
 	}
 	switch n.Op {
 	case graph.Gaussian:
 		if !l.sample {
 			return in, nil
 		}
-		return withNoise(l.params(n), in), nil
+		std := l.params(n)[0]
+		for i, log := range std {
+			std[i] = float32(math.Exp(float64(log)))
+		}
+		return drawn(graph.Node{Op: spread}, tensor.F32, [][]float32{std}, in), nil
 	case graph.SDE:
 		if l.sample {
 			return none, fmt.Errorf("--sample: use_sde keeps its noise over steps: expected no --sample")
 		}
 		return in, nil
-	case graph.Deviations, graph.Squashed, graph.Noise:
-		return withNoise(nil, in), nil
+	case graph.Deviations, graph.Squashed:
+		if l.sample {
+			in = drawn(graph.Node{Op: deviate, Consts: n.Consts}, tensor.F32, nil, in)
+		} else {
+			in = l.columns(in, 0, dims)
+		}
+		if n.Op == graph.Squashed {
+			in = l.tanh(in)
+		}
+		return in, nil
+	case graph.Noise:
+		in = l.tanh(in)
+		if l.sample {
+			std := slices.Repeat([]float32{n.Const("deviation").(float32)}, dims)
+			one := slices.Repeat([]float32{1}, dims)
+			in = l.within(drawn(graph.Node{Op: spread}, tensor.F32, [][]float32{std}, in), negated(one), one)
+		}
+		return in, nil
 	case graph.Categorical, graph.Greedy:
-		if n.Op == graph.Greedy && l.sample {
+		if !l.sample {
+			return l.step(n, tensor.I32, []int{dims}, nil, in, l.mask), nil
+		}
+		if n.Op == graph.Greedy {
 			return none, fmt.Errorf("--sample: the noise of a policy with add_q_head follows a schedule of training: " +
 				"expected no --sample")
 		}
-		operands := []value{in, l.mask}
-		if l.sample {
-			l.noise = l.add(tensor.F32, []int{dims})
-			operands = append(operands, l.noise)
-		}
-		return l.step(n, tensor.I32, []int{dims}, nil, operands...), nil
-	case graph.Clip, graph.TanhBound, graph.Scale:
-		var params [][]float32
-		for _, c := range n.Consts { // low and high, or center and half, for each action of a chunk
-			list := c.Value.([]float32)
-			params = append(params, slices.Repeat(list, l.values[in].len()/len(list)))
-		}
-		return l.step(n, tensor.F32, l.values[in].shape, params, in), nil
+		return drawn(n, tensor.I32, nil, in, l.mask), nil
+	case graph.Clip:
+		return l.within(in, constant("low"), constant("high")), nil
+	case graph.TanhBound:
+		in = l.tanh(in)
+		fallthrough
+	case graph.Scale:
+		return l.affine(in, make([]float32, l.values[in].len()), constant("half"), constant("center")), nil
 	}
 	return none, refused(n)
+}
+
+func (l *lowering) tanh(x value) value {
+	return l.step(graph.Node{Op: graph.Tanh}, tensor.F32, l.values[x].shape, nil, x)
+}
+
+func (l *lowering) affine(x value, a, b, c []float32) value {
+	return l.step(graph.Node{Op: affine}, tensor.F32, l.values[x].shape, [][]float32{a, b, c}, x)
+}
+
+func (l *lowering) within(x value, low, high []float32) value {
+	return l.step(graph.Node{Op: graph.Clip}, tensor.F32, l.values[x].shape, [][]float32{low, high}, x)
 }
 
 // value appends the steps of the critic n, whose input is in.
@@ -332,8 +372,8 @@ func (l *lowering) value(n graph.Node, in value) error {
 	case l.policy.NoValue && l.memory == 0: // a critic with a recurrent layer computes a part of the memory
 		l.steps = l.steps[:before]
 	case !l.policy.NoValue && scale != 0:
-		out, err = l.run(graph.Node{Op: graph.Scale, Consts: []graph.Const{{Name: "center", Value: []float32{0}},
-			{Name: "half", Value: []float32{scale}}}}, out)
+		zeros := make([]float32, l.values[out].len())
+		out = l.affine(out, zeros, slices.Repeat([]float32{scale}, len(zeros)), zeros)
 	}
 	if !l.policy.NoValue {
 		l.critic = out
@@ -359,16 +399,23 @@ func (l *lowering) params(n graph.Node) (all [][]float32) {
 	return all
 }
 
-// batchNorm returns mean, a and c of the layer n: y = (x - mean)·a + c.
-func (l *lowering) batchNorm(n graph.Node) [][]float32 {
+// batchNorm appends the layer n with its running statistics.
+func (l *lowering) batchNorm(n graph.Node, in value) value {
 	p := l.params(n)
 	scale, width := p[0], len(p[0])
 	variance := l.tensors[n.Params[2].Name][1+width:]
-	a := make([]float32, width)
 	for k, v := range variance {
-		a[k] = scale[k] * float32(1/math.Sqrt(v+n.Const("epsilon").(float64)))
+		scale[k] *= float32(1 / math.Sqrt(v+n.Const("epsilon").(float64)))
 	}
-	return [][]float32{p[2][1 : 1+width], a, p[1]}
+	return l.affine(in, p[2][1:1+width], scale, p[1])
+}
+
+func negated(x []float32) []float32 {
+	y := make([]float32, len(x))
+	for i, v := range x {
+		y[i] = -v
+	}
+	return y
 }
 
 func rounded(x []float64) []float32 {

@@ -50,6 +50,7 @@ const (
 	Sequence Op = "sequence"
 	Concat   Op = "concat"
 	Residual Op = "residual"
+	Sum      Op = "sum" // of the outputs of its two parts, which read the same input
 	FiLM     Op = "film"
 	Actor    Op = "actor"
 	Critic   Op = "critic"
@@ -69,27 +70,32 @@ const (
 	OneHot    Op = "one_hot"   // appends a number for each option of each choice to the row of numbers
 
 	Input Op = "input" // the columns of the row of numbers from first on
+	View  Op = "view"  // image number index, resized bilinearly: (b/255 - mean)/deviation by channel
 	Image Op = "image" // image number index: bytes become low + (high - low)·b/255; frames become channels
 )
 
 // Layers. A choice or a word is a column of the choices; first is the first of them.
 const (
-	Dense       Op = "dense"       // x·W + b; parameters W [in, out], b
-	Tanh        Op = "tanh"        // of each element
-	ReLU        Op = "relu"        // of each element
-	LayerNorm   Op = "layer_norm"  // γ (x - mean)/√(variance + epsilon) + β over a row; parameters γ, β
-	BatchNorm   Op = "batch_norm"  // the same by column; parameters γ, β, running statistics: steps, means, variances
-	Conv        Op = "conv"        // windows of size×size pixels; parameters W [size·size·C, filters], b
-	MaxPool     Op = "max_pool"    // largest element of each channel in windows of size×size pixels
-	Softmax2D   Op = "soft_argmax" // all x, then all y, of each channel's softmax after scaling to the deviation
-	Coordinates Op = "coordinates" // appends two channels: x and y of pixels, of their centres, in [-1, 1]
-	Embedding   Op = "embedding"   // Σ of the rows of the chosen options; parameter W [Σ options, out]
-	Sentence    Op = "sentence"    // Σ E[word]·P[place] over the words; parameters E, P; the lowest option is no word
-	Point       Op = "point"       // Softmax2D of E[word]·x for each word; parameter E [words, C]; no word is (0, 0)
-	GRU         Op = "gru"         // Cho et al. 2014; parameters W, b of the input, U, d of the state; columns r, z, g
-	LSTM        Op = "lstm"        // parameters as in GRU; columns i, f, o, g; the state is h, then c
-	Transformer Op = "transformer" // a decoder-only language model (package lm) on a prefix and slots
-	Tokens      Op = "tokens"      // appends tokens to the sequence of the transformer; parameter: added to them
+	Dense       Op = "dense"        // x·W + b; parameters W [in, out], b
+	Tanh        Op = "tanh"         // of each element
+	ReLU        Op = "relu"         // of each element
+	LayerNorm   Op = "layer_norm"   // γ (x - mean)/√(variance + epsilon) + β over a row; parameters γ, β
+	BatchNorm   Op = "batch_norm"   // the same by column; parameters γ, β, running statistics: steps, means, variances
+	Conv        Op = "conv"         // windows of size×size pixels; parameters W [size·size·C, filters], b
+	BatchNorm2D Op = "batch_norm2d" // BatchNorm of each channel, over all pixels
+	GroupNorm   Op = "group_norm"   // LayerNorm of each group of channels; γ, β [C]
+	Dropout     Op = "dropout"      // nothing outside training
+	MeanPool    Op = "mean_pool"    // mean of each channel
+	MaxPool     Op = "max_pool"     // largest element of each channel in windows of size×size pixels
+	Softmax2D   Op = "soft_argmax"  // all x, then all y, of each channel's softmax after scaling to the deviation
+	Coordinates Op = "coordinates"  // appends two channels: x and y of pixels, of their centres, in [-1, 1]
+	Embedding   Op = "embedding"    // Σ of the rows of the chosen options; parameter W [Σ options, out]
+	Sentence    Op = "sentence"     // Σ E[word]·P[place] over the words; parameters E, P; the lowest option is no word
+	Point       Op = "point"        // Softmax2D of E[word]·x for each word; parameter E [words, C]; no word is (0, 0)
+	GRU         Op = "gru"          // Cho et al. 2014; parameters W, b of the input, U, d of the state; columns r z g
+	LSTM        Op = "lstm"         // parameters as in GRU; columns i, f, o, g; the state is h, then c
+	Transformer Op = "transformer"  // a decoder-only language model (package lm) on a prefix and slots
+	Tokens      Op = "tokens"       // appends tokens to the sequence of the transformer; parameter: added to them
 )
 
 // Ends of an actor. In evaluations the policy takes the most likely action, which the comments say.

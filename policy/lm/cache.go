@@ -55,14 +55,9 @@ func (c *Cache) extend(pages int) {
 // Free returns the number of unused pages.
 func (c *Cache) Free() int { return len(c.free) }
 
-// keys returns the keys [head_dim, PageLen] of a head in a page.
-func (c *Cache) keys(layer int, page int32, head int) []float32 {
-	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads:][: c.heads/2 : c.heads/2]
-}
-
-// values returns the values [PageLen, head_dim] of a head in a page.
-func (c *Cache) values(layer int, page int32, head int) []float32 {
-	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads+c.heads/2:][: c.heads/2 : c.heads/2]
+// head returns the keys [head_dim, PageLen] of a head in a page, and then the values [PageLen, head_dim].
+func (c *Cache) head(layer int, page int32, head int) []float32 {
+	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads:][:c.heads]
 }
 
 // A Sequence is the part of a text whose keys and values are in a Cache. Make it with NewSequence.

@@ -12,7 +12,7 @@ type Term = kernel.Term
 // A team is the Ops of a Work on a CPU: package kernel, on one or several goroutines. Each element is computed by one
 // member, so the number of members does not change bits.
 type team struct {
-	headDim int
+	heads   int
 	members []*member // the first member works in the caller's goroutine
 	job     job
 	busy    sync.WaitGroup // members that have not finished the job
@@ -48,12 +48,14 @@ type productArgs struct {
 // of operations.
 const minSharedOps = 2 << 20
 
-func newTeam(headDim int) *team {
-	return &team{headDim: headDim, members: []*member{newMember(headDim)}}
-}
+func newTeam(heads int) *team { return &team{heads: heads, members: []*member{newMember(heads)}} }
 
-func newMember(headDim int) *member {
-	return &member{x: kernel.NewMultiplier(), tiles: tiles{acc: make([]float32, tileQueries*headDim)}}
+func newMember(heads int) *member {
+	m := &member{x: kernel.NewMultiplier()}
+	for i := range m.tiles.few {
+		m.tiles.few[i] = make([]float32, heads)
+	}
+	return m
 }
 
 // SetThreads makes n goroutines compute each pass; a new Work has 1. The goroutines live until the next
@@ -66,7 +68,7 @@ func (w *Work) SetThreads(n int) {
 	t.alive.Wait()
 	t.members = t.members[:1]
 	for index := 1; index < n; index++ {
-		m := newMember(t.headDim)
+		m := newMember(t.heads)
 		m.start = make(chan struct{})
 		t.members = append(t.members, m)
 		t.alive.Go(func() {

@@ -1,8 +1,6 @@
 package lm
 
 import (
-	"math"
-
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
@@ -17,9 +15,11 @@ const (
 
 // tiles is scratch memory for one tile of queries.
 type tiles struct {
-	scores, slopes       [tileQueries * keyBlock]float32
-	acc                  []float32 // [tileQueries, head_dim]
-	top, sum, decay, lse [tileQueries]float32
+	scores, slopes [tileQueries * keyBlock]float32
+	top, sum, lse  [tileQueries]float32
+	few            [2][]float32             // [heads]: the same as top and sum, for the heads of one token
+	blocks         [8]kernel.AttentionBlock // of few tokens
+	used           int                      // number of blocks in use
 	// For the backward pass, one head of a sequence: keys [length, head_dim], and pages of values [head_dim, PageLen].
 	keys, values []float32
 }
@@ -32,46 +32,25 @@ func (t *tiles) reserve(length, e int) {
 	}
 }
 
-// A queryTile is a set of rows of queries, ordered by key head. All rows attend to keys from position 0 on, and a later
-// row can attend to more keys.
+// A queryTile is a set of tokens of one head. A later token can attend to more keys.
 type queryTile struct {
 	at, step      int // offset of the first row in the matrix of queries, and elements from one row to the next
 	rows          int
-	g, groups     int  // the first key head, and the number of key heads
-	first, growth int  // row r attends to keys 0 to first + r·growth - 1
-	heads         bool // whether rows are heads of one token, not tokens of one head
+	first, growth int // row r attends to keys 0 to first + r·growth - 1
 }
 
 // maxKeys returns the number of keys of the last row. No row has more keys.
 func (t *queryTile) maxKeys() int { return t.first + (t.rows-1)*t.growth }
 
-// eachTile calls f with the query tiles of a span for the key heads [lo, hi). In spans of few tokens, the rows of a
-// tile are the heads of one token; otherwise they are the tokens of one head. This choice does not change results.
+// eachTile calls f with the query tiles of a span for the key heads [lo, hi).
 func (a *Attention) eachTile(s *span, lo, hi int, f func(t queryTile, head, token int)) {
 	c := a.sizes
 	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
-	if s.n < group || s.n == 1 {
-		groups, part := max(1, tileQueries/group), min(group, tileQueries)
-		for i := range s.n {
-			keys, _, _ := s.sees(s.first + i)
-			for g := lo; g < hi; g += groups {
-				for j := 0; j < group; j += part {
-					n, head := min(groups, hi-g), g*group+j
-					at := (s.row+i)*width + head*e
-					t := queryTile{at, e, n * min(part, group-j), g, n, keys, 0, true}
-					f(t, head, s.row+i)
-				}
-			}
-		}
-		return
-	}
 	for head := lo * group; head < hi*group; head++ {
 		for i, rows := 0, 0; i < s.n; i += rows {
 			keys, limit, growth := s.sees(s.first + i)
 			rows = min(tileQueries, limit-s.first-i)
-			at := (s.row+i)*width + head*e
-			t := queryTile{at, width, rows, head / group, 1, keys, growth, false}
-			f(t, head, s.row+i)
+			f(queryTile{(s.row+i)*width + head*e, width, rows, keys, growth}, head, s.row+i)
 		}
 	}
 }
@@ -103,11 +82,11 @@ func (a *Attention) store() {
 			page, slot := s.pages[p/PageLen], p%PageLen
 			for g := range c.KVHeads {
 				at := (s.row+i)*width + g*e
-				keys := a.cache.keys(a.layer, page, g)
+				to := a.cache.head(a.layer, page, g)
 				for j, v := range a.key[at : at+e] {
-					keys[j*PageLen+slot] = v
+					to[j*PageLen+slot] = v
 				}
-				copy(a.cache.values(a.layer, page, g)[slot*e:][:e], a.value[at:at+e])
+				copy(to[(PageLen+slot)*e:][:e], a.value[at:at+e])
 			}
 		}
 	}
@@ -130,64 +109,73 @@ func (a *Attention) eachShare(index, count int, f func(s *span, lo, hi int)) {
 
 func (t *team) attendPart(index, count int, x *member) {
 	a := t.attention
+	group := a.sizes.Heads / a.sizes.KVHeads
 	a.eachShare(index, count, func(s *span, lo, hi int) {
+		if a.lse == nil && s.n <= group {
+			x.attendHeads(a, s, lo, hi)
+			return
+		}
 		a.eachTile(s, lo, hi, func(t queryTile, head, token int) {
-			x.attendTile(a, s.pages, t)
+			b := [1]kernel.AttentionBlock{{
+				O: a.o[t.at:], Q: a.q[t.at:], Step: t.step, Rows: t.rows, E: a.sizes.HeadDim, PerRow: t.growth,
+				Top: x.tiles.top[:], Sum: x.tiles.sum[:],
+			}}
+			for at, last := 0, t.maxKeys(); at < last; at += keyBlock {
+				a.place(&b[0], s, head/group, at, t.first, last)
+				x.x.Attend(b[:]...)
+			}
 			if a.lse == nil {
 				return
 			}
 			sum := x.tiles.sum[:t.rows]
 			kernel.Log(sum, sum)
-			for r := range t.rows {
-				a.lse[a.lseAt(&t, head, token, r)] = x.tiles.top[r] + sum[r]
+			for r, top := range x.tiles.top[:t.rows] {
+				a.lse[head*a.n+token+r] = top + sum[r]
 			}
 		})
 	})
+	x.flush()
 }
 
-// lseAt returns the index of row r of a tile in attention.lse. head and token belong to the tile's first row.
-func (a *Attention) lseAt(t *queryTile, head, token, r int) int {
-	if t.heads {
-		return (head+r)*a.n + token
+// attendHeads adds the attention of few tokens to x.tiles.blocks. A block has the query heads of one token and one key
+// head.
+func (x *member) attendHeads(a *Attention, s *span, lo, hi int) {
+	e, group := a.sizes.HeadDim, a.sizes.Heads/a.sizes.KVHeads
+	for i := range s.n {
+		keys, _, _ := s.sees(s.first + i)
+		for at := 0; at < keys; at += keyBlock {
+			for head, rows := lo*group, 0; head < hi*group; head += rows {
+				if x.tiles.used == len(x.tiles.blocks) {
+					x.flush()
+				}
+				b := &x.tiles.blocks[x.tiles.used]
+				x.tiles.used++
+				rows = min(tileQueries, group-head%group)
+				from := ((s.row+i)*a.sizes.Heads + head) * e
+				b.O, b.Q, b.Step, b.Rows, b.E = a.o[from:], a.q[from:], e, rows, e
+				b.Top, b.Sum = x.tiles.few[0][head:], x.tiles.few[1][head:]
+				a.place(b, s, head/group, at, keys, keys)
+			}
+		}
 	}
-	return head*a.n + token + r
 }
 
-func (x *member) attendTile(args *Attention, pages []int32, t queryTile) {
-	a, e, layer, out, q := &x.tiles, args.sizes.HeadDim, args.layer, args.o[t.at:], args.q[t.at:]
-	for r := range t.rows {
-		a.top[r] = float32(math.Inf(-1))
-	}
-	last, rows := t.maxKeys(), t.rows/t.groups
-	for b := 0; b < last; b += keyBlock {
-		width := min(keyBlock, last-b)
-		for i := range t.groups {
-			var keys [keyBlock / PageLen][]float32
-			for k := 0; k < width; k += PageLen {
-				keys[k/PageLen] = args.cache.keys(layer, pages[(b+k)/PageLen], t.g+i)
-			}
-			x.x.Pages(a.scores[i*rows*keyBlock:], keyBlock, q[i*rows*t.step:], t.step, keys, rows, e)
+// flush computes the used blocks of x.tiles.
+func (x *member) flush() {
+	x.x.Attend(x.tiles.blocks[:x.tiles.used]...)
+	x.tiles.used = 0
+}
+
+// place gives b the keys of head g at positions from at to at+keyBlock-1, but below last. The first row attends to the
+// keys below first.
+func (a *Attention) place(b *kernel.AttentionBlock, s *span, g, at, first, last int) {
+	b.Width, b.Count, b.First, b.Last = min(keyBlock, last-at), first-at, at == 0, at+keyBlock >= last
+	pages := s.pages[at/PageLen:]
+	for i := range b.Pages {
+		b.Pages[i] = nil
+		if i*PageLen < b.Width {
+			b.Pages[i] = a.cache.head(a.layer, pages[i], g)
 		}
-		decay := a.decay[:]
-		if b == 0 {
-			decay = nil
-		}
-		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.growth, a.top[:], a.sum[:], decay)
-		if b > 0 {
-			for r := range t.rows {
-				kernel.Scale(a.acc[r*e:(r+1)*e], a.decay[r])
-			}
-		}
-		for k := 0; k < width; k += PageLen {
-			for i := range t.groups {
-				values := args.cache.values(layer, pages[(b+k)/PageLen], t.g+i)
-				x.x.Strided(a.acc[i*rows*e:], e, a.scores[i*rows*keyBlock+k:], keyBlock, 1, values, e, rows, e,
-					min(PageLen, width-k), b+k > 0)
-			}
-		}
-	}
-	for r := range t.rows {
-		kernel.ScaleTo(out[r*t.step:][:e], 1/a.sum[r], a.acc[r*e:(r+1)*e])
 	}
 }
 
@@ -198,7 +186,6 @@ func (x *member) attendTile(args *Attention, pages []int32, t queryTile) {
 // Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
 // heads.
 func (t *team) AttendGrad(a *Attention) {
-	clear(a.dq[:a.n*a.sizes.Heads*a.sizes.HeadDim])
 	clear(a.dkey[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
 	clear(a.dvalue[:a.n*a.sizes.KVHeads*a.sizes.HeadDim])
 	t.attend(a, (*team).attendGradPart)
@@ -213,7 +200,7 @@ func (t *team) attendGradPart(index, count int, x *member) {
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
 			a.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
-					x.tiles.lse[r] = a.lse[a.lseAt(&t, head, token, r)]
+					x.tiles.lse[r] = a.lse[head*a.n+token+r]
 				}
 				x.attendTileGrad(a, g, s, t, a.dkey[at:], a.dvalue[at:])
 			})
@@ -227,8 +214,9 @@ func (x *member) unpack(args *Attention, g int, s *span) {
 	a, e, layer := &x.tiles, args.sizes.HeadDim, args.layer
 	a.reserve(s.n, e)
 	for i, page := range s.pages {
-		kernel.Transpose(a.keys[i*e*PageLen:][:e*PageLen], args.cache.keys(layer, page, g), e, PageLen)
-		kernel.Transpose(a.values[i*e*PageLen:][:e*PageLen], args.cache.values(layer, page, g), PageLen, e)
+		from, n := args.cache.head(layer, page, g), e*PageLen
+		kernel.Transpose(a.keys[i*n:][:n], from[:n], e, PageLen)
+		kernel.Transpose(a.values[i*n:][:n], from[n:], PageLen, e)
 	}
 }
 
@@ -244,7 +232,7 @@ func (x *member) attendTileGrad(args *Attention, g int, s *span, t queryTile, dk
 		width := min(keyBlock, last-b)
 		var keys, values [keyBlock / PageLen][]float32
 		for k := 0; k < width; k += PageLen {
-			keys[k/PageLen] = args.cache.keys(layer, s.pages[(b+k)/PageLen], g)
+			keys[k/PageLen] = args.cache.head(layer, s.pages[(b+k)/PageLen], g)
 			values[k/PageLen] = a.values[(b+k)*e:][:e*PageLen]
 		}
 		x.x.Pages(a.scores[:], keyBlock, q, t.step, keys, t.rows, e)
@@ -253,6 +241,6 @@ func (x *member) attendTileGrad(args *Attention, g int, s *span, t queryTile, dk
 			a.sum[:])
 		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, dout, t.step, width, e, t.rows, true)
 		x.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
-		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
+		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, b > 0)
 	}
 }

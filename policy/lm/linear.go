@@ -97,7 +97,7 @@ func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 }
 
 // gradient adds to the gradients of the weights. x [n,in] is the input, and dy [n,out] is the gradient with respect to
-// the output. With an adapter, gradient sets w.low [n,rank] to the gradient with respect to x·A.
+// the output. With an adapter, w.low [n,rank] is the result of lowGrad.
 func (l *linear) gradient(w *Work, x, dy []float32, n int) {
 	x, dy = x[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
@@ -112,14 +112,21 @@ func (l *linear) gradient(w *Work, x, dy []float32, n int) {
 		low, low2 := w.low[:n*a.rank], w.low2[:n*a.rank]
 		a.down(w, low2, x, n)
 		w.ops.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
-		w.ops.Product(low, n, a.rank, l.back.blocks, nil, false,
-			[3]Term{{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true}})
-		if l.back.shared {
-			w.sum(low)
-		}
-		w.base.Scale(low, a.scale)
 		w.ops.Gradient(a.m.Params.GradOf(a.fieldA), x, low, l.in, a.rank, n)
 	}
+}
+
+// lowGrad sets w.low [n,rank] to the gradient with respect to x·A of the adapter, and returns it. dy is [n,out].
+func (l *linear) lowGrad(w *Work, dy []float32, n int) []float32 {
+	a := l.adapter
+	low := w.low[:n*a.rank]
+	w.ops.Product(low, n, a.rank, l.back.blocks, nil, false,
+		[3]Term{{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true}})
+	if l.back.shared {
+		w.sum(low)
+	}
+	w.base.Scale(low, a.scale)
+	return low
 }
 
 // A derivative holds a linear l, and dy, the gradient of the loss with respect to the output of l.
@@ -129,7 +136,8 @@ type derivative struct {
 }
 
 // inputGrad sets dx [n,in] to the gradient of the loss with respect to x, the common input of up to three linears.
-// inputGrad also adds to the gradients of the linears' weights.
+// Unless x is nil, inputGrad also adds to the gradients of the linears' weights. If x is nil, there is one linear, and
+// its method gradient can follow.
 func (w *Work) inputGrad(dx, x []float32, n int, derivatives ...derivative) {
 	var terms [3]Term
 	for i, d := range derivatives {
@@ -142,11 +150,13 @@ func (w *Work) inputGrad(dx, x []float32, n int, derivatives ...derivative) {
 	if first.back.shared {
 		w.sum(dx)
 	}
-	for _, d := range derivatives {
-		d.l.gradient(w, x, d.dy, n)
+	for i, d := range derivatives {
 		if a := d.l.adapter; a != nil {
-			w.ops.Product(dx, n, d.l.in, 1, nil, true, [3]Term{{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
-				Transposed: true}})
+			low := d.l.lowGrad(w, terms[i].A, n)
+			w.ops.Product(dx, n, d.l.in, 1, nil, true, [3]Term{{A: low, B: a.a(), K: a.rank, Transposed: true}})
+		}
+		if x != nil {
+			d.l.gradient(w, x, d.dy, n)
 		}
 	}
 }

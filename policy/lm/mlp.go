@@ -30,8 +30,8 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]
-	w.ops.SwiGLU(act, gate, up)
-	w.inputGrad(dact, act, n, derivative{&f.down, dy})
+	w.inputGrad(dact, nil, n, derivative{&f.down, dy})
 	w.ops.SwiGLUGrad(act, gate, up, dact)
+	f.down.gradient(w, act, dy, n)
 	w.inputGrad(dx, x, n, derivative{&f.gate, gate}, derivative{&f.up, up})
 }

@@ -155,7 +155,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	}
 	c := &m.local
 	w := &Work{m: m, rows: tokens, training: training, whole: training}
-	w.team, w.base = newTeam(c.HeadDim), m.Params.Ops()
+	w.team, w.base = newTeam(c.Heads), m.Params.Ops()
 	w.ops = w.team
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.normed = nn.Vector[float32](tokens * d)

@@ -18,22 +18,40 @@ type BatchRenorm[T Float] struct {
 	Width int
 
 	p            *Params[T]
-	scale, shift int    // fields of p
-	stats        string // name of a buffer of p: steps, then means, then variances
+	scale, shift int     // fields of p
+	stats        string  // name of a buffer of p: steps, then means, then variances
+	rate, eps    float64 // rate is 1 less the momentum; eps is added to variances
+	plain        bool    // see NewBatchNorm2D
 }
 
 const (
-	renormMomentum = 0.99
-	renormEps      = 1e-3 // added to variances
-	renormWarmup   = 100_000
-	renormR        = 3.0
-	renormD        = 5.0
+	renormRate   = 1 - 0.99 // exact, unlike a difference of float64
+	renormEps    = 1e-3
+	renormWarmup = 100_000
+	renormR      = 3.0
+	renormD      = 5.0
+
+	plainRate = 1 - 0.9
+	plainEps  = 1e-5
+
+	// normBlock is the number of rows whose sums are in the type of the layer. Sums of blocks are added in float64.
+	normBlock = 1024
 )
 
 // NewBatchRenorm declares a layer in p: name.scale, name.shift, and the buffer name.stats.
 func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
 	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".scale", width), shift: p.Add(name+".shift", width),
-		stats: name + ".stats"}
+		stats: name + ".stats", rate: renormRate, eps: renormEps}
+	p.AddBuffer(b.stats, b.StatsLen())
+	return b
+}
+
+// NewBatchNorm2D declares a layer without corrections, in which r is 1 and d is 0, for rows that are the pixels of
+// images: name.weight, name.bias, and the buffer name.stats. Its constants are those of torch.nn.BatchNorm2d. Batches
+// give unbiased running variances.
+func NewBatchNorm2D[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
+	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".weight", width), shift: p.Add(name+".bias", width),
+		stats: name + ".stats", rate: plainRate, eps: plainEps, plain: true}
 	p.AddBuffer(b.stats, b.StatsLen())
 	return b
 }
@@ -58,7 +76,8 @@ type BatchRenormWork[T Float] struct {
 	mean, inv []T // the statistics that the last Forward used; inv = 1/σ
 	r, d      []T
 	slope     []T       // γ r/σ
-	s1, s2    []T       // sums over rows, one for each column
+	s1, s2    []T       // sums over a block of rows, one for each column
+	f1, f2    []float64 // sums over blocks
 	sums      []float64 // statistics for AddStats
 }
 
@@ -67,7 +86,7 @@ func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	column := func() []T { return Vector[T](b.Width) }
 	return &BatchRenormWork[T]{
 		y: Vector[T](maxRows * b.Width), mean: column(), inv: column(), r: column(), d: column(), slope: column(),
-		s1: column(), s2: column(),
+		s1: column(), s2: column(), f1: make([]float64, b.Width), f2: make([]float64, b.Width),
 		sums: make([]float64, b.StatsLen()),
 	}
 }
@@ -81,7 +100,7 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	} else {
 		mean, variance := b.running()
 		for k, v := range variance {
-			w.mean[k], w.inv[k], w.r[k], w.d[k] = T(mean[k]), T(1/math.Sqrt(v+renormEps)), 1, 0
+			w.mean[k], w.inv[k], w.r[k], w.d[k] = T(mean[k]), T(1/math.Sqrt(v+b.eps)), 1, 0
 		}
 	}
 	scale, shift := b.p.Of(b.scale), b.p.Of(b.shift)
@@ -105,30 +124,49 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
 	about, s1, s2 := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
-	clear(s1)
-	clear(s2)
 	for k, m := range mean {
 		about[k] = T(m)
 	}
-	for lo := 0; lo < len(w.x); lo += b.Width {
-		src := w.x[lo:][:len(about)]
-		for k, m := range about {
-			e := src[k] - m
-			s1[k] += e
-			s2[k] += e * e
+	w.eachBlock(b.Width, n, func(first, end int) {
+		for lo := first; lo < end; lo += b.Width {
+			src := w.x[lo:][:len(about)]
+			for k, m := range about {
+				e := src[k] - m
+				s1[k] += e
+				s2[k] += e * e
+			}
 		}
-	}
+	})
 	w.sums[0]++
+	unbiased := 1.
+	if b.plain {
+		unbiased = float64(n) / max(float64(n-1), 1)
+	}
 	for k := range w.mean {
-		off := float64(s1[k]) / float64(n)
-		v := max(float64(s2[k])/float64(n)-off*off, 0)
+		off := w.f1[k] / float64(n)
+		v := max(w.f2[k]/float64(n)-off*off, 0)
 		w.sums[1+k] += float64(w.mean[k]) + off
-		w.sums[1+b.Width+k] += v
-		sigma, running := math.Sqrt(v+renormEps), math.Sqrt(variance[k]+renormEps)
+		w.sums[1+b.Width+k] += v * unbiased
+		sigma, running := math.Sqrt(v+b.eps), math.Sqrt(variance[k]+b.eps)
 		w.mean[k], w.inv[k], w.r[k], w.d[k] = w.mean[k]+T(off), T(1/sigma), 1, 0
-		if steps >= renormWarmup {
+		if steps >= renormWarmup && !b.plain {
 			w.r[k] = T(min(max(sigma/running, 1/renormR), renormR))
 			w.d[k] = T(min(max(off/running, -renormD), renormD))
+		}
+	}
+}
+
+// eachBlock calls add for ranges of elements of n rows. add adds to s1 and s2, which eachBlock then adds to f1 and f2.
+func (w *BatchRenormWork[T]) eachBlock(width, n int, add func(first, end int)) {
+	clear(w.f1)
+	clear(w.f2)
+	for first := 0; first < n; first += normBlock {
+		clear(w.s1)
+		clear(w.s2)
+		add(first*width, min(first+normBlock, n)*width)
+		for k := range w.f1 {
+			w.f1[k] += float64(w.s1[k])
+			w.f2[k] += float64(w.s2[k])
 		}
 	}
 }
@@ -142,17 +180,18 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	dy = dy[:n*b.Width]
 	mean, g, h := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
-	clear(g)
-	clear(h)
-	for lo := 0; lo < len(dy); lo += b.Width {
-		d, x := dy[lo:][:len(mean)], w.x[lo:][:len(mean)]
-		for k, m := range mean {
-			g[k] += d[k]
-			h[k] += d[k] * (x[k] - m)
+	w.eachBlock(b.Width, n, func(first, end int) {
+		for lo := first; lo < end; lo += b.Width {
+			d, x := dy[lo:][:len(mean)], w.x[lo:][:len(mean)]
+			for k, m := range mean {
+				g[k] += d[k]
+				h[k] += d[k] * (x[k] - m)
+			}
 		}
-	}
+	})
 	dScale, dShift := b.p.GradOf(b.scale), b.p.GradOf(b.shift)
 	for k := range g {
+		g[k], h[k] = T(w.f1[k]), T(w.f2[k])
 		h[k] *= w.inv[k]
 		dShift[k] += g[k]
 		dScale[k] += w.r[k]*h[k] + w.d[k]*g[k]
@@ -204,7 +243,7 @@ func (b *BatchRenorm[T]) MergeStats(sums []float64) {
 	s := b.p.Buffers.Must(b.stats).F64()
 	s[0]++
 	for i := 1; i < len(s); i++ {
-		s[i] += (1 - renormMomentum) * (sums[i]/sums[0] - s[i])
+		s[i] += b.rate * (sums[i]/sums[0] - s[i])
 	}
 }
 

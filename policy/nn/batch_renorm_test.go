@@ -94,6 +94,81 @@ func TestBatchNormGradients(t *testing.T) {
 	t.Run("by running statistics", func(t *testing.T) { batchNormGradients(t, false) })
 }
 
+// TestBatchNorm2D: the statistics of a batch are those of all its pixels, also of more pixels than a block has. The
+// running variance is unbiased. The running statistics move by a tenth.
+func TestBatchNorm2D(t *testing.T) {
+	const rows, h, w = 5, 20, 15 // 1,500 pixels
+	p := new(nn.Params[float64])
+	p.Group("g")
+	layer := nn.Sequence(nn.View("camera", h, w, []float64{0, 0}, []float64{1, 1}), nn.BatchNorm2D().Named("norm"))
+	net := test.Must(nn.NewNet(p, "", layer, []nn.Source{{Name: "camera", Image: nn.Image{H: h, W: w, C: 2},
+		Frames: 1}}))(t)
+	test.OK(t, p.Alloc(tensor.Heap))
+	net.Init(1)
+	copy(p.Of(0), []float64{2, 3})
+	copy(p.Of(1), []float64{1, -1})
+	images := make([]byte, rows*h*w*2)
+	for i := range images {
+		images[i] = byte(i * i % 251)
+	}
+	var mean, square [2]float64
+	for i, b := range images {
+		mean[i%2] += float64(b) / 255 / (rows * h * w)
+		square[i%2] += float64(b) / 255 * float64(b) / 255 / (rows * h * w)
+	}
+	work, in := net.NewWork(rows), nn.Batch[float64]{Rows: rows, Images: [][]byte{images}, Renorm: true}
+	y := net.Forward(work, in)
+	stats, want := p.Buffers.Must("norm.stats").F64(), make([]float64, len(y))
+	for i, b := range images {
+		k := i % 2
+		want[i] = p.Of(0)[k]*(float64(b)/255-mean[k])/math.Sqrt(square[k]-mean[k]*mean[k]+1e-5) + p.Of(1)[k]
+	}
+	compare(t, "output", y, want)
+	sums := make([]float64, net.StatsLen())
+	net.AddStats(sums, work)
+	net.MergeStats(sums)
+	unbiased := func(k int) float64 {
+		const n = rows * h * w
+		return (square[k] - mean[k]*mean[k]) * n / (n - 1)
+	}
+	compare(t, "running", stats, []float64{1, mean[0] / 10, mean[1] / 10, 0.9 + unbiased(0)/10, 0.9 + unbiased(1)/10})
+}
+
+// TestBatchNorm2DGradients: gradients through the statistics of a batch.
+func TestBatchNorm2DGradients(t *testing.T) {
+	const rows = 3
+	p := new(nn.Params[float64])
+	p.Group("g")
+	conv := nn.Conv(4, 3, 2, 1).Unbiased()
+	net := test.Must(nn.NewNet(p, "n", nn.Sequence(nn.Input("camera"), conv, nn.BatchNorm2D(),
+		nn.Activate(nn.Tanh), conv, nn.BatchNorm2D()), sources[1:2]))(t)
+	test.OK(t, p.Alloc(tensor.Heap))
+	for i := range p.Fields {
+		randomize(p.Of(i), uint64(i))
+	}
+	images := make([]byte, rows*2*8*9*2)
+	for i := range images {
+		images[i] = byte(i * i % 251)
+	}
+	w, weight := net.NewWork(rows), make([]float64, rows*net.Out)
+	randomize(weight, 101)
+	in := nn.Batch[float64]{Rows: rows, Images: [][]byte{images}, Renorm: true}
+	loss := func() float64 {
+		var sum float64
+		for i, y := range net.Forward(w, in) {
+			sum += weight[i]*y + 0.5*y*y
+		}
+		return sum
+	}
+	for i, y := range net.Forward(w, in) {
+		net.OutGrad(w)[i] = weight[i] + y
+	}
+	net.Backward(w, nil, nil)
+	if r := nntest.Params(p, loss); r.Checked != p.Len() || !(r.Worst < 1e-6) {
+		t.Errorf("%+v, want %d checked", r, p.Len())
+	}
+}
+
 func batchNormGradients(t *testing.T, batch bool) {
 	const rows, width, first = 6, 3, 1
 	p, m := newNormedStack(t, width)
@@ -149,7 +224,7 @@ func newNormedStack(t *testing.T, width int) (*nn.Params[float64], *nn.Net[float
 	t.Helper()
 	p := new(nn.Params[float64])
 	p.Group("g")
-	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, true), nn.Dense(3))...)
+	m := nn.NewStack(p, "m", width, append(nn.Hidden([]int{5, 4}, nn.Tanh, nn.BatchNorms), nn.Dense(3))...)
 	test.OK(t, p.Alloc(tensor.Heap))
 	m.Init(1)
 	for i := range p.Fields {

@@ -11,12 +11,13 @@ import (
 
 // A builder declares the parameters of layers.
 type builder[T Float] struct {
-	params  *Params[T]
-	sources []Source
-	cells   []*recurrentCell[T]
-	state   int // width of the state of all cells so far
-	norms   []*BatchRenorm[T]
-	nodes   []graph.Node // descriptions of the parts of the layer around the next one
+	params   *Params[T]
+	sources  []Source
+	cells    []*recurrentCell[T]
+	state    int // width of the state of all cells so far
+	norms    []*BatchRenorm[T]
+	dropouts int          // number of Dropout layers so far
+	nodes    []graph.Node // descriptions of the parts of the layer around the next one
 }
 
 // build returns the unit of l, and the shape of its output. It appends a description to nodes. in is the shape of the
@@ -40,6 +41,8 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	}
 	if l.kind == kindActivate {
 		n.Op = activations[l.act]
+	} else if l.shortcut != nil {
+		n.Op = graph.Sum
 	} else if _, ok := u.(*picture[T]); ok {
 		n.Op = graph.Image
 	}
@@ -50,7 +53,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 // declare returns the unit of l, and the shape of its output.
 func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
-	case kindInput, kindEmbed, kindSentence:
+	case kindInput, kindView, kindEmbed, kindSentence:
 		return b.input(l, name)
 	case kindConcat:
 		return b.concat(l, name, in)
@@ -93,9 +96,22 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 	case kindNorm:
 		return newLayerNorm(b.params, name, in.Len()), *in, nil
 	case kindBatchNorm:
-		n := &batchNorm[T]{NewBatchRenorm(b.params, name, in.Len())}
-		b.norms = append(b.norms, n.BatchRenorm)
-		return n, *in, nil
+		return b.normed(&batchNorm[T]{NewBatchRenorm(b.params, name, in.Len()), 1}), *in, nil
+	case kindBatchNorm2D:
+		return b.normed(&batchNorm[T]{NewBatchNorm2D(b.params, name, in.C), in.H * in.W}), *in, nil
+	case kindGroupNorm:
+		if l.width < 1 || in.C%l.width != 0 {
+			return nil, Image{}, fmt.Errorf("%v: expected a divisor of %d channels", l, in.C)
+		}
+		return newGroupNorm(b.params, name, *in, l.width), *in, nil
+	case kindDropout:
+		if !(l.scale >= 0 && l.scale < 1) {
+			return nil, Image{}, fmt.Errorf("%v: expected a probability in [0, 1)", l)
+		}
+		b.dropouts++
+		return &dropout[T]{in.Len(), b.dropouts - 1, l.scale}, *in, nil
+	case kindMean:
+		return &meanPool[T]{b.params, *in}, Image{1, 1, in.C}, nil
 	case kindConv, kindPool, kindKeypoint, kindCoordinates:
 		return b.image(l, name, *in)
 	case kindGRU, kindLSTM:
@@ -109,6 +125,12 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 		return c, vector, nil
 	}
 	panic(fmt.Sprintf("nn: layer of kind %d", l.kind))
+}
+
+// normed adds the norm of n to the norms of the network.
+func (b *builder[T]) normed(n *batchNorm[T]) unit[T] {
+	b.norms = append(b.norms, n.BatchRenorm)
+	return n
 }
 
 // input returns the unit that reads a source.
@@ -137,7 +159,18 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	}
 	if s.isImage() {
 		index, _ := b.sumBefore(at, func(s Source) int { return min(s.Image.C, 1) })
+		if l.kind == kindView {
+			if s.Frames != 1 || s.Image.C != len(l.norm[0]) || l.size < 1 || l.width < 1 {
+				return nil, Image{}, fmt.Errorf("%v: expected one frame of %d channels, got %d of %v", l,
+					len(l.norm[0]), s.Frames, s.Image)
+			}
+			v := newView[T](s.Image, l, index)
+			return v, v.out, nil
+		}
 		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), index}, s.shape(), nil
+	}
+	if l.kind == kindView {
+		return nil, Image{}, fmt.Errorf("%v: expected an image", l)
 	}
 	first, width := b.sumBefore(at, func(s Source) int {
 		if s.isImage() || s.isChoice() {
@@ -197,8 +230,12 @@ func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, erro
 	}
 	switch l.kind {
 	case kindConv:
-		c := NewConv2D(b.params, name, in, l.width, l.size, l.stride, l.pad)
-		return &convolution[T]{Conv2D: c, gain: l.initialGain()}, c.Out, nil
+		declare := NewConv2D[T]
+		if l.unbiased {
+			declare = newUnbiased[T]
+		}
+		c := declare(b.params, name, in, l.width, l.size, l.stride, l.pad)
+		return &convolution[T]{Conv2D: c, gain: l.initialGain(), fanOut: l.fanOut}, c.Out, nil
 	case kindPool:
 		p := newMaxPool[T](in)
 		return p, p.out, nil
@@ -233,7 +270,7 @@ func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, 
 // needsInput reports whether the layer reads the output of the previous layer.
 func (l Layer) needsInput() bool {
 	switch l.kind {
-	case kindInput, kindEmbed, kindSentence:
+	case kindInput, kindView, kindEmbed, kindSentence:
 		return false
 	case kindSequence:
 		return len(l.parts) == 0 || l.parts[0].needsInput()
@@ -271,10 +308,21 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	if err != nil {
 		return nil, Image{}, err
 	}
-	if out != in {
-		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected the same shape", l, out, in)
+	s := &skip[T]{p: b.params, f: u, in: in.Len(), width: out.Len()}
+	through := in
+	if l.shortcut != nil {
+		g := Sequence(l.shortcut...)
+		if !g.needsInput() {
+			return nil, Image{}, fmt.Errorf("%v: its shortcut ignores its input", l)
+		}
+		if s.g, through, err = b.build(g, name, &in); err != nil {
+			return nil, Image{}, err
+		}
 	}
-	return &skip[T]{b.params, u, in.Len()}, out, nil
+	if out != through {
+		return nil, Image{}, fmt.Errorf("%v: makes %v of %v: expected %v", l, out, in, through)
+	}
+	return s, out, nil
 }
 
 // film returns the unit of l, which modulates the features of images with the output of by.

@@ -24,7 +24,8 @@ func (s *sequence[T]) add(u unit[T], width int) {
 			}
 		case *activation[T]:
 			switch s.units[last].(type) {
-			case *dense[T], *convolution[T], *layerNorm[T], *film[T], *skip[T], *concat[T]:
+			case *dense[T], *convolution[T], *layerNorm[T], *film[T], *skip[T], *concat[T], *batchNorm[T],
+				*groupNorm[T]:
 				u.inPlace = true
 			}
 		}
@@ -35,7 +36,7 @@ func (s *sequence[T]) add(u unit[T], width int) {
 func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 	w := &sequenceWork[T]{widths: s.widths}
 	switch s.units[0].(type) {
-	case *numbers[T], *picture[T]:
+	case *numbers[T], *picture[T], *view[T]:
 		w.reads = true
 	}
 	for i, u := range s.units {
@@ -103,28 +104,43 @@ func (w *sequenceWork[T]) InputGrad(b *Batch[T], dx, dy []T, first int) []T {
 	return w.units[0].(inputGrader[T]).InputGrad(b, dx, dy, first)
 }
 
-// skip computes x + f(x).
+// skip computes x + f(x), or g(x) + f(x).
 type skip[T Float] struct {
-	p     *Params[T]
-	f     unit[T]
-	width int
+	p         *Params[T]
+	f         unit[T]
+	g         unit[T] // nil for x itself
+	in, width int     // of x and of the output
 }
 
-func (s *skip[T]) Init(seed uint64) { s.f.Init(seed) }
+func (s *skip[T]) Init(seed uint64) {
+	s.f.Init(seed)
+	if s.g != nil {
+		s.g.Init(seed)
+	}
+}
 
 func (s *skip[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &skipWork[T]{skip: s, f: s.f.NewWork(w), y: w.rows(s.width), d: w.rows(s.width)}
+	of := &skipWork[T]{skip: s, f: s.f.NewWork(w), y: w.rows(s.width), d: w.rows(s.width), rows: w.maxRows}
+	if s.g != nil {
+		of.g = s.g.NewWork(w)
+	}
+	return of
 }
 
 type skipWork[T Float] struct {
 	*skip[T]
-	f    unitWork[T]
+	f, g unitWork[T]
 	y, d []T // the output, and the gradient of the output of f
+	dx   []T // the gradient of x through g; allocated by the first Backward
+	rows int
 }
 
 func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 	y := w.y[:b.Rows*w.width]
 	copy(y, w.f.Forward(b, x))
+	if w.g != nil {
+		x = w.g.Forward(b, x)
+	}
 	w.p.Ops().Axpy(y, 1, x[:len(y)])
 	return y
 }
@@ -132,11 +148,22 @@ func (w *skipWork[T]) Forward(b *Batch[T], x []T) []T {
 func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	n := b.Rows * w.width
 	copy(w.d, dy[:n])
+	through := dy[:n]
+	if w.g != nil {
+		var to []T
+		if dx != nil {
+			if w.dx == nil {
+				w.dx = Vector[T](w.rows * w.in)
+			}
+			to = w.dx[:b.Rows*w.in]
+		}
+		through = w.g.Backward(b, to, through, ready)
+	}
 	d := w.f.Backward(b, dx, w.d[:n], ready)
 	if dx == nil {
 		return nil
 	}
-	w.p.Ops().Axpy(d, 1, dy[:n])
+	w.p.Ops().Axpy(d, 1, through)
 	return d
 }
 

@@ -32,7 +32,7 @@ func (s *Windows) rows() int { return s.Out.H * s.Out.W }
 // width returns the number of elements of a window.
 func (s *Windows) width() int { return s.Size * s.Size * s.In.C }
 
-// A Conv2D multiplies each of its Windows by W [size·size·C, filters] and adds b [filters].
+// A Conv2D multiplies each of its Windows by W [size·size·C, filters] and adds b [filters], unless it is unbiased.
 type Conv2D[T Float] struct {
 	Windows
 	product *Linear[T]
@@ -41,8 +41,18 @@ type Conv2D[T Float] struct {
 // NewConv2D declares a layer in p: name.weight and name.bias. It panics for images smaller than a
 // window.
 func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
-	return &Conv2D[T]{Windows{In: in, Out: in.slide(size, stride, pad, filters), Size: size, Stride: stride, Pad: pad},
-		NewLinear(p, name, size*size*in.C, filters)}
+	return &Conv2D[T]{slide(in, filters, size, stride, pad), NewLinear(p, name, size*size*in.C, filters)}
+}
+
+// newUnbiased is NewConv2D without b.
+func newUnbiased[T Float](p *Params[T], name string, in Image, filters, size, stride, pad int) *Conv2D[T] {
+	n := size * size * in.C
+	l := &Linear[T]{In: n, Out: filters, p: p, weight: p.Add(name+".weight", n, filters), bias: -1}
+	return &Conv2D[T]{slide(in, filters, size, stride, pad), l}
+}
+
+func slide(in Image, filters, size, stride, pad int) Windows {
+	return Windows{In: in, Out: in.slide(size, stride, pad, filters), Size: size, Stride: stride, Pad: pad}
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.
@@ -58,6 +68,10 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 // gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	l := c.product
-	l.p.Ops().ConvGrad(dx, l.p.GradOf(l.weight), l.p.GradOf(l.bias), x[:n*c.In.Len()], dy[:n*c.Out.Len()], l.Weight(),
+	var dBias []T
+	if l.bias >= 0 {
+		dBias = l.p.GradOf(l.bias)
+	}
+	l.p.Ops().ConvGrad(dx, l.p.GradOf(l.weight), dBias, x[:n*c.In.Len()], dy[:n*c.Out.Len()], l.Weight(),
 		&c.Windows, w, n)
 }

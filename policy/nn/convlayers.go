@@ -1,13 +1,22 @@
 package nn
 
+import "math"
+
 // convolution is a Conv2D.
 type convolution[T Float] struct {
 	*Conv2D[T]
 	gain   float64
+	fanOut bool
 	pixels *picture[T] // the images, if the layer reads their bytes itself
 }
 
-func (u *convolution[T]) Init(seed uint64) { u.product.Init(seed, u.gain) }
+func (u *convolution[T]) Init(seed uint64) {
+	if u.fanOut {
+		u.product.InitUniform(seed, math.Sqrt(6/float64(u.Size*u.Size*u.Out.C)))
+		return
+	}
+	u.product.Init(seed, u.gain)
+}
 
 func (u *convolution[T]) NewWork(w *NetWork[T]) unitWork[T] {
 	w.conv.fit(&u.Windows)

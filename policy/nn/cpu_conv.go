@@ -20,8 +20,18 @@ func (w *ConvWork[T]) fit(s *Windows) {
 	}
 }
 
+// heavyWeight is the number of elements from which weights are far larger than the second-level cache. Half as many
+// elements of windows then share each pass over the weights.
+const heavyWeight = 1 << 18
+
 // batch returns the number of images whose windows are in memory at a time.
-func (s *Windows) batch() int { return max(1, windowElements/(s.rows()*s.width())) }
+func (s *Windows) batch() int {
+	elements := windowElements
+	if n := s.width() * s.Out.C; n >= heavyWeight {
+		elements = n / 2
+	}
+	return max(1, elements/(s.rows()*s.width()))
+}
 
 // Conv copies the windows of a few images at a time to the rows of a matrix, and multiplies these rows. This is im2col
 // (Chellapilla, Puri and Simard 2006, "High performance convolutional neural networks for document processing").
@@ -44,7 +54,9 @@ func (o cpu[T]) ConvGrad(dx, dWeight, dBias, x, dy, weight []T, s *Windows, w *C
 		count = min(s.batch(), n-lo)
 		rows := w.layOut(s, x[lo*s.In.Len():], count)
 		part := dy[lo*s.Out.Len():][:rows*s.Out.C]
-		kernel.ColSum(dBias, part, rows, s.Out.C, true)
+		if dBias != nil {
+			kernel.ColSum(dBias, part, rows, s.Out.C, true)
+		}
 		o.Gradient(dWeight, w.windows[:rows*s.width()], part, s.width(), s.Out.C, rows, true)
 		if dx == nil {
 			continue

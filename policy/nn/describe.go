@@ -8,11 +8,12 @@ import (
 
 // ops are the operations of the kinds of layers.
 var ops = map[layerKind]graph.Op{
-	kindInput: graph.Input, kindEmbed: graph.Embedding, kindSentence: graph.Sentence, kindDense: graph.Dense,
-	kindNorm: graph.LayerNorm, kindBatchNorm: graph.BatchNorm, kindConv: graph.Conv, kindPool: graph.MaxPool,
-	kindKeypoint: graph.Softmax2D, kindCoordinates: graph.Coordinates, kindFiLM: graph.FiLM, kindModulated: graph.FiLM,
-	kindPoint: graph.Point, kindGRU: graph.GRU, kindLSTM: graph.LSTM, kindSequence: graph.Sequence,
-	kindResidual: graph.Residual, kindConcat: graph.Concat,
+	kindInput: graph.Input, kindView: graph.View, kindBatchNorm2D: graph.BatchNorm2D, kindGroupNorm: graph.GroupNorm,
+	kindDropout: graph.Dropout, kindMean: graph.MeanPool, kindEmbed: graph.Embedding, kindSentence: graph.Sentence,
+	kindDense: graph.Dense, kindNorm: graph.LayerNorm, kindBatchNorm: graph.BatchNorm, kindConv: graph.Conv,
+	kindPool: graph.MaxPool, kindKeypoint: graph.Softmax2D, kindCoordinates: graph.Coordinates, kindFiLM: graph.FiLM,
+	kindModulated: graph.FiLM, kindPoint: graph.Point, kindGRU: graph.GRU, kindLSTM: graph.LSTM,
+	kindSequence: graph.Sequence, kindResidual: graph.Residual, kindConcat: graph.Concat,
 }
 
 var activations = map[Activation]graph.Op{Tanh: graph.Tanh, ReLU: graph.ReLU}
@@ -25,6 +26,14 @@ func (l Layer) constants() []graph.Const {
 			{Name: "pad", Value: l.pad}}
 	case kindKeypoint, kindPoint:
 		return []graph.Const{{Name: "deviation", Value: l.scale}, {Name: "epsilon", Value: channelVar}}
+	case kindView:
+		return []graph.Const{{Name: "mean", Value: l.norm[0]}, {Name: "deviation", Value: l.norm[1]}}
+	case kindBatchNorm2D:
+		return []graph.Const{{Name: "epsilon", Value: plainEps}}
+	case kindGroupNorm:
+		return []graph.Const{{Name: "groups", Value: l.width}, {Name: "epsilon", Value: layerNormVariance}}
+	case kindDropout:
+		return []graph.Const{{Name: "probability", Value: l.scale}}
 	case kindNorm:
 		return []graph.Const{{Name: "epsilon", Value: layerNormVariance}}
 	case kindBatchNorm:
@@ -41,6 +50,8 @@ func (u *picture[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "index", Value: u.index}, {Name: "frames", Value: u.frames},
 		{Name: "low", Value: float64(u.decimal[0])}, {Name: "high", Value: float64(u.decimal[255])}}
 }
+
+func (u *view[T]) constants() []graph.Const { return []graph.Const{{Name: "index", Value: u.index}} }
 
 func (u *embedding[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "first", Value: u.first}, {Name: "zero", Value: u.zero}}

@@ -4,7 +4,7 @@
 //
 // A network is described by layers, then declared, given memory, and used:
 //
-//	layers := append(nn.Hidden([]int{64, 64}, nn.Tanh, false), nn.Dense(2).Named("head").Gain(0.01))
+//	layers := append(nn.Hidden([]int{64, 64}, nn.Tanh, nn.NoNorms), nn.Dense(2).Named("head").Gain(0.01))
 //	p := new(nn.Params[float32])
 //	p.Group("actor")                                  // the group of the following parameters
 //	net := nn.NewStack(p, "actor", 4, layers...)      // reads rows of 4 numbers; NewNet reads named sources

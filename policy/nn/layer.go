@@ -31,21 +31,30 @@ type Layer struct {
 	scale             float64
 	gain              float64 // of the initial weights; 0 means √2
 	act               Activation
+	unbiased          bool // a Conv without b
+	fanOut            bool // see FanOut
+	norm              [2][]float64
 	parts             []Layer
+	shortcut          []Layer // of a Residual; empty for x itself
 }
 
 type layerKind uint8
 
 const (
 	kindInput layerKind = 1 + iota
+	kindView
 	kindEmbed
 	kindSentence
 	kindDense
 	kindActivate
 	kindNorm
 	kindBatchNorm
+	kindBatchNorm2D
+	kindGroupNorm
+	kindDropout
 	kindConv
 	kindPool
+	kindMean
 	kindKeypoint
 	kindCoordinates
 	kindFiLM
@@ -61,6 +70,13 @@ const (
 // Input reads the numbers or the image of the named source. It scales the bytes of an image to Source.Range. Several
 // frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
+
+// View reads the image of the named source, one frame of bytes, as h×w pixels. It interpolates bilinearly if the image
+// has another size; the corners of the outer pixels coincide (torch: align_corners=False). A byte x of channel c
+// becomes (x/255 - mean[c])/deviation[c].
+func View(name string, h, w int, mean, deviation []float64) Layer {
+	return Layer{kind: kindView, name: name, width: w, size: h, norm: [2][]float64{mean, deviation}}
+}
 
 // Embed computes features, [width], of the choices of the named source, for example of the words of a sentence. The
 // layer learns a row for each option of each choice. The features are the sum of the rows of the chosen options.
@@ -89,6 +105,17 @@ func Norm() Layer { return Layer{kind: kindNorm} }
 // BatchNorm normalises each column of a batch; see BatchRenorm and Batch.Renorm.
 func BatchNorm() Layer { return Layer{kind: kindBatchNorm} }
 
+// BatchNorm2D normalises each channel of an image over the pixels of a batch; see NewBatchNorm2D and Batch.Renorm.
+func BatchNorm2D() Layer { return Layer{kind: kindBatchNorm2D} }
+
+// GroupNorm normalises each of the given number of groups of neighbouring channels over the pixels of an image, then
+// multiplies each channel by γ and adds β (Wu and He 2018, arXiv:1803.08494).
+func GroupNorm(groups int) Layer { return Layer{kind: kindGroupNorm, width: groups} }
+
+// Dropout sets elements to 0 with probability p, and divides the others by 1-p (Srivastava et al. 2014, "Dropout"). It
+// does so only if Batch.Drop is on.
+func Dropout(p float64) Layer { return Layer{kind: kindDropout, scale: p} }
+
 // Conv applies filters to windows of size×size pixels; see Conv2D. Windows are stride pixels apart. Each image has a
 // frame of pad pixels of zeros. The initial weights are orthogonal.
 func Conv(filters, size, stride, pad int) Layer {
@@ -97,6 +124,9 @@ func Conv(filters, size, stride, pad int) Layer {
 
 // MaxPool takes the largest element of each channel in windows of 3×3 pixels, 2 pixels apart.
 func MaxPool() Layer { return Layer{kind: kindPool, size: 3, stride: 2, pad: 1} }
+
+// MeanPool computes the mean of each channel over the pixels of an image.
+func MeanPool() Layer { return Layer{kind: kindMean} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
 // arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a
@@ -137,21 +167,54 @@ func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: pa
 // Concat passes the same input to each part, and concatenates the outputs to one vector.
 func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
 
-// Hidden returns hidden layers: for each width a Dense, and then f. If norms is set, there is a BatchNorm before each
-// Dense, and one at the end. In a network "actor", layer i is actor.i, and norm i is actor.norm.i.
-func Hidden(widths []int, f Activation, norms bool) []Layer {
+// Norms selects the normalisation of Hidden.
+type Norms uint8
+
+// NoNorms, BatchNorms and LayerNorms are the values of Norms.
+const (
+	NoNorms    Norms = iota
+	BatchNorms       // a BatchNorm before each Dense, and one at the end
+	LayerNorms       // a Norm between each Dense and its f
+)
+
+// Hidden returns hidden layers: for each width a Dense, and then f, with the given normalisation. In a network "actor",
+// layer i is actor.i, and norm i is actor.norm.i.
+func Hidden(widths []int, f Activation, norms Norms) []Layer {
 	var layers []Layer
-	norm := func(i int) {
-		if norms {
-			layers = append(layers, BatchNorm().Named(fmt.Sprintf("norm.%d", i)))
+	add := func(on bool, norm Layer, i int) {
+		if on {
+			layers = append(layers, norm.Named(fmt.Sprintf("norm.%d", i)))
 		}
 	}
 	for i, width := range widths {
-		norm(i)
-		layers = append(layers, Dense(width).Named(strconv.Itoa(i)), Activate(f))
+		add(norms == BatchNorms, BatchNorm(), i)
+		layers = append(layers, Dense(width).Named(strconv.Itoa(i)))
+		add(norms == LayerNorms, Norm(), i)
+		layers = append(layers, Activate(f))
 	}
-	norm(len(widths))
+	add(norms == BatchNorms, BatchNorm(), len(widths))
 	return layers
+}
+
+// Shortcut makes a Residual compute g(x) + f(x), where g is the sequence of the parts. The outputs of both must have
+// the same shape.
+func (l Layer) Shortcut(parts ...Layer) Layer {
+	l.shortcut = parts
+	return l
+}
+
+// Unbiased makes a Conv without b.
+func (l Layer) Unbiased() Layer {
+	l.unbiased = true
+	return l
+}
+
+// FanOut draws the initial weights of a Conv from a uniform distribution with the variance 2/(size²·filters), which is
+// the variance in torchvision (He et al. 2015, arXiv:1502.01852). For many filters this is far faster than orthogonal
+// weights.
+func (l Layer) FanOut() Layer {
+	l.fanOut = true
+	return l
 }
 
 // Named sets the last part of the names of the layer's parameters. Without it, the last part is the number of the layer
@@ -203,6 +266,16 @@ func (l Layer) String() string {
 		return "Norm()"
 	case kindBatchNorm:
 		return "BatchNorm()"
+	case kindView:
+		return fmt.Sprintf("View(%q, %d, %d)", l.name, l.size, l.width)
+	case kindBatchNorm2D:
+		return "BatchNorm2D()"
+	case kindGroupNorm:
+		return fmt.Sprintf("GroupNorm(%d)", l.width)
+	case kindDropout:
+		return fmt.Sprintf("Dropout(%g)", l.scale)
+	case kindMean:
+		return "MeanPool()"
 	case kindConv:
 		return fmt.Sprintf("Conv(%d, %d, %d, %d)", l.width, l.size, l.stride, l.pad)
 	case kindPool:

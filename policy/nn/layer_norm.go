@@ -61,21 +61,32 @@ func (w *layerNormWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.width]
 }
 
-// Backward computes dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5), with g = γ dy.
 func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
-	gamma, dGamma, dBeta := w.p.Of(w.gamma), w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
+	dGamma, dBeta := w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
+	for i := range b.Rows {
+		unit := w.unit[i*w.width : (i+1)*w.width]
+		for k, v := range dy[i*w.width : (i+1)*w.width] {
+			dGamma[k] += T(v * unit[k])
+			dBeta[k] += v
+		}
+	}
+	if dx != nil {
+		w.InputGrad(b, dx, dy, 0)
+	}
+	ready(w.p.Range(w.gamma, w.beta))
+	return dx
+}
+
+// InputGrad computes dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5), with g = γ dy. first must be 0.
+func (w *layerNormWork[T]) InputGrad(b *Batch[T], dx, dy []T, _ int) []T {
+	gamma := w.p.Of(w.gamma)
 	for i := range b.Rows {
 		unit, d := w.unit[i*w.width:(i+1)*w.width], dy[i*w.width:(i+1)*w.width]
 		var mean, along float64
 		for k, v := range d {
-			dGamma[k] += T(v * unit[k])
-			dBeta[k] += v
 			g := float64(gamma[k]) * float64(v)
 			mean += g
 			along += g * float64(unit[k])
-		}
-		if dx == nil {
-			continue
 		}
 		mean /= float64(w.width)
 		along /= float64(w.width)
@@ -85,6 +96,5 @@ func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi i
 			to[k] = T((g - mean - float64(unit[k])*along) * float64(w.inv[i]))
 		}
 	}
-	ready(w.p.Range(w.gamma, w.beta))
 	return dx
 }

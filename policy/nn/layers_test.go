@@ -42,10 +42,10 @@ func TestStackGradients(t *testing.T) {
 	const rows, width = 5, 3
 	tanh := nn.Activate(nn.Tanh)
 	for name, layers := range map[string][]nn.Layer{
-		"linear layer and tanh":   nn.Hidden([]int{4}, nn.Tanh, false),
-		"tanh":                    nn.Hidden([]int{7, 5, 4}, nn.Tanh, false),
-		"relu":                    nn.Hidden([]int{7, 5, 4}, nn.ReLU, false),
-		"tanh with a head":        append(nn.Hidden([]int{7, 5}, nn.Tanh, false), nn.Dense(3).Named("head")),
+		"linear layer and tanh":   nn.Hidden([]int{4}, nn.Tanh, nn.NoNorms),
+		"tanh":                    nn.Hidden([]int{7, 5, 4}, nn.Tanh, nn.NoNorms),
+		"relu":                    nn.Hidden([]int{7, 5, 4}, nn.ReLU, nn.NoNorms),
+		"tanh with a head":        append(nn.Hidden([]int{7, 5}, nn.Tanh, nn.NoNorms), nn.Dense(3).Named("head")),
 		"head alone":              {nn.Dense(3)},
 		"activation of the input": {tanh, nn.Dense(3), tanh, tanh},
 		"parts of all kinds":      {nn.Residual(nn.Dense(3), tanh), tanh, nn.Concat(nn.Norm(), tanh), tanh},
@@ -113,7 +113,7 @@ func TestBackwardAdds(t *testing.T) {
 func TestStackReadyGoesDownWithoutGaps(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
-	m := nn.NewStack(p, "m", 3, append(nn.Hidden([]int{5, 6}, nn.Tanh, false), nn.Dense(7).Named("head"))...)
+	m := nn.NewStack(p, "m", 3, append(nn.Hidden([]int{5, 6}, nn.Tanh, nn.NoNorms), nn.Dense(7).Named("head"))...)
 	test.OK(t, p.Alloc(tensor.Heap))
 	w := m.NewWork(2)
 	m.Forward(w, nn.Batch[float32]{Rows: 2, Numbers: make([]float32, 6)})

@@ -1,12 +1,14 @@
 package nn
 
+import "github.com/rlinf/rlinf/internal/philox"
+
 // A Linear is the layer y = x·W + b, with W [In, Out] and b [Out].
 type Linear[T Float] struct {
 	In, Out int
 
 	p      *Params[T]
 	weight int // fields of p
-	bias   int
+	bias   int // -1 without b
 }
 
 // NewLinear declares a layer in p: name.weight and name.bias.
@@ -18,14 +20,29 @@ func NewLinear[T Float](p *Params[T], name string, in, out int) *Linear[T] {
 // draws from its own random stream.
 func (l *Linear[T]) Init(seed uint64, gain float64) {
 	Orthogonal(l.p.Of(l.weight), l.In, l.Out, gain, seed, uint64(l.weight))
-	clear(l.p.Of(l.bias))
+	clear(l.Bias())
+}
+
+// InitUniform draws a weight uniformly from (-bound, bound) and sets the bias to 0, as Init.
+func (l *Linear[T]) InitUniform(seed uint64, bound float64) {
+	s := philox.New(seed, philox.Init, uint64(l.weight), 0)
+	w := l.Weight()
+	for i := range w {
+		w[i] = T(bound * (2*float64(s.Uint32())/(1<<32) - 1))
+	}
+	clear(l.Bias())
 }
 
 // Weight returns W.
 func (l *Linear[T]) Weight() []T { return l.p.Of(l.weight) }
 
-// Bias returns b.
-func (l *Linear[T]) Bias() []T { return l.p.Of(l.bias) }
+// Bias returns b, or nil if there is none.
+func (l *Linear[T]) Bias() []T {
+	if l.bias < 0 {
+		return nil
+	}
+	return l.p.Of(l.bias)
+}
 
 // Forward sets y, [n,Out], from x, [n,In].
 func (l *Linear[T]) Forward(y, x []T, n int) {
@@ -60,4 +77,4 @@ func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.
-func (l *Linear[T]) Range() (lo, hi int) { return l.p.Range(l.weight, l.bias) }
+func (l *Linear[T]) Range() (lo, hi int) { return l.p.Range(l.weight, max(l.weight, l.bias)) }

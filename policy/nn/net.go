@@ -36,11 +36,19 @@ type Batch[T Float] struct {
 	// Renorm is false, they use their running statistics.
 	Renorm bool
 
+	Drop Drop // for Dropout layers
+
 	// The following fields are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
 	Begins    []byte // [Rows]: if not 0, Forward clears the state before the step; nil means 0 everywhere
+}
+
+// Drop turns Dropout layers on. Row i of a batch draws from the random stream First + i.
+type Drop struct {
+	On          bool
+	Seed, First uint64
 }
 
 // A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.
@@ -150,8 +158,8 @@ func same[T Float](a, b []T) bool { return len(a) > 0 && len(b) > 0 && &a[0] == 
 
 // InputGrad sets dx, [Rows,width-first], to the gradient of the columns [first,width) of the last Forward's numbers. It
 // reads the gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of
-// the parameters. The Net must be a stack of Dense, Activate and BatchNorm layers, and the last Forward must have used
-// running statistics.
+// the parameters. The Net must be a stack of Dense, Activate, BatchNorm and, after a Dense, Norm layers, and the last
+// Forward must have used running statistics.
 func (n *Net[T]) InputGrad(w *NetWork[T], dx []T, first int) {
 	if d := w.root.(inputGrader[T]).InputGrad(&w.batch, dx, n.OutGrad(w), first); !same(d, dx) {
 		copy(dx, d)

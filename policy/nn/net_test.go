@@ -47,6 +47,14 @@ func layerCases() []layerCase {
 		{"spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(1), nn.Dense(3)), 4},
 		{"sharp spatial softmax", nn.Sequence(nn.Input("camera"), conv, nn.SpatialSoftmax(2), nn.Dense(3)), 4},
 		{"coordinates", nn.Sequence(nn.Input("camera"), conv, nn.Coordinates(), conv, nn.Dense(3)), 6},
+		{"batch norm 2d", nn.Sequence(nn.Input("camera"), conv, nn.BatchNorm2D(), relu, nn.Dense(3)), 6},
+		{"group norm", nn.Sequence(nn.Input("camera"), conv, nn.GroupNorm(3), relu, conv, nn.GroupNorm(1), nn.Dense(3)),
+			10},
+		{"mean pool", nn.Sequence(nn.Input("camera"), conv, nn.MeanPool(), nn.Dense(3)), 4},
+		{"unbiased", nn.Sequence(nn.Input("camera"), conv.Unbiased(), relu, conv.Unbiased(), nn.Dense(3)), 4},
+		{"shortcut", nn.Sequence(nn.Input("camera"), conv, nn.Residual(nn.Conv(4, 3, 1, 1), relu).
+			Shortcut(nn.Conv(4, 1, 1, 0).Named("g")), relu, nn.Dense(3)), 8},
+		{"dropout", nn.Sequence(state, nn.Dense(4), nn.Dropout(0.5), nn.Dense(3)), 4},
 		{"sentence", nn.Sequence(nn.Sentence("sentence", 4), nn.Dense(3)), 4},
 		{"film", nn.Sequence(nn.Input("camera"), conv, nn.FiLM(nn.Sentence("sentence", 4)), relu, nn.Dense(2)), 8},
 		{"film of an input", nn.Sequence(nn.Input("camera"), nn.FiLM(nn.Input("goal")), nn.Dense(2)), 4},
@@ -83,7 +91,7 @@ func TestNames(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
 	tanh := nn.Activate(nn.Tanh)
-	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, true), nn.Dense(2).Named("head"))
+	hidden := append(nn.Hidden([]int{7, 6}, nn.Tanh, nn.BatchNorms), nn.Dense(2).Named("head"))
 	test.Must(nn.NewNet(p, "", nn.Sequence(nn.Sequence(nn.Input("state"), nn.Dense(3), tanh).Named("encoder"),
 		nn.Sequence(hidden...).Named("critic")), sources))(t)
 	var names []string
@@ -167,7 +175,7 @@ func TestNetRefuses(t *testing.T) {
 			`Embed("state", 3): expected at least 1 feature of choices; numbers and images are Input("state")`},
 		{nn.Sequence(nn.Input("state"), nn.Dense(0)), "Dense(0): expected at least 1 output"},
 		{nn.Sequence(nn.Input("state"), nn.Residual(nn.Dense(4))),
-			"Residual(Dense(4)): makes {1 1 4} of {1 1 5}: expected the same shape"},
+			"Residual(Dense(4)): makes {1 1 4} of {1 1 5}: expected {1 1 5}"},
 		{nn.Sequence(nn.Input("state"), nn.Dense(4), nn.Input("goal")),
 			`part 2, Input("goal"), ignores the part before it: expected inputs at the front`},
 		{nn.Sequence(nn.Input("camera"), nn.Conv(4, 11, 1, 0)),

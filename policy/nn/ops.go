@@ -18,10 +18,11 @@ type Ops[T Float] interface {
 	// Transpose sets dst, count matrices [n,m], to the transposes of a, count matrices [m,n].
 	Transpose(dst, a []T, m, n, count int)
 
-	// Conv sets y, n images s.Out, from the images x, s.In: y = windows(x)·weight + bias. w is memory for s.
+	// Conv sets y, n images s.Out, from the images x, s.In: y = windows(x)·weight + bias. bias may be nil. w is memory
+	// for s.
 	Conv(y, x, weight, bias []T, s *Windows, w *ConvWork[T], n int)
-	// ConvGrad adds to dWeight and dBias, the gradients of weight and bias. dy is the gradient of y. Unless dx is nil,
-	// ConvGrad sets dx to the gradient of x.
+	// ConvGrad adds to dWeight and, unless it is nil, to dBias, the gradients of weight and bias. dy is the gradient of
+	// y. Unless dx is nil, ConvGrad sets dx to the gradient of x.
 	ConvGrad(dx, dWeight, dBias, x, dy, weight []T, s *Windows, w *ConvWork[T], n int)
 	// Modulate sets y to (1+γ)x + β for n images of the shape s. For each image, film has the γ of all channels, then
 	// the β of all channels (FiLM, Perez et al. 2018, arXiv:1709.07871).

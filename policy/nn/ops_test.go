@@ -58,6 +58,8 @@ func TestOwnWork(t *testing.T) {
 		{"coordinates", nn.Sequence(camera, nn.Conv(3, 3, 2, 1), nn.Coordinates()), noKernel},
 		{"norm", nn.Sequence(state, nn.Norm()), noKernel},
 		{"batch norm", nn.Sequence(state, nn.BatchNorm()), noKernel},
+		{"batch norm 2d", nn.Sequence(camera, nn.BatchNorm2D()), noKernel},
+		{"group norm", nn.Sequence(camera, nn.GroupNorm(2)), noKernel},
 		{"sentence", nn.Sentence("sentence", 4), noKernel},
 	} {
 		own, err := nntest.Own(c.layer, sources)

@@ -186,19 +186,19 @@ func (p *Params[T]) Len() int {
 }
 
 // Of returns the elements of field i, a view of Data.
-func (p *Params[T]) Of(i int) []T { return within(p.Data, p.Fields[i]) }
+func (p *Params[T]) Of(i int) []T { return within(p.Data, &p.Fields[i]) }
 
 // GradOf returns the gradient of field i, a view of Grad.
-func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, p.Fields[i]) }
+func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, &p.Fields[i]) }
 
 // Range returns the range [lo,hi) of Data and Grad that holds the fields from first to last, including gaps.
 func (p *Params[T]) Range(first, last int) (lo, hi int) {
-	f := p.Fields[last]
-	return p.Fields[first].Off, f.Off + aligned[T](f.Len())
+	f := &p.Fields[last]
+	return p.Fields[first].Off, f.Off + aligned[T](product(f.Shape))
 }
 
-func within[T Float](flat []T, f Field) []T {
-	hi := f.Off + f.Len()
+func within[T Float](flat []T, f *Field) []T {
+	hi := f.Off + product(f.Shape)
 	return flat[f.Off:hi:hi]
 }
 

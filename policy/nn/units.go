@@ -141,30 +141,33 @@ func (w *activationWork[T]) InputGrad(b *Batch[T], _, dy []T, _ int) []T {
 	return w.Backward(b, nil, dy, nil)
 }
 
-// batchNorm is a BatchRenorm.
-type batchNorm[T Float] struct{ *BatchRenorm[T] }
+// batchNorm is a BatchRenorm of rows that have a number of pixels each.
+type batchNorm[T Float] struct {
+	*BatchRenorm[T]
+	pixels int
+}
 
 func (u *batchNorm[T]) Init(uint64) { u.BatchRenorm.Init() }
 
 func (u *batchNorm[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	of := u.BatchRenorm.NewWork(w.maxRows)
+	of := u.BatchRenorm.NewWork(w.maxRows * u.pixels)
 	w.norms = append(w.norms, of)
-	return &batchNormWork[T]{u.BatchRenorm, of}
+	return &batchNormWork[T]{u, of}
 }
 
 type batchNormWork[T Float] struct {
-	*BatchRenorm[T]
+	*batchNorm[T]
 	of *BatchRenormWork[T]
 }
 
 func (w *batchNormWork[T]) Forward(b *Batch[T], x []T) []T {
-	return w.BatchRenorm.Forward(w.of, x, b.Rows, b.Renorm)
+	return w.BatchRenorm.Forward(w.of, x, b.Rows*w.pixels, b.Renorm)
 }
 
 func (w *batchNormWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int)) []T {
-	w.BatchRenorm.Backward(w.of, dy, b.Rows)
+	w.BatchRenorm.Backward(w.of, dy, b.Rows*w.pixels)
 	ready(w.Range())
-	return dy
+	return dy[:b.Rows*w.pixels*w.Width]
 }
 
 func (w *batchNormWork[T]) InputGrad(b *Batch[T], _, dy []T, first int) []T {

@@ -189,7 +189,7 @@ func (p *Policy) linear(name string, in, out int, gain float64) *nn.Linear[float
 
 // stack declares hidden layers and an output layer.
 func (p *Policy) stack(name string, in int, hidden []int, f nn.Activation, out int, gain float64) *nn.Net[float32] {
-	layers := append(nn.Hidden(hidden, f, false), nn.Dense(out).Named("head").Gain(gain))
+	layers := append(nn.Hidden(hidden, f, nn.NoNorms), nn.Dense(out).Named("head").Gain(gain))
 	net := nn.NewStack(p.params, name, in, layers...)
 	p.initial = append(p.initial, net.Init)
 	return net

@@ -393,3 +393,16 @@ func TestWorldLike(t *testing.T) {
 		test.Equal(t, advice.WorldLike(c.nodes, c.cores), c.want, "nodes %v, %d cores: ranks", c.nodes, c.cores)
 	}
 }
+
+// A trial of long iterations measures one after one that it skips, so that it does not take minutes.
+func TestTrialSteps(t *testing.T) {
+	for _, c := range []struct {
+		seconds           float64
+		skipped, measured int
+	}{{0, 2, 40}, {0.001, 2, 40}, {0.5, 2, 5}, {1, 2, 3}, {2.5, 2, 3}, {2.6, 1, 1}, {60, 1, 1}} {
+		if skipped, measured := advice.TrialSteps(c.seconds); skipped != c.skipped || measured != c.measured {
+			t.Errorf("iterations of %v s: %d skipped, %d measured; want %d, %d", c.seconds, skipped, measured,
+				c.skipped, c.measured)
+		}
+	}
+}

@@ -5,3 +5,6 @@ var Try = (*Subject).try
 
 // WorldLike is the size of the world of a trial.
 var WorldLike = worldLike
+
+// TrialSteps returns the numbers of iterations that a trial skips and measures.
+var TrialSteps = trialSteps

@@ -67,22 +67,32 @@ func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profil
 		return nil, err
 	}
 	defer os.RemoveAll(folder)
-	const least, most = 3, 40
-	skipped := 2 + min(p.Work.Warmup, 1000)
-	steps := skipped + most
-	if t := planner.Estimate(m, p, l).Seconds; t > 0 {
-		steps = skipped + min(most, max(least, int(trialTime/t)))
-	}
+	skipped, measured := trialSteps(planner.Estimate(m, p, l).Seconds)
+	skipped += min(p.Work.Warmup, 1000)
 	cfg := s.onRanks(&l)
 	r := &cfg.Runner
 	r.Logger.LogPath, r.Logger.ExperimentName, r.Logger.LoggerBackends = folder, "trial", nil
-	r.Logger.LogInterval, r.MaxEpochs, r.MaxSteps, r.MaxTime = 1, -1, steps, 0
+	r.Logger.LogInterval, r.MaxEpochs, r.MaxSteps, r.MaxTime = 1, -1, skipped+measured, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.ResumeDir = -1, -1, false, ""
 	cfg.Cluster.Tracer = config.TracerConfig{}
 	if err := run(ctx, local.New(len(l.Nodes)), cfg); err != nil {
 		return nil, fmt.Errorf("real iterations of the job: %w", err)
 	}
 	return readTrial(filepath.Join(folder, "trial", "metrics.jsonl"), l, skipped)
+}
+
+// trialSteps returns the numbers of iterations that a trial skips at its beginning, and measures after them. An
+// iteration takes about this many seconds; 0 means that the time is unknown. A long iteration varies little, so one is
+// enough.
+func trialSteps(iteration float64) (skipped, measured int) {
+	const least, most = 3, 40
+	switch {
+	case iteration <= 0:
+		return 2, most
+	case iteration > trialTime:
+		return 1, 1
+	}
+	return 2, min(most, max(least, int(trialTime/iteration)))
 }
 
 // onRanks returns the configuration of a trial, with all components on the ranks of l.

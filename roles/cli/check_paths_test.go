@@ -86,6 +86,12 @@ func TestOutputPaths(t *testing.T) {
 		test.OK(t, os.MkdirAll(filepath.Dir(name), 0o777))
 		test.OK(t, os.WriteFile(name, []byte("my notes\n"), 0o666))
 	}
+	folders := filepath.Join(dir, "folders")
+	for _, name := range []string{"train_global_step_0/mine", "eval_global_step_7/meta/info.json"} {
+		test.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(folders, name)), 0o777))
+		test.OK(t, os.WriteFile(filepath.Join(folders, name), []byte("my notes\n"), 0o666))
+	}
+	const lerobot = ".data_collection.export_format=lerobot env."
 	const foreign = ": this command did not write the file that is there"
 	const another = ": expected the name of another file: "
 	for _, c := range []struct{ overrides, want string }{
@@ -102,6 +108,12 @@ func TestOutputPaths(t *testing.T) {
 		{"runner.val_check_interval=1 env.eval.data_collection.enabled=true env.eval.data_collection.save_dir=" + demos,
 			"env.eval.data_collection.save_dir: " + demos + ": expected another folder: " + demos +
 				"/eval_global_step_0.safetensors" + foreign},
+		{"env.train.data_collection.enabled=true env.train" + lerobot + "train.data_collection.save_dir=" + folders,
+			"env.train.data_collection.save_dir: " + folders + ": expected another folder: " + folders +
+				"/train_global_step_0: this program did not write what is there"},
+		{"runner.val_check_interval=1 env.eval.data_collection.enabled=true env.eval" + lerobot +
+			"eval.data_collection.save_dir=" + folders, "env.eval.data_collection.save_dir: " + folders +
+			": expected another folder: " + folders + "/eval_global_step_7: this program did not write what is there"},
 		{tracer + file, "cluster.tracer.output_file: " + file + another + "this command did not write the file that"},
 		{tracer + dir, "cluster.tracer.output_file: " + dir + another + "there is a folder"},
 		{tracer + dir + "/no/x", "cluster.tracer.output_file: " + dir + "/no/x: expected a file in a folder that can " +

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/video"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -28,11 +29,6 @@ func demosFlags() []cli.Flag {
 	}
 }
 
-// isDemonstration reports whether a file begins as one of rlinf demos, after the eight bytes of a length.
-func isDemonstration(head []byte) bool {
-	return len(head) > 8 && args.Begins(`\{"__metadata__":\{"env":"[^"]*","episodes":"\d+","success_rate":`)(head[8:])
-}
-
 // runDemos records demonstrations of the environments' experts.
 func runDemos(c *cli.Context, reg config.Registries) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
@@ -42,7 +38,7 @@ func runDemos(c *cli.Context, reg config.Registries) error {
 	d := trainer.Demonstration{Episodes: c.Int("episodes"), Noise: c.Float64("noise"), Still: c.Float64("still"),
 		All: c.Bool("all"), Clean: c.Bool("clean"), NoNext: !cfg.Algorithm.LooksAhead(),
 		Seed: cfg.Actor.Seed}
-	if err := args.CheckOut(c, "out", c.String("out"), isDemonstration); err != nil {
+	if err := args.CheckOut(c, "out", c.String("out"), algo.IsDemos); err != nil {
 		return err
 	}
 	film := c.String("film")

@@ -156,6 +156,7 @@ func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.
 	}
 	blank := cfg.PolicyConfig()
 	blank.Blank = true
+	seen, _ = cfg.PolicySpec(seen)
 	pol, err := reg.Policies.New(blank, seen, cfg.Actor.Seed, tensor.Heap)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", from.Dir, err)

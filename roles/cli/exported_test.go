@@ -64,6 +64,9 @@ var exportCases = []struct{ name, overrides, flags string }{
 		"actor.model.exploration_noise=0.3", "--sample"},
 	{"crossq", offPolicy + " algorithm.adv_type=embodied_crossq algorithm.loss_type=embodied_crossq " +
 		"actor.model.q_head_type=crossq", ""},
+	{"seeing", strings.Replace(offPolicy, "Numbers", "Pictures", 1) + " algorithm.adv_type=embodied_sac " +
+		"algorithm.loss_type=embodied_sac actor.model.model_type=cnn_policy actor.model.encoder=keypoints " +
+		"actor.model.layer_norm=true actor.enable_drq=true", ""},
 	{"values", strings.Replace(offPolicy, "Numbers", "Masked", 1) + " algorithm.adv_type=embodied_dqn " +
 		"algorithm.loss_type=embodied_dqn", ""},
 }

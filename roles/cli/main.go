@@ -194,6 +194,21 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
 			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
+		{Name: "verify", Usage: "repeat parts of a run, and compare them with the run",
+			UsageText: verifyUsage, Description: verifyDescription, Flags: verifyFlags(),
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) {
+				return runVerify(c, reg, tasks, own)
+			}))},
+		{Name: "replay", Usage: "show what happened in a step of a run, which need not be recorded",
+			UsageText: replayUsage, Description: replayDescription, Flags: replayFlags(),
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) {
+				return runReplay(c, reg, tasks, own)
+			}))},
+		{Name: "diff", Usage: "find where the numbers of two runs part", UsageText: diffUsage,
+			Description: diffDescription, Flags: diffFlags(),
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) {
+				return runDiff(c, reg, tasks, own)
+			}))},
 		reportCommand(reg),
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
@@ -203,7 +218,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 	}
 	app.Commands = slices.Concat(app.Commands, language.Commands(), manual.Commands(reg))
 	data := app.Commands[slices.IndexFunc(app.Commands, func(c *cli.Command) bool { return c.Name == "data" })]
-	data.Subcommands = append(data.Subcommands, experience.Show(), experience.Convert())
+	data.Subcommands = append(data.Subcommands, experience.Show(), experience.Convert(), experience.Frames())
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
@@ -233,7 +248,7 @@ func group(commands []*cli.Command) {
 	}{
 		{"train and evaluate", []string{"init", "check", "plan", "slurm", "scale", "sweep", "eval", "export",
 			"demos", "bridge"}},
-		{"look at runs", []string{"status", "watch", "report", "compare", "trace"}},
+		{"look at runs", []string{"status", "watch", "report", "compare", "trace", "replay", "verify", "diff"}},
 		{"look up environments and keys", []string{"envs", "render", "config", "help"}},
 		{"language models", []string{"data", "tokenizer", "generate", "score"}},
 		{"machine and shell", []string{"doctor", "bench", "version", "completion", "man"}},

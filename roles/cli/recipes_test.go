@@ -12,8 +12,11 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A recipe is a file of RLinf's kind with its verdict of rlinf check.
@@ -89,6 +92,7 @@ func (r recipe) train(t *testing.T, more ...string) {
 	if sim.obs == 0 {
 		sim.obs = 2 * sim.act // the file leaves it to the simulator
 	}
+	_, sim.images = cfg.Reward.Images()
 	args := r.command
 	if args == nil {
 		args = []string{"-c", r.path}
@@ -98,6 +102,8 @@ func (r recipe) train(t *testing.T, more ...string) {
 		switch key, _, _ := strings.Cut(a, "="); {
 		case key == "env.train.external.command":
 			args[i] = key + "=" + sim.connect()
+		case strings.HasSuffix(a, "=CLASSIFIER"):
+			args[i] = key + "=" + writeClassifier(t, &cfg.Reward)
 		case strings.HasSuffix(a, "=FOLDER"):
 			args[i] = key + "=" + languageFolder(t)
 		case strings.HasSuffix(a, "=FILE"):
@@ -124,6 +130,19 @@ func (r recipe) train(t *testing.T, more ...string) {
 	if n := strings.Count(string(metrics), "\n"); err != nil || n < 1 {
 		t.Errorf("rlinf %s: %d lines of metrics, want one: %v", strings.Join(args, " "), n, err)
 	}
+}
+
+// writeClassifier writes the initial parameters of a classifier of the stand-in's images.
+func writeClassifier(t *testing.T, c *reward.Config) string {
+	t.Helper()
+	camera := test.Must(reward.CameraOf((&standIn{images: true}).Spec()))(t)
+	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
+	net.Init(1)
+	path := filepath.Join(t.TempDir(), "classifier.safetensors")
+	f := test.Must(os.Create(path))(t)
+	test.OK(t, tensor.WriteSafetensors(f, job.ModelDict(net.Params()), nil))
+	test.OK(t, f.Close())
+	return path
 }
 
 // demos writes demonstrations of the expert of s.
@@ -311,7 +330,6 @@ var kinds = []struct{ prefix, suffix, row string }{
 	{"needs a VLA policy", "", "need a VLA policy"},
 	{"needs the algorithm", "", "need an algorithm that is not built here (OPD, NFT, RLT), and its policy"},
 	{"needs a value model", "", "need a value model"},
-	{"needs a reward model", "", "need a reward model of images"},
 	{"needs a policy that values", "", "need a policy that values actions by images"},
 	{"needs a flow policy", "", "need a flow policy"},
 	{"needs a language model", "", "need another language model: one that sees, or with latent attention"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
@@ -48,5 +49,20 @@ func TestRecord(t *testing.T) {
 	if _, figures, said := j.call(t, j.eval("++env.eval.data_collection.enabled=true")...); figures["record"] !=
 		filepath.Join(j.dir, "r", "demos", "eval_global_step_4.safetensors") {
 		t.Error(said)
+	}
+}
+
+// TestLostRecording: a job says that an earlier run has left a recording that it could not write.
+func TestLostRecording(t *testing.T) {
+	dir := t.TempDir()
+	left := filepath.Join(dir, ".recording-train.safetensors-8")
+	args := []string{"check", "-c", rolestest.Cartpole, "env.train.data_collection.enabled=true",
+		"env.train.data_collection.save_dir=" + dir, "runner.logger.log_path=" + dir}
+	for _, want := range []bool{false, true} {
+		code, out, said := run(t, args...)
+		if code != loop.ExitOK || strings.Contains(out+said, "has left "+left) != want {
+			t.Errorf("exit code %d, want the file: %v\n%s%s", code, want, out, said)
+		}
+		test.OK(t, os.WriteFile(left, nil, 0o600))
 	}
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an
-// observation, elements of an action, and the limit of steps.
+// observation, elements of an action, the limit of steps, and whether it shows images.
 const standInSpaces = "RLINF_TEST_STAND_IN"
 
 // asProgram is the variable that makes this test a rlinf, for commands that start themselves.
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	var s standIn
-	_, err := fmt.Sscanf(spaces, "%d,%d,%d", &s.obs, &s.act, &s.limit)
+	_, err := fmt.Sscanf(spaces, "%d,%d,%d,%t", &s.obs, &s.act, &s.limit, &s.images)
 	if err == nil {
 		err = external.Serve(os.Getenv("RLB_ADDR"), "", func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 			cfg := env.DefaultConfig()
@@ -48,6 +48,7 @@ func TestMain(m *testing.M) {
 // reward says how near to the origin it is. Its expert goes there.
 type standIn struct {
 	obs, act int
+	images   bool        // it also shows black images of 8×8 pixels
 	limit    int         // the task's own limit of steps; 0: none; with 13 no step ends
 	at       [][]float32 // [N][act]
 }
@@ -63,7 +64,7 @@ func (s standIn) vec(cfg env.Config, n int) (env.Vec, error) {
 
 // connect returns the value of env.train.external.command that connects s.
 func (s standIn) connect() string {
-	return fmt.Sprintf("env %s=%d,%d,%d %s", standInSpaces, s.obs, s.act, s.limit, os.Args[0])
+	return fmt.Sprintf("env %s=%d,%d,%d,%t %s", standInSpaces, s.obs, s.act, s.limit, s.images, os.Args[0])
 }
 
 // registries returns the built-in parts, and s as the environment StandIn-v0.
@@ -82,8 +83,16 @@ func (s *standIn) Spec() env.Spec {
 		}
 		return b
 	}
-	return env.Spec{Name: "StandIn-v0", Obs: []env.Field{{Name: "state", Space: box(s.obs, 10)}}, Action: box(s.act, 1),
-		Info: []string{"success"}, MaxSteps: s.limit}
+	obs := []env.Field{{Name: "state", Space: box(s.obs, 10)}}
+	if s.images {
+		pixels := box(8*8*3, 0)
+		pixels.DType, pixels.Shape = tensor.U8, []int{8, 8, 3}
+		for i := range pixels.High {
+			pixels.High[i] = 255
+		}
+		obs = append(obs, env.Field{Name: "main_images", Space: pixels})
+	}
+	return env.Spec{Name: "StandIn-v0", Obs: obs, Action: box(s.act, 1), Info: []string{"success"}, MaxSteps: s.limit}
 }
 
 func (s *standIn) Len() int { return len(s.at) }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime/debug"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
@@ -79,7 +80,7 @@ func recordOf(c *cli.Context) (r task.Record, err error) {
 	if r.File == "" {
 		return r, nil
 	}
-	return r, args.CheckOut(c, "record", r.File, isDemonstration)
+	return r, args.CheckOut(c, "record", r.File, algo.IsDemos)
 }
 
 // runEval evaluates the policy of a checkpoint: on the ranks of a launcher, or on -np goroutine ranks (default 1).

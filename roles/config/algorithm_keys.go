@@ -59,7 +59,7 @@ func (c *validation) algorithmKeys() (read *algo.Keys, reader string) {
 		read = &algo.Keys{}
 		algo.TextKeys(s, &a.Texts, read)
 		read.Read("group_size")
-	case c.FineTunes():
+	case c.FineTunes(): // a classifier reads the same keys
 		read = &algo.Keys{}
 		algo.SFTKeys(s, read)
 		reader = "task_type " + c.Runner.TaskType
@@ -105,7 +105,8 @@ func (c *validation) declaredName(key string) (name string, ok bool) {
 
 // algorithmsOfModel are the keys of other sections that only some algorithms of environments read.
 var algorithmsOfModel = []string{"actor.model.num_q_heads", "actor.model.epsilon_start", "actor.model.epsilon_end",
-	"actor.model.epsilon_steps", "actor.model.init_log_std", "actor.recv_drain_max_trajectories"}
+	"actor.model.epsilon_steps", "actor.model.init_log_std", "actor.model.layer_norm", "actor.model.image_num",
+	"actor.model.image_size", "actor.model.state_dim", "actor.recv_drain_max_trajectories", "actor.enable_drq"}
 
 // withoutAlgorithm returns the values of the keys of the algorithm as they are if none of these keys is given.
 func (c *Config) withoutAlgorithm() *Config {

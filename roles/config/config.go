@@ -313,6 +313,10 @@ type ActorConfig struct {
 	// and receives more if they have arrived. It is also the maximum number of waiting rollouts, unless the buffer's
 	// capacity is smaller. Default 1024.
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
+	// EnableDrQ shifts the images of transitions by up to 4 pixels, for algorithms that learn from a replay buffer or
+	// from demonstrations. The edges are repeated. All frames of an image move together; cameras do not. Default
+	// false.
+	EnableDrQ bool `yaml:"enable_drq"`
 	// Seed is the seed of the initial weights, of the noise of actions and of the order of samples. Default:
 	// runner.seed.
 	Seed uint64 `yaml:"seed"`
@@ -373,7 +377,8 @@ func Default() *Config {
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
 		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
 		Reward: reward.DefaultConfig(),
-		Data:   DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true},
+		Data: DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true,
+			Balanced: true},
 
 		WeightSyncer: defaultWeightSyncer(),
 	}

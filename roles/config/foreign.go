@@ -54,7 +54,6 @@ const foreignPolicies = `
 	a VLA policy, whose features it acts on: rlt_mlp_policy rlt_td3_mlp_policy
 	a VLA policy with guidance: cfg_model
 	a value model of images: recap_value_model steam_value_model
-	a reward model of images: resnet
 	a diffusion model: sd3 wan22_ti2v_5b vidar
 	a flow policy: flow_policy
 	a language model that sees: qwen2.5_vl qwen2_5_vl qwen3_vl qwen3_vl_moe internvl

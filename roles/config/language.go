@@ -27,7 +27,7 @@ func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 func (c *Config) Evaluable() bool { return !c.FineTunes() || len(c.Data.ValDataPaths) > 0 }
 
 // ReadsTexts reports whether the job reads a tokenizer and the texts of data.train_data_paths.
-func (c *Config) ReadsTexts() bool { return c.FineTunes() }
+func (c *Config) ReadsTexts() bool { return c.FineTunes() && !c.Classifies() }
 
 // EpochIsIteration reports whether an epoch is one iteration. An epoch of a language model is a pass over all texts.
 func (c *Config) EpochIsIteration() bool { return !c.FineTunes() }
@@ -179,6 +179,7 @@ func (m LanguageModel) Check(report func(ok bool, key string, value any, expecte
 // DataConfig is the section data: texts for language models.
 type DataConfig struct {
 	// TrainDataPaths are files with a JSON sample on each line, or with a JSON list of samples. They may be gzip files.
+	// With model_type resnet they are files of frames: see rlinf data frames.
 	TrainDataPaths config.Words `yaml:"train_data_paths"`
 	// ValDataPaths are files for validation, in the same format. They are used every runner.val_check_interval steps.
 	ValDataPaths config.Words `yaml:"val_data_paths"`
@@ -206,6 +207,9 @@ type DataConfig struct {
 	MaxPromptLength int `yaml:"max_prompt_length"`
 	// Shuffle shuffles the samples before every epoch. Default true.
 	Shuffle bool `yaml:"shuffle"`
+	// Balanced makes half of every batch images of success, and half images of failure (model_type resnet). Default
+	// true. If it is false, an epoch is a pass over all images. (+)
+	Balanced bool `yaml:"balanced"`
 	// Seed is the seed of the order of samples. Default: actor.seed.
 	Seed uint64 `yaml:"seed"`
 }
@@ -219,7 +223,7 @@ type EarlyStopConfig struct {
 	Patience int `yaml:"patience"`
 	// MinDelta is the minimum change of Monitor that counts as better. Default 0.001.
 	MinDelta float64 `yaml:"min_delta"`
-	// Monitor is the compared metric: val_loss, the default, or val_exact_match.
+	// Monitor is the compared metric: val_loss, the default, val_exact_match, or val_accuracy of a classifier.
 	Monitor string `yaml:"monitor"`
 	// Target ends the run when Monitor reaches this value. 0, the default, disables this. (+)
 	Target float64 `yaml:"target"`
@@ -244,6 +248,7 @@ func (c *EarlyStopConfig) Progress(value float64, evals int) string {
 const (
 	MonitorLoss       = "val_loss"
 	MonitorExactMatch = "val_exact_match"
+	MonitorAccuracy   = "val_accuracy"
 )
 
 // TokenizerConfig is the section actor.tokenizer.

@@ -12,6 +12,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 	"gopkg.in/yaml.v3"
 )
 
@@ -153,8 +154,12 @@ func (c *Config) derive(evalApart, offline bool) {
 	}
 	c.Algorithm.EntropyType = cmp.Or(c.Algorithm.EntropyType, c.Algorithm.LogProbType)
 	c.placeAll()
-	c.widen("actor.model", &c.Actor.Model)
-	c.widen("reward.model", &c.Reward.Model.Config)
+	if !c.Classifies() { // a classifier has a layer of hidden_dim
+		c.widen("actor.model", &c.Actor.Model)
+	}
+	if c.Reward.Model.ModelType != reward.ResNet {
+		c.widen("reward.model", &c.Reward.Model.Config)
+	}
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/params"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
@@ -44,8 +45,13 @@ func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 	c.Actor.Model.Own = model("actor.model", c.Actor.Model.ModelType)
 	if of := name("", "actor.model.model_type"); isLanguageModel(of) {
 		c.Actor.Model.Own, p.unknown["actor.model"] = languageModel(of), false
+	} else if of == reward.ResNet && name("", "runner.task_type") == TaskSFT {
+		c.Actor.Model.Own, p.unknown["actor.model"] = classifier(), false
 	}
 	c.Reward.Model.Own = model("reward.model", c.Reward.Model.ModelType)
+	if name("", "reward.model.model_type") == reward.ResNet {
+		c.Reward.Model.Own, p.unknown["reward.model"] = reward.DefaultImages(), false
+	}
 
 	environment := func(section, of string) params.Own {
 		p.unknown[section+".init_params"] = of != env.ExternalID && p.Envs.Find(of) != nil
@@ -66,6 +72,26 @@ func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 		c.Reward.Own = p.Rewards.Own(of).Clone()
 		p.unknown["reward"] = !slices.Contains(p.Rewards.Names(), of)
 	}
+}
+
+// Standalone reports whether a reward model scores the training environments where they are.
+func (c *Config) Standalone() bool {
+	return c.Reward.UseRewardModel && c.Reward.StandaloneRealworld && c.Trains() && !c.FineTunes()
+}
+
+// PolicySpec returns s as the policy sees it. A policy of numbers does not see the images that a reward model scores;
+// unseen is the name of this observation, or "".
+func (c *Config) PolicySpec(s env.Spec) (seen env.Spec, unseen string) {
+	if _, images := c.Reward.Images(); !images || !c.Reward.UseRewardModel ||
+		!slices.Contains([]string{"mlp_policy", "rnn_policy"}, c.Actor.Model.ModelType) {
+		return s, ""
+	}
+	camera, err := reward.CameraOf(s)
+	if err != nil {
+		return s, ""
+	}
+	s.Obs = slices.DeleteFunc(slices.Clone(s.Obs), func(f env.Field) bool { return f.Name == camera.Name })
+	return s, camera.Name
 }
 
 // owner returns a part for a key that no chosen part has. If the name of the chosen part is unknown, owner returns ""

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,26 +10,31 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// RecordFile returns the file called name to which the environments of a use record episodes, in save_dir or by default
-// in the folder demos of the run's folder. It makes the folder, and checks that it is writable. It returns "" if
-// data_collection is not enabled.
-func (c *Config) RecordFile(use env.Use, name string) (string, error) {
-	section, d := "env.train", c.Env.Train.DataCollection
+// RecordDir returns the folder in which the environments of a use record episodes: save_dir, or by default the folder
+// demos of the run's folder. It returns "" if data_collection is not enabled.
+func (c *Config) RecordDir(use env.Use) string {
+	d := c.Env.Train.DataCollection
 	if use == env.Eval {
-		section, d = "env.eval", c.Env.Eval.DataCollection
+		d = c.Env.Eval.DataCollection
 	}
 	if !d.Enabled {
-		return "", nil
+		return ""
 	}
-	dir := d.SaveDir
+	return cmp.Or(d.SaveDir, filepath.Join(c.Folder(), "demos"))
+}
+
+// RecordFile returns the file called name in RecordDir, or "". It makes the folder, and checks that it is writable.
+func (c *Config) RecordFile(use env.Use, name string) (string, error) {
+	dir := c.RecordDir(use)
 	if dir == "" {
-		dir = filepath.Join(c.Folder(), "demos")
+		return "", nil
 	}
 	err := os.MkdirAll(dir, 0o755)
 	if err == nil {
 		err = durable.Writable(dir)
 	}
 	if err != nil {
+		section := map[env.Use]string{env.Train: "env.train", env.Eval: "env.eval"}[use]
 		return "", fmt.Errorf("%s.data_collection.save_dir: %s: expected a folder that can be written: %w", section,
 			dir, err)
 	}

@@ -220,6 +220,8 @@ func (reg Registries) ownKeys() []ownKey {
 		}
 	}
 	add(languageModel(string(lm.Families[0])), "language models", "actor.model")
+	add(classifier(), "model_type resnet", "actor.model")
+	add(reward.DefaultImages(), "model_type resnet", "reward.model")
 	for i := range all {
 		_, known := WithoutEffect(all[i].Name) // RLinf has the key, too
 		all[i].Ours = !known

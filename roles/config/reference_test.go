@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,11 +40,21 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 			given = append(given, "++"+k.Name+"=null")
 		}
 	}
-	given = append(given, "++actor.model.model_type="+string(lm.Families[0])) // has keys of its own
-	_, _, err := Load(builtin(), "testdata/cartpole.yaml", given, false)
-	for _, e := range config.FieldErrors(err) {
-		if strings.Contains(e.Want, "unknown") {
-			t.Errorf("the reference has a key that is not read: %v", e)
+	unread := map[string]int{}
+	for _, chosen := range [][]string{ // networks with keys of their own
+		{"++actor.model.model_type=" + string(lm.Families[0]), "++reward.model.model_type=resnet"},
+		{"++actor.model.model_type=resnet", "++runner.task_type=sft"},
+	} {
+		_, _, err := Load(builtin(), "testdata/cartpole.yaml", slices.Concat(given, chosen), false)
+		for _, e := range config.FieldErrors(err) {
+			if strings.Contains(e.Want, "unknown") || strings.Contains(e.Want, "which is not chosen") {
+				unread[e.Key]++
+			}
+		}
+	}
+	for key, n := range unread {
+		if n == 2 {
+			t.Errorf("the reference has a key that is not read: %s", key)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/reward"
 )
 
 // A validation checks a Config without a world: first the values, then the names of parts and their requirements.
@@ -34,6 +35,10 @@ func (c *validation) checkValues() {
 	}
 	if !c.found.Has("cluster.tracer.enable") {
 		c.idleKeys("", "cluster.tracer.output_file")
+	}
+	if c.Classifies() {
+		c.checkClassifier()
+		return
 	}
 	if c.FineTunes() {
 		c.checkLanguageModel()
@@ -95,8 +100,8 @@ func (c *validation) checkNames() (algorithm bool) {
 	if !c.Trains() {
 		return false
 	}
-	if section := &c.Reward; c.Places("reward") && section.UseRewardModel {
-		c.checkName("reward.model.model_type", section.Model.ModelType, c.reg.Policies.Names())
+	if section := &c.Reward; section.UseRewardModel && (c.Places("reward") || section.StandaloneRealworld) {
+		c.checkName("reward.model.model_type", section.Model.ModelType, append(c.reg.Policies.Names(), reward.ResNet))
 	} else if c.Places("reward") {
 		c.checkName("reward.reward_type", section.RewardType, c.reg.Rewards.Names())
 	}

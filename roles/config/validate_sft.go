@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
@@ -52,21 +53,27 @@ func (c *validation) checkSFT() {
 		fmt.Sprintf("files of JSON lines or Parquet (val_check_interval %d)", r.ValCheckInterval))
 	want(d.PromptKey != "", "data.prompt_key", d.PromptKey, "the key of a sample's prompt")
 	want(d.AnswerKey != "", "data.answer_key", d.AnswerKey, "the key of a sample's answer")
-	if s := &r.EarlyStop; s.Enabled {
-		want(c.Evaluates(), "runner.early_stop.enabled", true, "false, or evaluations (runner.val_check_interval)")
-		want(s.Patience > 0, "runner.early_stop.patience", s.Patience, "a number > 0")
-		want(s.MinDelta >= 0, "runner.early_stop.min_delta", s.MinDelta, "a number ≥ 0")
-		want(s.Monitor == MonitorLoss || s.Monitor == MonitorExactMatch, "runner.early_stop.monitor", s.Monitor,
-			MonitorLoss+" or "+MonitorExactMatch)
-		want(s.Target >= 0 && (s.Target <= 1 || s.Monitor == MonitorLoss), "runner.early_stop.target", s.Target,
-			"a number ≥ 0 (0: none), at most 1 with "+MonitorExactMatch)
-	}
+	c.checkEarlyStop(MonitorLoss, MonitorExactMatch)
 	known := isLanguageModel(a.Model.ModelType) // checkNames reports other names
 	want(!known || c.TokenizerFolder() != "", "actor.tokenizer.tokenizer_model", nil,
 		"the folder of a tokenizer, or actor.model.model_path")
 	if !c.Data.ApplyChatTemplate {
 		c.idleKeys("apply_chat_template is false", "data.chat_template")
 	}
+}
+
+// checkEarlyStop checks runner.early_stop. loss and share are the metrics that it may monitor; share is at most 1.
+func (c *validation) checkEarlyStop(loss, share string) {
+	s, want := &c.Runner.EarlyStop, c.found.Want
+	if !s.Enabled {
+		return
+	}
+	want(c.Evaluates(), "runner.early_stop.enabled", true, "false, or evaluations (runner.val_check_interval)")
+	want(s.Patience > 0, "runner.early_stop.patience", s.Patience, "a number > 0")
+	want(s.MinDelta >= 0, "runner.early_stop.min_delta", s.MinDelta, "a number ≥ 0")
+	want(s.Monitor == loss || s.Monitor == share, "runner.early_stop.monitor", s.Monitor, loss+" or "+share)
+	want(s.Target >= 0 && (s.Target <= 1 || s.Monitor == loss), "runner.early_stop.target", s.Target,
+		"a number ≥ 0 (0: none), at most 1 with "+share)
 }
 
 // checkReasoning checks the values of the reasoning task.
@@ -193,13 +200,16 @@ func (c *validation) idleKey(key string, enables bool, value any, note string) {
 
 // checkFamily checks actor.model.model_type: a family of language models in the tasks sft and reasoning, else a policy.
 func (c *validation) checkFamily() {
+	if c.Classifies() {
+		return
+	}
 	if c.FineTunes() {
 		names := make([]string, len(lm.Families))
 		for i, f := range lm.Families {
 			names[i] = string(f)
 		}
 		c.found.Want(isLanguageModel(c.Actor.Model.ModelType), "actor.model.model_type", c.Actor.Model.ModelType,
-			"one of "+strings.Join(names, ", ")+" (task_type "+c.Runner.TaskType+")")
+			"one of "+strings.Join(append(names, reward.ResNet), ", ")+" (task_type "+c.Runner.TaskType+")")
 		return
 	}
 	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/reward"
 )
 
@@ -31,7 +32,7 @@ func (c *validation) checkTraining() {
 		"a number > 0")
 	want(c.Actor.GlobalBatchSize > 0, "global_batch_size", c.Actor.GlobalBatchSize, "a number > 0")
 	c.checkAlgorithmKeys()
-	if c.Places("reward") {
+	if c.Places("reward") || c.Standalone() {
 		c.Reward.Check(c.found.At("reward").Want)
 	} else {
 		c.idleReward("rewards are the environments' own: the component reward has no place")
@@ -91,6 +92,13 @@ func (a *AlgorithmConfig) comparesGroups() string {
 // checkReward checks that the section reward agrees with the placement.
 func (c *validation) checkReward() {
 	section := &c.Reward
+	if c.Standalone() {
+		const why = " (reward.standalone_realworld)"
+		c.found.Want(c.Env.Train.AutoReset, "env.train.auto_reset", c.Env.Train.AutoReset, "true"+why)
+		c.found.Want(c.Actor.Model.NumActionChunks == 1, "actor.model.num_action_chunks", c.Actor.Model.NumActionChunks,
+			"1: every step is scored"+why)
+		return
+	}
 	if !c.Places("reward") {
 		asks := section.UseRewardModel || section.RewardType != reward.DefaultConfig().RewardType
 		c.found.Want(!asks, "cluster.component_placement", nil,
@@ -141,6 +149,29 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	}
 	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
 		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
+	c.checkHindsight(learns)
+}
+
+// checkHindsight checks that rewards are those of the environments' own rule, so that hindsight can compute them.
+func (c *validation) checkHindsight(learns Learning) {
+	const why = "algorithm.replay_buffer.hindsight computes the environments' own rewards of single steps"
+	h, t := &c.Algorithm.OffPolicy.ReplayBuffer.Hindsight, &c.Env.Train
+	if h.GoalSelectionStrategy == "" || c.found.Reported("algorithm.replay_buffer.hindsight") {
+		return
+	}
+	want := func(ok bool, key string, value any, valid string) {
+		c.found.Want(ok, key, value, fmt.Sprintf("%s (%s)", valid, why))
+	}
+	c.found.Want(!learns.Labelled, "algorithm.replay_buffer.hindsight.goal_selection_strategy", h.GoalSelectionStrategy,
+		fmt.Sprintf("none (loss_type %s: the expert acted for its own goal)", c.Algorithm.LossType))
+	want(c.Actor.Model.NumActionChunks <= 1, "actor.model.num_action_chunks", c.Actor.Model.NumActionChunks, "1")
+	want(t.ActionRepeat <= 1, "env.train.action_repeat", t.ActionRepeat, "1")
+	want(t.FrameStack <= 1, "env.train.frame_stack", t.FrameStack, "1")
+	want(t.RewardMode != env.RewardOnlySuccess, "env.train.reward_mode", t.RewardMode, "raw")
+	want(!t.UseRelReward, "env.train.use_rel_reward", t.UseRelReward, "false")
+	want(t.RewardCoef == 1, "env.train.reward_coef", t.RewardCoef, "1")
+	want(t.RewardClip == 0, "env.train.reward_clip", t.RewardClip, "0")
+	want(!c.Places("reward"), "cluster.component_placement", nil, "no component reward")
 }
 
 // wholeChunks says which reward_type an algorithm needs that learns the values of chunks.

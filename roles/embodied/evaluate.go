@@ -93,7 +93,8 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	}
 	blank := cfg.PolicyConfig()
 	blank.Blank = true
-	if e.policy, err = reg.Policies.New(blank, e.spec, cfg.Actor.Seed, tensor.Heap); err != nil {
+	seen, _ := cfg.PolicySpec(e.spec)
+	if e.policy, err = reg.Policies.New(blank, seen, cfg.Actor.Seed, tensor.Heap); err != nil {
 		return nil, err
 	}
 	from, weights, err := loop.FindModel(cfg, how.Checkpoint)
@@ -121,7 +122,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 		if e.record, err = cfg.RecordFile(env.Eval, name); err != nil {
 			return nil, err
 		}
-		if err := loop.CheckRecords(cfg, "env.eval", e.record); err != nil {
+		if err := loop.CheckRecords(cfg, "env.eval", e.env.DataCollection, e.record); err != nil {
 			return nil, err
 		}
 	}
@@ -174,7 +175,7 @@ func (e *evaluation) play(reg config.Registries, lo, hi int, report func(string,
 	defer func() { e.unfilmed = stage.FilmError() }()
 	player := play.NewEvalPlayer(e.policy, hi-lo, e.env.Seed, lo)
 	if err := errors.Join(player.PlayEpisodes(stage, e.epochs), stage.EndTape()); err != nil {
-		return nil, errors.Join(err, stage.Vec.Close())
+		return nil, errors.Join(err, play.RemoveTape(e.record, lo), stage.Vec.Close())
 	}
 	return env.AppendRows(nil, stage.Episodes.Take()), stage.Vec.Close()
 }

@@ -241,8 +241,8 @@ func TestRewardMistakes(t *testing.T) {
 		{"actor,env,rollout,reward: 0", []string{"reward.reward_mode=now"},
 			"reward.reward_mode: now: expected per_step or terminal"},
 		{"actor,env,rollout,reward: 0", []string{"reward.use_reward_model=true", "reward.model.model_path=x",
-			"reward.model.model_type=resnet"},
-			`reward.model.model_type: resnet: expected one of mlp_policy`},
+			"reward.model.model_type=vlm"},
+			`reward.model.model_type: vlm: expected one of mlp_policy`},
 	} {
 		cfg, _, err := config.Load(rolestest.Registries(), placed(t, "../../configs/cartpole_ppo.yaml", c.components),
 			c.overrides, false)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
@@ -102,50 +103,16 @@ func Fit(listed, expected []tensor.Field) error {
 	return nil
 }
 
-// A TensorFile is an open file of tensors, which can be read in pieces.
-type TensorFile struct {
-	*tensor.SafetensorsReader
-	file *os.File
-}
+// A TensorFile is an open file of tensors, from which parts of a model can be read.
+type TensorFile struct{ *checkpoint.TensorFile }
 
 // OpenTensors opens the safetensors file at path.
 func OpenTensors(path string) (*TensorFile, error) {
-	file, err := durable.Open(path)
+	f, err := checkpoint.OpenTensors(path)
 	if err != nil {
 		return nil, err
 	}
-	info, err := file.Stat()
-	if err == nil {
-		var r *tensor.SafetensorsReader
-		if r, err = tensor.NewSafetensorsReader(file, info.Size()); err == nil {
-			return &TensorFile{r, file}, nil
-		}
-	}
-	file.Close()
-	return nil, fmt.Errorf("%s: %w", path, err)
-}
-
-// Close closes the file.
-func (f *TensorFile) Close() error { return f.file.Close() }
-
-// Index returns the index of a tensor in Fields. It returns -1 if the file lacks the tensor.
-func (f *TensorFile) Index(name string) int {
-	return slices.IndexFunc(f.Fields, func(x tensor.Field) bool { return x.Name == name })
-}
-
-// Small returns the tensors of at most this many bytes.
-func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
-	for i, field := range f.Fields {
-		if field.Bytes() > bytes {
-			continue
-		}
-		t := tensor.New(field.DType, field.Shape...)
-		if err := f.ReadTensor(i, t.Bytes(), 0); err != nil {
-			return d, err
-		}
-		d.Set(field.Name, t)
-	}
-	return d, nil
+	return &TensorFile{f}, nil
 }
 
 // ReadSlice reads the slice s of tensor i into dst. i is an index in Fields.

@@ -28,7 +28,9 @@ var (
 )
 
 // Has reports whether cfg asks for the sft task.
-func (FineTuning) Has(cfg *config.Config) bool { return cfg.FineTunes() && !cfg.Reasons() }
+func (FineTuning) Has(cfg *config.Config) bool {
+	return cfg.FineTunes() && !cfg.Reasons() && !cfg.Classifies()
+}
 
 // Has reports whether cfg asks for the reasoning task.
 func (Reasoning) Has(cfg *config.Config) bool { return cfg.Reasons() }

@@ -42,6 +42,7 @@ type Services struct {
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil if nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
+	Until    int64      // the step after which the run saves a checkpoint and stops early; 0 for none
 	Holdings *Holdings  // memory and moved states of the members on this rank
 	Moves    Moves      // nil if members cannot move
 	// Started is called when the workers are ready. It may be nil.
@@ -51,7 +52,17 @@ type Services struct {
 	GiveUp func(error)
 	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
+	// Witness is shown what passes between the phases of training. It is called by several members at once. It may be
+	// nil.
+	Witness Witness
 }
+
+// A Witness is an algo.Witness of all members: of a component, in a step.
+type Witness func(step int64, component string, member int, phase string, tensors tensor.Dict)
+
+// PhaseEpisodes is a phase of a Witness beside those of package algo: the episodes that ended in a step, as rows of
+// env.AppendRows: F64 train and eval.
+const PhaseEpisodes = "episodes"
 
 // NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.
 func NewCluster(ctx context.Context, w *spmd.World, p *Plan, shared Shared, with Services) (*Cluster, error) {
@@ -92,6 +103,16 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 		return nil
 	}
 	return c.with.Count(m.Group(), m.Index())
+}
+
+// WitnessOf returns the witness of member m, or nil.
+func WitnessOf(c *Cluster, m *spmd.Member) algo.Witness {
+	if c.with.Witness == nil {
+		return nil
+	}
+	return func(phase string, tensors tensor.Dict) {
+		c.with.Witness(c.loop.step+1, m.Group(), m.Index(), phase, tensors)
+	}
 }
 
 // Leave is called when the program has returned. It ends the loop, if the program has not done so. If the run stopped

@@ -38,6 +38,8 @@ type Logbook struct {
 	live   *board          // nil if nothing is recorded
 	times  [][trace.NumPhases]float32
 
+	witness Witness // may be nil
+
 	// The metrics since the last line, by their index in names.
 	names  []string
 	sums   []float64 // sum of the values
@@ -197,6 +199,7 @@ func (l *Logbook) add(reports [][]byte) error {
 			}
 			l.Set(name, r.Values[i])
 		}
+		r.show(l.witness, l.state.Step, rank)
 		if err := l.recorder.Add(l, r); err != nil {
 			return err
 		}

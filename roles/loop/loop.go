@@ -104,6 +104,9 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	if l.clocks, err = newClockSync(c.world, c.with.Trace, c.world.Alloc); err != nil {
 		return nil, err
 	}
+	if l.with.Log != nil {
+		l.with.Log.witness = l.with.Witness
+	}
 	c.loop = l
 	return l, nil
 }
@@ -272,8 +275,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err := l.with.Trace.Write(); err != nil && l.world.LocalRank() == 0 {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
-	last := l.AtEnd()
-	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly() || l.salvaging
+	last, until := l.AtEnd(), l.step > 0 && l.step == l.with.Until
+	saves := l.job.SavesAt(l.step) || d.save || last && l.savesEarly() || l.salvaging || until
 	v := vote{step: l.step, took: l.report.Times[WholeStep]}
 	l.writeReport()
 	_, v.path = l.world.Calls()
@@ -316,7 +319,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		l.stopped = max(l.stopped, ExitFailed)
 	}
 	// Each world makes at least one iteration before a move.
-	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
+	if (d.move || now.move) && !l.begun.IsZero() && !last && !until && l.stopped == 0 {
 		l.with.Log.begin("moving")
 		l.with.Log.votesAfter(l.step) // the next world begins with a vote
 		if moved, err := l.move(ctx); err != nil {
@@ -325,7 +328,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 			return false, spmd.Again
 		}
 	}
-	return !last && l.stopped == 0, nil
+	return !last && !until && l.stopped == 0, nil
 }
 
 // decide waits for the decision on the last votes, and records the reports that came with them. If the run lost too

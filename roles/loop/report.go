@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Report has one rank's results of an iteration, for rank 0.
@@ -46,6 +48,17 @@ func (r *Report) append(b []byte) []byte {
 		}
 	})
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
+}
+
+// show shows the episodes of a rank to w, which may be nil.
+func (r *Report) show(w Witness, step int64, rank int) {
+	if w == nil {
+		return
+	}
+	var d tensor.Dict
+	d.Set("train", tensor.FromF64(r.Episodes, len(r.Episodes)))
+	d.Set("eval", tensor.FromF64(r.Evals, len(r.Evals)))
+	w(step, "rank", rank, PhaseEpisodes, d)
 }
 
 // eachList calls onNumbers for each list of numbers in r, and onNames for each list of strings. It visits the lists in

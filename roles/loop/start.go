@@ -10,9 +10,11 @@ import (
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/lerobot"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/internal/video"
@@ -94,17 +96,51 @@ var resumableKeys = [...]string{
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
-// NamedState returns the start state from the checkpoint in dir.
-func NamedState(p *Plan, yaml []byte, dir string) (StartState, error) {
+// forkableKeys are the configuration keys that a fork may change, too. They change numbers, but neither the state nor
+// the names of its random streams.
+var forkableKeys = [...]string{
+	"actor.optim", "actor.critic_optim", "critic.optim", "actor.global_batch_size", "actor.micro_batch_size",
+	"algorithm.gamma", "algorithm.gae_lambda", "algorithm.bootstrap_type", "algorithm.reward_clip", "algorithm.kl_beta",
+	"algorithm.kl_penalty_type", "algorithm.loss_agg_func", "algorithm.update_epoch", "algorithm.shuffle_rollout",
+	"algorithm.target_kl", "algorithm.clip_ratio_low", "algorithm.clip_ratio_high", "algorithm.clip_ratio_c",
+	"algorithm.clip_ratio_schedule", "algorithm.clip_log_ratio_min", "algorithm.clip_log_ratio_max",
+	"algorithm.behave_weight_threshold", "algorithm.entropy_bonus", "algorithm.value_clip", "algorithm.huber_delta",
+	"algorithm.value_loss_coef", "algorithm.n_step", "algorithm.tau", "algorithm.target_update_freq",
+	"algorithm.critic_actor_ratio", "algorithm.train_actor_steps", "algorithm.agg_q", "algorithm.actor_agg_q",
+	"algorithm.critic_subsample_size", "algorithm.backup_entropy", "algorithm.double_q", "algorithm.target_noise",
+	"algorithm.target_noise_clip", "algorithm.expectile", "algorithm.temperature", "algorithm.n_minibatches",
+	"algorithm.entropy_tuning.target_entropy", "algorithm.entropy_tuning.optim", "algorithm.ratio_clip_eps",
+	"algorithm.importance_sampling_clip", "algorithm.len_reward_penalty", "algorithm.dagger",
+	"reward.reward_weight", "reward.env_reward_weight", "reward.reward_scale",
+}
+
+// Resumable returns the keys that may differ in a resumed run of any task, because they change no number.
+func Resumable() []string { return slices.Clone(resumableKeys[:]) }
+
+// NamedState returns the start state from the checkpoint in dir. A fork may change more keys than a resumed run: see
+// forkableKeys.
+func NamedState(p *Plan, yaml []byte, dir string, fork bool) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
 		return StartState{}, err
 	}
-	return StateIn(p, yaml, c)
+	if !fork {
+		return StateIn(p, yaml, c)
+	}
+	from, err := stateIn(p, yaml, c, forkableKeys[:])
+	if other := (*checkpoint.ConfigError)(nil); errors.As(err, &other) {
+		err = fmt.Errorf("%w\na fork may change rates, coefficients, clips, epochs, batch sizes and weights of rewards, "+
+			"and not what shapes the state or names its random streams", err)
+	}
+	return from, err
 }
 
 // StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
-func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
+func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (StartState, error) {
+	return stateIn(p, yaml, c, nil)
+}
+
+func stateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []string) (b StartState, err error) {
 	var then *config.Config
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
 		if then, err = config.Parse(p.Registries, stored); err != nil {
@@ -116,7 +152,7 @@ func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err 
 		}
 		return then.Resolved(), nil
 	}
-	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer)...); err != nil {
+	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer, mayDiffer)...); err != nil {
 		return b, err
 	}
 	b = StartState{From: c.Dir, Step: c.Step, Rescheduled: rescheduled(then, p.Config)}
@@ -194,17 +230,19 @@ func CheckOutputs(cfg *config.Config) error {
 		folder("env.eval.video_cfg.video_base_dir", video.VideoBaseDir)
 		wrong = append(wrong, CheckFilms(cfg, matching(video.VideoBaseDir, "global_step_*."+video.Format)...))
 	}
-	if d := cfg.Env.Eval.DataCollection; cfg.Evaluates() && d.Enabled && d.SaveDir != "" {
-		folder("env.eval.data_collection.save_dir", d.SaveDir)
-		wrong = append(wrong, CheckRecords(cfg, "env.eval", matching(d.SaveDir, "eval_global_step_*.safetensors")...))
+	records := func(section string, d env.DataCollection, names string) {
+		if d.Enabled && d.SaveDir != "" {
+			folder(section+".data_collection.save_dir", d.SaveDir)
+			wrong = append(wrong, CheckRecords(cfg, section, d, matching(d.SaveDir, names)...))
+		}
+	}
+	if cfg.Evaluates() {
+		records("env.eval", cfg.Env.Eval.DataCollection, "eval_global_step_*")
 	}
 	if !cfg.Trains() {
 		return errors.Join(wrong...)
 	}
-	if d := cfg.Env.Train.DataCollection; d.Enabled && d.SaveDir != "" {
-		folder("env.train.data_collection.save_dir", d.SaveDir)
-		wrong = append(wrong, CheckRecords(cfg, "env.train", matching(d.SaveDir, "train_global_step_*.safetensors")...))
-	}
+	records("env.train", cfg.Env.Train.DataCollection, "train_global_step_*")
 	if err := runfolder.Check(cfg.Folder()); err != nil {
 		name := cfg.Runner.Logger.ExperimentName
 		wrong = append(wrong, cfg.Mistake("runner.logger.experiment_name", name, "another name: "+err.Error()))
@@ -231,13 +269,25 @@ func CheckFilms(cfg *config.Config, files ...string) error {
 		func(head []byte) bool { return v.Format != "png" || video.IsFilm(head) })
 }
 
-// CheckRecords is CheckFilms for the recordings of a section, env.train or env.eval.
-func CheckRecords(cfg *config.Config, section string, files ...string) error {
-	d := cfg.Env.Train.DataCollection
-	if section == "env.eval" {
-		d = cfg.Env.Eval.DataCollection
+// CheckRecords is CheckFilms for the recordings d of a section, env.train or env.eval: files of demonstrations, and
+// folders of LeRobot if d writes them.
+func CheckRecords(cfg *config.Config, section string, d env.DataCollection, paths ...string) error {
+	key := section + ".data_collection.save_dir"
+	for _, path := range paths {
+		dir, isFile := strings.CutSuffix(path, ".safetensors")
+		if d.ExportFormat == env.ExportLeRobot && (isFile || filepath.Ext(path) == "") {
+			if err := lerobot.Replaceable(dir); err != nil {
+				return cfg.Mistake(key, d.SaveDir, fmt.Sprintf("another folder: %v", err))
+			}
+		}
+		if !isFile {
+			continue
+		}
+		if err := checkOwn(cfg, key, d.SaveDir, []string{path}, algo.IsDemos); err != nil {
+			return err
+		}
 	}
-	return checkOwn(cfg, section+".data_collection.save_dir", d.SaveDir, files, algo.IsDemos)
+	return nil
 }
 
 func checkOwn(cfg *config.Config, key, dir string, files []string, made func(head []byte) bool) error {
@@ -249,7 +299,7 @@ func checkOwn(cfg *config.Config, key, dir string, files []string, made func(hea
 	return nil
 }
 
-// matching returns the files in dir whose names match a pattern of filepath.Match.
+// matching returns the files and folders in dir whose names match a pattern of filepath.Match.
 func matching(dir, pattern string) (files []string) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
@@ -271,7 +321,7 @@ func CheckStart(p *Plan) error {
 	case path == config.ResumeAuto:
 		return nil
 	case path != "" && cfg.Trains():
-		_, err = NamedState(p, cfg.Record(), path)
+		_, err = NamedState(p, cfg.Record(), path, false)
 	case path != "":
 		_, err = checkpoint.Load(path)
 	case cfg.Runner.CkptPath != "":

@@ -45,6 +45,7 @@ func (r *rank) record(ctx context.Context) error {
 	}
 	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
 	p.Project, p.Resumed, p.Iterations = j.Config.Runner.Logger.ProjectName, r.from.From, plannedSteps(j)
+	p.Forked = r.Fork
 	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
 		about.Threads, about.Shared
 	for _, text := range all {

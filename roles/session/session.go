@@ -40,7 +40,10 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
+	Fork       bool              // Resume is a checkpoint of another run, whose keys may differ: see loop.NamedState
 	Heartbeat  time.Duration     // interval between renewals of the lock of the run's folder; 0 means the usual one
+	Until      int64             // the step after which training stops; 0 to follow the configuration
+	Witness    loop.Witness      // see loop.Services; may be nil
 	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
 }
 
@@ -221,8 +224,9 @@ func (r *rank) checkThreads(j *job.Job) {
 func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
 	held, cancel := context.WithCancel(ctx) // ends watchFolder
 	defer cancel()
-	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
-		Count: r.counters(r.plan.Job), Holdings: r.holdings, Moves: m}
+	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, Until: r.Until,
+		GiveUp: r.giveUp(), Count: r.counters(r.plan.Job), Holdings: r.holdings, Moves: m,
+		Witness: r.Witness}
 	if r.w.Rank() == 0 {
 		with.Started = func() error {
 			r.watchFolder(held, r.folder.Load())

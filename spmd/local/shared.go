@@ -57,7 +57,8 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 }
 
 // Before Await sleeps, it checks the signal 400 times, or 8 times if there are more ranks than GOMAXPROCS. Between
-// checks it yields to other goroutines. 400 checks take some 50 µs, about as long as waking a sleeper.
+// checks it yields to other goroutines. 400 checks take some 50 µs, about as long as waking a sleeper. If GOMAXPROCS is
+// 1, 8 checks are enough too, because between them all goroutines run that can.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {

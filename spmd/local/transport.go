@@ -29,7 +29,7 @@ func newWorld(n int, l *line) []spmd.Transport {
 	}
 	w := &world{size: n, spins: fewSpins, memory: make([]memory, n), gone: make([]atomic.Bool, n), line: l, open: n,
 		renewed: make(chan struct{})}
-	if n <= runtime.GOMAXPROCS(0) {
+	if procs := runtime.GOMAXPROCS(0); n <= procs && procs > 1 {
 		w.spins = spins
 	}
 	w.changed.Store(new(make(chan struct{})))

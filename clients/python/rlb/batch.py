@@ -9,7 +9,7 @@ from .play import play, state_type
 from .wire import ProtocolError
 
 
-def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=None, address=None):
+def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), goal=None, channels=None, address=None):
     """Play environments that compute on arrays. They read and write the arrays of rlinf directly, without a copy.
 
     make(n), a class for example, makes an object that plays n environments, by
@@ -38,6 +38,8 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=N
         greeting["expert"] = True
     if getattr(env or make, "intervene", False):
         greeting["intervene"] = True
+    if goal:
+        greeting["goal"] = goal
     play(player, greeting, address)
 
 

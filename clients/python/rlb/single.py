@@ -11,7 +11,7 @@ from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, expert=None, intervene=False, period=0, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, goal=None, intervene=False, period=0, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -28,6 +28,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  and load(env, bytes) restores them; default: the whole environment, pickled
     expert       expert(observation) or expert(observation, env) returns the action of an expert in the present state, which it must not change. Then
                  rlinf demos and DAgger work with this simulator
+    goal         {"threshold": 0.05, "reward": "sparse" (or "zero_one"), "terminates": False}: the rule by which the environment computes its rewards from its
+                 observations achieved_goal and desired_goal, vectors of numbers. Then rlinf can replace goals in hindsight
     intervene    a person may act in place of the policy: then info["intervene_action"] of a step is what the person did, in the action space, or beyond its
                  bounds; it is missing or None where nobody acted
     period       seconds between two steps of a robot, that of its rlb.Robot; 0: no robot. rlinf then stops it by SIGTERM, and puts no other in its place
@@ -52,6 +54,8 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
         greeting["intervene"] = True
     if period:
         greeting["period"] = period
+    if goal:
+        greeting["goal"] = goal
     play(player, greeting, address)
 
 

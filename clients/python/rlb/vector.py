@@ -8,7 +8,7 @@ from .wire import ProtocolError
 
 
 def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_mask=False, autoreset=None, reset=None,
-                 observation_space=None, action_space=None, expert=None, intervene=False, channels=None, address=None):
+                 observation_space=None, action_space=None, expert=None, goal=None, intervene=False, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
     make(n) makes a vector of n environments with Gymnasium's API: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
@@ -24,7 +24,7 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
                  which it must not change. observations are a batch of arrays of NumPy
     intervene    a person may act in place of the policy: then infos["intervene_action"] has an action for each environment, and
                  infos["_intervene_action"] or infos["intervene_flag"] says where a person acted; without these, None says that nobody did
-    name, max_steps, info, action_mask, channels, address    as for serve; figures and masks are arrays in infos
+    name, max_steps, info, action_mask, goal, channels, address    as for serve; figures and masks are arrays in infos
 
     If single environments can be reset, equal seeds give equal episodes, because resets of the vector are repeated with rlinf's seeds. Otherwise autoreset must
     be "SameStep". Then episodes after the first depend on the episodes before them, a resumed run does not repeat them, and environments can neither be reset
@@ -41,6 +41,8 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
         greeting["expert"] = True
     if intervene:
         greeting["intervene"] = True
+    if goal:
+        greeting["goal"] = goal
     play(player, greeting, address)
 
 

@@ -33,13 +33,6 @@ static void bytes(float *y, const uint8_t *x, const float *low, const float *sca
 /*: limit */
 static float limit(float x, float low, float high) { return fminf(fmaxf(x, low), high); }
 
-/*: normalize limit */
-static void normalize(float *y, const float *x, const float *mean, const float *inverse, float clip, int n)
-{
-	for (int i = 0; i < n; i++)
-		y[i] = limit((x[i] - mean[i]) * inverse[i], -clip, clip);
-}
-
 /*: affine */
 /* y = (x - mean)·a + c */
 static void affine(float *y, const float *x, const float *mean, const float *a, const float *c, int n)
@@ -284,19 +277,12 @@ static void bound(float *y, const float *x, const float *low, const float *high,
 		y[i] = limit(x[i], low[i], high[i]);
 }
 
-/*: rescale */
-static void rescale(float *y, const float *x, const float *center, const float *half, int n)
-{
-	for (int i = 0; i < n; i++)
-		y[i] = center[i] + half[i] * x[i];
-}
-
 /*: spread */
-/* y = x + exp(log_std)·noise */
-static void spread(float *y, const float *x, const float *log_std, const float *noise, int n)
+/* y = x + σ·noise */
+static void spread(float *y, const float *x, const float *std, const float *noise, int n)
 {
 	for (int i = 0; i < n; i++)
-		y[i] = x[i] + expf(log_std[i]) * noise[i];
+		y[i] = x[i] + std[i] * noise[i];
 }
 
 /*: deviate */
@@ -305,13 +291,6 @@ static void deviate(float *y, const float *x, float shift, double low, double ha
 {
 	for (int i = 0; i < n; i++)
 		y[i] = x[i] + (float)exp(low + half * (tanh(x[n + i] + shift) + 1)) * noise[i];
-}
-
-/*: disturb limit */
-static void disturb(float *y, float deviation, const float *noise, int n)
-{
-	for (int i = 0; i < n; i++)
-		y[i] = limit(y[i] + deviation * noise[i], -1, 1);
 }
 
 /*: largest */

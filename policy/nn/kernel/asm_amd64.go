@@ -262,13 +262,7 @@ func rmsNormGradSIMD(p *normGrad) {
 //go:noescape
 func rotate256(p *rotation)
 
-func rotateSIMD(p *rotation) {
-	if best == avx512 {
-		rotate512(p)
-	} else {
-		rotate256(p)
-	}
-}
+func rotateSIMD(p *rotation) { rotate256(p) }
 
 //go:noescape
 func swigluGrad256(y, gate, up, dy *float32, n int)
@@ -293,6 +287,39 @@ func softmaxSIMD(p *softmax) {
 }
 
 //go:noescape
+func attendScores256(p *attention, n int)
+
+func attendScoresSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendScores512(p, n)
+	} else {
+		attendScores256(p, n)
+	}
+}
+
+//go:noescape
+func attendSoftmax256(p *attention, n int)
+
+func attendSoftmaxSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendSoftmax512(p, n)
+	} else {
+		attendSoftmax256(p, n)
+	}
+}
+
+//go:noescape
+func attendValues256(p *attention, n int)
+
+func attendValuesSIMD(p *attention, n int) {
+	if best == avx512 {
+		attendValues512(p, n)
+	} else {
+		attendValues256(p, n)
+	}
+}
+
+//go:noescape
 func softmaxGrad256(p *softmax)
 
 func softmaxGradSIMD(p *softmax) {
@@ -304,35 +331,24 @@ func softmaxGradSIMD(p *softmax) {
 }
 
 //go:noescape
-func sumExp256(lanes *[32]float32, x *float32, n int, top float32)
+func sumExp256(sums *[3]float32, x *float32, n int)
 
-func sumExpSIMD(lanes *[32]float32, x *float32, n int, top float32) {
+func sumExpSIMD(sums *[3]float32, x *float32, n int) {
 	if best == avx512 {
-		sumExp512(lanes, x, n, top)
+		sumExp512(sums, x, n)
 	} else {
-		sumExp256(lanes, x, n, top)
+		sumExp256(sums, x, n)
 	}
 }
 
 //go:noescape
-func maxLanes256(lanes *[16]float32, x *float32, n int)
+func dot256(sum, x, y *float32, n int)
 
-func maxLanesSIMD(lanes *[16]float32, x *float32, n int) {
+func dotSIMD(sum, x, y *float32, n int) {
 	if best == avx512 {
-		maxLanes512(lanes, x, n)
+		dot512(sum, x, y, n)
 	} else {
-		maxLanes256(lanes, x, n)
-	}
-}
-
-//go:noescape
-func dotLanes256(lanes *[16]float32, x, y *float32, n int)
-
-func dotLanesSIMD(lanes *[16]float32, x, y *float32, n int) {
-	if best == avx512 {
-		dotLanes512(lanes, x, y, n)
-	} else {
-		dotLanes256(lanes, x, y, n)
+		dot256(sum, x, y, n)
 	}
 }
 
@@ -343,22 +359,25 @@ func rmsNorm512(y, inv, x, w *float32, m, n int, eps float64)
 func rmsNormGrad512(p *normGrad)
 
 //go:noescape
-func rotate512(p *rotation)
-
-//go:noescape
 func swigluGrad512(y, gate, up, dy *float32, n int)
 
 //go:noescape
 func softmax512(p *softmax)
 
 //go:noescape
+func attendScores512(p *attention, n int)
+
+//go:noescape
+func attendSoftmax512(p *attention, n int)
+
+//go:noescape
+func attendValues512(p *attention, n int)
+
+//go:noescape
 func softmaxGrad512(p *softmax)
 
 //go:noescape
-func sumExp512(lanes *[32]float32, x *float32, n int, top float32)
+func sumExp512(sums *[3]float32, x *float32, n int)
 
 //go:noescape
-func maxLanes512(lanes *[16]float32, x *float32, n int)
-
-//go:noescape
-func dotLanes512(lanes *[16]float32, x, y *float32, n int)
+func dot512(sum, x, y *float32, n int)

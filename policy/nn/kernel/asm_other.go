@@ -42,10 +42,14 @@ func swigluGradSIMD(y, gate, up, dy *float32, n int) { panic(noSIMD) }
 
 func softmaxSIMD(p *softmax) { panic(noSIMD) }
 
+func attendScoresSIMD(p *attention, n int) { panic(noSIMD) }
+
+func attendSoftmaxSIMD(p *attention, n int) { panic(noSIMD) }
+
+func attendValuesSIMD(p *attention, n int) { panic(noSIMD) }
+
 func softmaxGradSIMD(p *softmax) { panic(noSIMD) }
 
-func sumExpSIMD(lanes *[32]float32, x *float32, n int, top float32) { panic(noSIMD) }
+func sumExpSIMD(sums *[3]float32, x *float32, n int) { panic(noSIMD) }
 
-func maxLanesSIMD(lanes *[16]float32, x *float32, n int) { panic(noSIMD) }
-
-func dotLanesSIMD(lanes *[16]float32, x, y *float32, n int) { panic(noSIMD) }
+func dotSIMD(sum, x, y *float32, n int) { panic(noSIMD) }

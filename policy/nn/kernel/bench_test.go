@@ -27,7 +27,7 @@ func BenchmarkGemm(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
 			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					product(y, w, matrix[float32]{x, s.k, 1}, start[float32]{bias: bias}, s.m, s.n, s.k)
+					product(y, w, &matrix[float32]{x, s.k, 1}, &start[float32]{bias: bias}, s.m, s.n, s.k)
 				}
 				reportFlops(b, s.m, s.n, s.k)
 			})
@@ -42,7 +42,7 @@ func BenchmarkGemmTA(b *testing.B) {
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
 			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					product(dw, dy, matrix[float32]{x, 1, s.m}, start[float32]{}, s.m, s.n, s.k)
+					product(dw, dy, &matrix[float32]{x, 1, s.m}, &start[float32]{}, s.m, s.n, s.k)
 				}
 				reportFlops(b, s.m, s.n, s.k)
 			})

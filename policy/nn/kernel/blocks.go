@@ -21,10 +21,12 @@ type Term struct {
 // block. Block b is a chain that starts with 0 and runs over piece b of every term. The blocks are added as a binary
 // tree, ((0+1)+(2+3))+…. The initial value is added last.
 type Multiplier struct {
-	pack   []float32 // panels of B, each [k, columns], one after the other
-	packA  []float32 // columns of A, for gradients
-	tiles  []float32 // sums of blocks that wait for their partners in the tree
-	pieces []piece   // pieces of the sums of the current product
+	pack   []float32    // panels of B, each [k, columns], one after the other
+	packA  []float32    // columns of A, for gradients
+	tiles  []float32    // sums of blocks that wait for their partners in the tree
+	pieces []piece      // pieces of the sums of the current product
+	scores []float32    // scores of an AttentionBlock
+	few    [8]attention // blocks of few queries
 }
 
 const (
@@ -298,9 +300,7 @@ func packColumns() int {
 
 // packPlain copies the first w elements of depth rows of b.
 func packPlain(dst, b []float32, step, depth, w int) {
-	for p := range depth {
-		copy(dst[p*w:(p+1)*w], b[p*step:])
-	}
+	CopyColumns(dst, w, b, step, w, depth)
 }
 
 // packTransposed sets dst [depth,w] to the transpose of w rows of b.

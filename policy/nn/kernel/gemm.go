@@ -5,7 +5,7 @@ func Gemm[T Float](c, a, b []T, m, n, k int, acc bool) {
 	checkLen("gemm", "c", len(c), m, n)
 	checkLen("gemm", "a", len(a), m, k)
 	checkLen("gemm", "b", len(b), k, n)
-	product(c, b, matrix[T]{a, k, 1}, start[T]{acc: acc}, m, n, k)
+	product(c, b, &matrix[T]{a, k, 1}, &start[T]{acc: acc}, m, n, k)
 }
 
 // GemmBias computes C = A·B + bias, for A [m,k], B [k,n], bias [n] and C [m,n]. It adds the bias to every row. The sum
@@ -15,7 +15,7 @@ func GemmBias[T Float](c, a, b, bias []T, m, n, k int) {
 	checkLen("gemm bias", "a", len(a), m, k)
 	checkLen("gemm bias", "b", len(b), k, n)
 	checkLen("gemm bias", "bias", len(bias), 1, n)
-	product(c, b, matrix[T]{a, k, 1}, start[T]{bias: bias}, m, n, k)
+	product(c, b, &matrix[T]{a, k, 1}, &start[T]{bias: bias}, m, n, k)
 }
 
 // GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n]. It adds up the k rows in order. If
@@ -24,7 +24,7 @@ func GemmTA[T Float](c, a, b []T, m, n, k int, acc bool) {
 	checkLen("gemm ta", "c", len(c), m, n)
 	checkLen("gemm ta", "a", len(a), k, m)
 	checkLen("gemm ta", "b", len(b), k, n)
-	product(c, b, matrix[T]{a, 1, m}, start[T]{acc: acc}, m, n, k)
+	product(c, b, &matrix[T]{a, 1, m}, &start[T]{acc: acc}, m, n, k)
 }
 
 // A matrix is a left factor: element (i,p) is data[i·row + p·col].
@@ -40,10 +40,10 @@ type start[T Float] struct {
 }
 
 // product computes C [m,n] = start + A·B, for a left factor of m rows and k columns and B [k,n].
-func product[T Float](c, b []T, a matrix[T], s start[T], m, n, k int) {
+func product[T Float](c, b []T, a *matrix[T], s *start[T], m, n, k int) {
 	if vectors(c) {
-		productSIMD(float32s(c), float32s(b), matrix[float32]{float32s(a.data), a.row, a.col},
-			start[float32]{s.acc, float32s(s.bias)}, m, n, k)
+		productSIMD(float32s(c), float32s(b), &matrix[float32]{float32s(a.data), a.row, a.col},
+			&start[float32]{s.acc, float32s(s.bias)}, m, n, k)
 		return
 	}
 	for i := range m {

@@ -104,7 +104,7 @@ func TestProducts(t *testing.T) {
 			for lv := portable; lv <= best; lv++ {
 				c := newGuarded(s.m*s.n, si%17)
 				copy(c.x, before)
-				atLevel(lv, func() { product(c.x, b, left, from, s.m, s.n, s.k) })
+				atLevel(lv, func() { product(c.x, b, &left, &from, s.m, s.n, s.k) })
 				c.check(t, what)
 				for at, got := range c.x {
 					if math.Abs(float64(got)-exact[at]) > bound[at] {
@@ -127,13 +127,13 @@ func TestRowsOfAnyBatch(t *testing.T) {
 			{6, 17, 5}, {3, 5, 1}, {70, 33, 7}, {256, 64, 61}} {
 			a, b, bias := randomN(most*s.k, 1), randomN(s.k*s.n, 2), randomN(s.n, 3)
 			whole := make([]float32, most*s.n)
-			product(whole, b, matrix[float32]{a, s.k, 1}, start[float32]{bias: bias}, most, s.n, s.k)
+			product(whole, b, &matrix[float32]{a, s.k, 1}, &start[float32]{bias: bias}, most, s.n, s.k)
 			for m := 1; m <= most; m += s.step {
 				first := (m * 7919) % (most - m + 1)
 				c, x, w := newGuarded(m*s.n, m%16), newGuarded(m*s.k, (m/16)%16), newGuarded(s.k*s.n, (m/3)%16)
 				copy(x.x, a[first*s.k:])
 				copy(w.x, b)
-				product(c.x, w.x, matrix[float32]{x.x, s.k, 1}, start[float32]{bias: bias}, m, s.n, s.k)
+				product(c.x, w.x, &matrix[float32]{x.x, s.k, 1}, &start[float32]{bias: bias}, m, s.n, s.k)
 				what := fmt.Sprintf("rows %d to %d of a batch, n=%d, k=%d", first, first+m, s.n, s.k)
 				sameBits(t, what, c.x, whole[first*s.n:][:m*s.n])
 				c.check(t, what)
@@ -154,7 +154,7 @@ func TestZeroTimesNaN(t *testing.T) {
 						b := make([]float32, k*n)
 						b[p*n+n-1] = bad
 						for _, left := range []matrix[float32]{{a, k, 1}, {a, 1, m}} {
-							product(c, b, left, start[float32]{}, m, n, k)
+							product(c, b, &left, &start[float32]{}, m, n, k)
 							for i, v := range c {
 								if isNaN := v != v; isNaN != (i%n == n-1) {
 									t.Fatalf("n=%d, k=%d: B[%d,%d] = %v and zeros in A give C[%d] = %v", n, k, p, n-1,

@@ -8,7 +8,7 @@ const (
 )
 
 // productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1.
-func productSIMD(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productSIMD(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	switch {
 	case a.row == k && n <= dotColumns && k >= dotMinK:
 		productDots(c, b, a, s, m, n, k)
@@ -20,7 +20,7 @@ func productSIMD(c, b []float32, a matrix[float32], s start[float32], m, n, k in
 }
 
 // productPanels computes C in panels, with neighbouring columns in the lanes.
-func productPanels(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productPanels(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	for p := 0; p == 0 || p < k; p += blockK { // runs once even if k is 0
 		for i := 0; i < m; i += blockRows {
 			for j, columns := 0, 0; j < n; j += columns {
@@ -71,7 +71,7 @@ const maxColumns = 64
 
 // begin returns the initial values of a panel, and their step from row to row. The panel begins at c, at step p of k
 // and at column j. The initial values are C itself, the bias, or zeros.
-func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
+func begin(s *start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
 		return c, cStep
@@ -139,7 +139,7 @@ var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1
 
 // productDots computes C column by column, with successive k in the lanes. A is stored by rows. The choice of
 // productDots and the order of its sums depend only on n and k, so a row has the same bits in any batch.
-func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productDots(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
 	for p := 0; p < k; p += blockK {
@@ -170,7 +170,7 @@ func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k in
 
 // productThin computes Cᵀ = Bᵀ·Aᵀ, with the rows of C in the lanes. A is stored by columns, so its data is Aᵀ by rows.
 // Each sum is one chain, as in productPanels.
-func productThin(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productThin(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {
 		rows = panelColumns(m - i)

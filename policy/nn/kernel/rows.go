@@ -5,7 +5,7 @@ func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)
 	one := [1]T{1} // dst [1,n] += 1·A: an exact product, whose left factor is 1 everywhere
-	product(dst, a, matrix[T]{one[:], 0, 0}, start[T]{acc: acc}, 1, n, m)
+	product(dst, a, &matrix[T]{one[:], 0, 0}, &start[T]{acc: acc}, 1, n, m)
 }
 
 // Transpose sets dst [n,m] to the transpose of A [m,n].

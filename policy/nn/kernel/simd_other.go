@@ -7,8 +7,10 @@ var best = portable
 
 const noSIMD = "kernel: no vector code on this architecture"
 
-func productSIMD([]float32, []float32, matrix[float32], start[float32], int, int, int) { panic(noSIMD) }
-func transposeSIMD([]float32, []float32, int, int) (rows, columns int)                 { panic(noSIMD) }
+func productSIMD([]float32, []float32, *matrix[float32], *start[float32], int, int, int) {
+	panic(noSIMD)
+}
+func transposeSIMD([]float32, []float32, int, int) (rows, columns int) { panic(noSIMD) }
 func stridedSIMD([]float32, int, origin, []float32, int, int, []float32, int, int, int, int, []origin, int) {
 	panic(noSIMD)
 }

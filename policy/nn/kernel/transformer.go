@@ -288,23 +288,12 @@ func SoftmaxBlockGrad(x, dp []float32, step, rows, width, count, perRow int, lse
 // SumExp returns the largest element of x, Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
 // the sums depends only on the length of x, which is at least 1.
 func SumExp(x []float32) (top, sum, weighted float32) {
-	var lanes [2 * sumLanes]float32
-	sums, weights := (*[sumLanes]float32)(lanes[:]), (*[sumLanes]float32)(lanes[sumLanes:])
 	if vectors(x) {
-		for i := range sums {
-			sums[i] = x[0]
-		}
-		maxLanesSIMD(sums, &x[0], len(x))
-		for half := sumLanes / 2; half > 0; half /= 2 {
-			for i := range half {
-				sums[i] = max(sums[i], sums[i+half])
-			}
-		}
-		top = sums[0]
-		*sums = [sumLanes]float32{}
-		sumExpSIMD(&lanes, &x[0], len(x), top)
-		return top, foldLanes(sums), foldLanes(weights)
+		var sums [3]float32
+		sumExpSIMD(&sums, &x[0], len(x))
+		return sums[0], sums[1], sums[2]
 	}
+	var sums, weights [sumLanes]float32
 	top = x[0]
 	for _, v := range x[1:] {
 		top = max(top, v)
@@ -324,7 +313,7 @@ func SumExp(x []float32) (top, sum, weighted float32) {
 		}
 		x = x[n:]
 	}
-	return top, foldLanes(sums), foldLanes(weights)
+	return top, foldLanes(&sums), foldLanes(&weights)
 }
 
 // ExpLess sets dst to e^(x-a). dst may be x.
@@ -344,9 +333,9 @@ func ExpLess(dst, x []float32, a float32) {
 func Dot[T Float](x, y []T) T {
 	checkSame("dot", "y", len(y), len(x))
 	if vectors(x) {
-		var lanes [sumLanes]float32
-		dotLanesSIMD(&lanes, address(x), address(y), len(x))
-		return T(foldLanes(&lanes))
+		var sum float32
+		dotSIMD(&sum, address(x), address(y), len(x))
+		return T(sum)
 	}
 	var lanes [sumLanes]T
 	for i, v := range x {

@@ -53,14 +53,14 @@ func (o *Counter[T]) Transpose(dst, a []T, m, n, count int) {
 
 func (o *Counter[T]) Conv(y, x, weight, bias []T, s *nn.Windows, w *nn.ConvWork[T], n int) {
 	if o.called("Conv", len(y) == n*s.Out.Len() && len(x) == n*s.In.Len() &&
-		len(weight) == s.Size*s.Size*s.In.C*s.Out.C && len(bias) == s.Out.C) {
+		len(weight) == s.Size*s.Size*s.In.C*s.Out.C && (bias == nil || len(bias) == s.Out.C)) {
 		o.Ops.Conv(y, x, weight, bias, s, w, n)
 	}
 }
 
 func (o *Counter[T]) ConvGrad(dx, dWeight, dBias, x, dy, weight []T, s *nn.Windows, w *nn.ConvWork[T], n int) {
 	if o.called("ConvGrad", len(dy) == n*s.Out.Len() && len(x) == n*s.In.Len() &&
-		len(dWeight) == len(weight) && len(dBias) == s.Out.C) {
+		len(dWeight) == len(weight) && (dBias == nil || len(dBias) == s.Out.C)) {
 		o.Ops.ConvGrad(dx, dWeight, dBias, x, dy, weight, s, w, n)
 	}
 }

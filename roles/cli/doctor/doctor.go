@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"strings"
 
-	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
 
 	"github.com/rlinf/rlinf/internal/figures"
@@ -70,7 +69,7 @@ func localFacts() []fact {
 	cores := fmt.Sprintf("%d", runtime.NumCPU())
 	facts = append(facts, fact{"cores", fmt.Sprintf("%s, this process may use %s; GOMAXPROCS %d", cores,
 		runfolder.Binding(), runtime.GOMAXPROCS(0)), cores + " for a process"})
-	add(true, "vectors", "%s", vectors())
+	add(true, "vectors", "%s", runfolder.Vectors())
 	add(false, "memory", "%v", job.FindAvailable("/", 1))
 	var fs unix.Statfs_t
 	if err := unix.Statfs("/dev/shm", &fs); err == nil {
@@ -145,16 +144,6 @@ func kernel() string {
 		return err.Error()
 	}
 	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:])
-}
-
-func vectors() string {
-	switch {
-	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL:
-		return "AVX-512"
-	case cpu.X86.HasAVX2 && cpu.X86.HasFMA:
-		return "AVX2"
-	}
-	return "none that the kernels use: products run in portable Go"
 }
 
 // singleCopy describes whether a process is allowed to read the memory of another process. MPI libraries send large

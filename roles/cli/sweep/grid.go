@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -22,8 +23,9 @@ type sweepRun struct {
 	point string // its overrides from the grid, such as lr=0.001,gamma=0.9; "" without a grid
 	seed  uint64
 	cfg   *config.Config
-	ranks int             // number of goroutine ranks
-	open  *advice.Subject // chooses the placement when the run starts; nil if cfg has the placement
+	ranks int                    // number of goroutine ranks
+	from  *checkpoint.Checkpoint // where a fork begins; nil for other runs
+	open  *advice.Subject        // chooses the placement when the run starts; nil if cfg has the placement
 }
 
 // name returns the path of the run's folder below the sweep's folder.
@@ -145,6 +147,9 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	if err != nil {
 		return nil, config.UsageError{Err: err}
 	}
+	if c.IsSet("from") {
+		return forkRuns(c, reg, tasks, axes, fixed)
+	}
 	seeds := c.Int("seeds")
 	if len(axes) == 0 && seeds == 1 {
 		return nil, config.Usagef("nothing to sweep: expected key=a,b,… or --seeds N")
@@ -198,7 +203,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 		return nil, err
 	}
 	if first.Err() != nil { // report these errors, which name the origins of values
-		_, _, err := place(c, reg, tasks, first)
+		_, _, err := place(c, reg, tasks, first, nil)
 		return nil, err
 	}
 	if !first.Given("runner.keep_checkpoints") {
@@ -226,20 +231,23 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	if !r.cfg.Trains() {
 		return config.Usagef("sweep: runner.only_eval: expected a job that trains")
 	}
-	r.ranks, r.open, err = place(c, reg, tasks, r.cfg)
+	r.ranks, r.open, err = place(c, reg, tasks, r.cfg, nil)
 	return err
 }
 
 // place checks the job of cfg and returns its number of goroutine ranks. The subject chooses the placement when the job
-// starts. It is nil if cfg has the placement.
-func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int,
-	subject *advice.Subject, err error) {
+// starts. It is nil if cfg has the placement. from is the checkpoint from which a fork begins, or nil.
+func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config,
+	from *checkpoint.Checkpoint) (ranks int, subject *advice.Subject, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, nil, err
 	}
 	p, subject, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
 	if err == nil {
 		err = loop.CheckStart(&p.Plan)
+	}
+	if err == nil && from != nil {
+		_, err = loop.NamedState(&p.Plan, cfg.Record(), from.Dir, true)
 	}
 	if err != nil {
 		return 0, nil, config.UsageError{Err: err}

@@ -33,6 +33,7 @@ import (
 // Usage is part of the help of rlinf sweep.
 const Usage = `rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c other=x,y
 mpirun -np 16 rlinf sweep -c cfg.yaml --seeds 5 key=a,b,c
+rlinf sweep --from RUN --step N key=a,b,c   # forks of a run
 
 Each run is trained whole by one process, on as many goroutine ranks as its placement needs. Without a launcher
 --jobs of them run side by side in this process; under a launcher every process takes runs from a list that rank 0
@@ -55,6 +56,8 @@ func Flags() []cli.Flag {
 			DefaultText: "cores / ranks of a run"}, 1, maxRuns),
 		&cli.StringFlag{Name: "metric", Usage: "`NAME` of the metric to table and draw",
 			DefaultText: "eval/return, or what the task has in its place"},
+		&cli.StringFlag{Name: "from", Usage: "fork `RUN`, or the runs seed_N in it, at --step"},
+		args.Int(cli.IntFlag{Name: "step", Usage: "with --from: the step `N` of a checkpoint"}, 1, args.MaxCount),
 		args.Mode(),
 		args.Force(),
 	}
@@ -201,6 +204,11 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 		Out: io.Discard, Log: &said, Sweep: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
 		o.Resume = config.ResumeAuto
+	} else if run.from != nil {
+		if o.Resume, err = run.begin(); err != nil {
+			return outcome{i, loop.ExitFailed, 0, err.Error()}
+		}
+		o.Fork = true
 	}
 	one := session.New(o)
 	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)

@@ -11,6 +11,12 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
+// classified names the file of a classifier of images: docs/success-from-images.md.
+const classified = "reward.model.model_path=CLASSIFIER"
+
+// labelled stands for a file of labelled frames.
+const labelled = "FRAMES"
+
 // remedies returns overrides that fix mistakes of cfg, without repetitions.
 func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []string) {
 	for _, e := range mistakes {
@@ -35,15 +41,22 @@ var quotedValue = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
 // remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
+	_, images := cfg.Reward.Images()
 	switch {
 	case cfg.ReadsTexts() && strings.HasPrefix(e.Key, "env."):
 		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
+	case e.Key == "reward.model.model_path" && cfg.Reward.Model.ModelPath == "" && images:
+		return []string{classified}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":
 		return nil // the file is missing or does not fit
 	case cfg.Reward.UseRewardModel && (strings.HasPrefix(e.Key, "reward.model.") || e.Key == "reward.reward_mode"):
 		return []string{"reward.use_reward_model=false", "reward.reward_mode=per_step"} // the environment's reward
+	case cfg.Classifies() && strings.HasPrefix(e.Key, "data."):
+		return []string{e.Key + "=" + labelled}
+	case cfg.Classifies() && e.Key == "actor.model.pretrained":
+		return []string{"actor.model.pretrained=false"}
 	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
 		return []string{demos}
 	case e.Key == "algorithm.loss_type" && e.Value == "offline_iql" && !cfg.Actor.Model.AddQHead:

@@ -15,9 +15,20 @@ func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: space(tensor.F32, -1, 1, cmp.Or(m.ActionDim, 1)),
 		Info: []string{env.Success},
-		Obs:  []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
+		Obs:  []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.StateDim, m.ObsDim, 1))}}}
 	if m.ModelType == "cnn_policy" {
-		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
+		image := []int{64, 64, 3}
+		if s := m.ImageSize; len(s) == 3 { // [channels, height, width]
+			image = []int{s[1], s[2], s[0]}
+		}
+		spec.Obs = append(spec.Obs, env.Field{Name: "main_images", Space: space(tensor.U8, 0, 255, image...)})
+		if views := m.ImageNum - 1; views > 0 && m.AddQHead {
+			spec.Obs = append(spec.Obs, env.Field{Name: "extra_view_images",
+				Space: space(tensor.U8, 0, 255, append([]int{views}, image...)...)})
+		}
+	}
+	if _, images := cfg.Reward.Images(); images && cfg.Reward.UseRewardModel && m.ModelType != "cnn_policy" {
+		spec.Obs = append(spec.Obs, env.Field{Name: "main_images", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
 	}
 	reg.Envs = reg.Envs.With(env.ExternalID, func(c env.Config, n int) (env.Vec, error) {
 		return env.NewEpisodic(&idle{spec: spec, n: n}, c), nil

@@ -97,7 +97,8 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		}), more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
-			return e.Key+"="+e.Value == demos && slices.Contains(v.Overrides, demos)
+			file := e.Key + "=" + e.Value
+			return (file == demos || file == classified || e.Value == labelled) && slices.Contains(v.Overrides, file)
 		})
 	}
 	if algorithm != "" && slices.ContainsFunc(v.Left, ofAlgorithm) { // other mistakes have hidden it
@@ -107,16 +108,9 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
 	})
-	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
-		v.Policy = "a policy that values actions by images (cnn_policy with add_q_head)"
-		return v
-	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
 	return v
 }
-
-// ofModel reports whether e is a mistake about actor.model.model_type.
-func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
 // ofAlgorithm reports whether e is a mistake about the name of the algorithm.
 func ofAlgorithm(e *yaml.FieldError) bool {
@@ -227,6 +221,12 @@ func (v Verdict) Text(path string, args []string) string {
 	if len(v.Own) > 0 && len(v.Left) == 0 {
 		add("FOLDER is a model of Hugging Face on this machine, with its tokenizer; FILE has JSON lines:")
 		add("docs/language-models.md. A relative path holds in the folder in which the job starts.")
+	}
+	if strings.Contains(strings.Join(v.Overrides, " "), "="+labelled) {
+		add("FRAMES is a file of rlinf data frames: docs/success-from-images.md.")
+	}
+	if slices.Contains(v.Overrides, classified) {
+		add("CLASSIFIER is a classifier of images, of a run of yours or of RLinf: docs/success-from-images.md.")
 	}
 	if slices.Contains(v.Overrides, demos) {
 		add("Demonstrations come from rlinf demos or from a program of yours: docs/demonstrations.md.")

@@ -249,7 +249,7 @@ func newLearner(p *plan.Plan, envs int) (*learner, error) {
 		return nil, err
 	}
 	x := &learner{counter: probe.Counter{Actors: p.Actors}, policy: pol}
-	if x.algo, err = p.NewAlgorithm(pol, &x.counter, tensor.Heap, nil); err != nil || envs == 0 {
+	if x.algo, err = p.NewAlgorithm(algo.Setup{Policy: pol, Replicas: &x.counter}); err != nil || envs == 0 {
 		return x, err
 	}
 	if len(p.Inferred()) > 0 {

@@ -24,7 +24,7 @@ import (
 
 // Files of ours in a folder of LeRobot. LeRobot's own programs do not read them.
 const (
-	headerFile = "meta/rlinf.json"     // a header
+	headerFile = lerobot.OwnFile       // a header
 	nextFile   = "meta/rlinf_next.bin" // next observations that are not those of the next frame, each after its index
 )
 

@@ -3,7 +3,9 @@ package plan
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
 )
 
@@ -39,6 +41,10 @@ func (p *Plan) Describe() []string {
 				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on "+
 					"each actor, %d at a time)",
 					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
+			if h := b.Hindsight; h.GoalSelectionStrategy != "" {
+				lines = append(lines, fmt.Sprintf("hindsight: %d of %d samples have a goal that their episode achieved "+
+					"(%s)", h.NSampledGoal, h.NSampledGoal+1, h.GoalSelectionStrategy))
+			}
 		} else {
 			minibatches := samples / batch
 			lines = append(lines,
@@ -48,6 +54,7 @@ func (p *Plan) Describe() []string {
 					c.Algorithm.UpdateEpoch*minibatches))
 		}
 	}
+	lines = append(lines, p.describeNetworks()...)
 	if lr, criticLR, ok := p.rates(); ok {
 		lines = append(lines, fmt.Sprintf("learning rates: %g, critics %g", lr, criticLR))
 	}
@@ -67,6 +74,35 @@ func (p *Plan) Describe() []string {
 		lines = append(lines, line)
 	}
 	return append(lines, p.describePictures()...)
+}
+
+// describeNetworks returns lines about the networks of algorithms that learn from transitions, where they differ from
+// the usual ones.
+func (p *Plan) describeNetworks() (lines []string) {
+	c := p.Config
+	if !c.Trains() || !p.OffPolicy && !p.Offline {
+		return nil
+	}
+	if p.encodes {
+		line := "encoder: the loss of the critics trains it"
+		switch {
+		case p.Labelled || !c.Algorithm.LooksAhead():
+			line = "encoder: the loss of the actor trains it"
+		case c.Actor.Model.QHeadType == policy.QHeadCrossQ:
+		case c.Algorithm.OffPolicy.TargetUpdateType == algo.TargetAll:
+			line += "; targets have a copy that follows it"
+		default:
+			line += "; targets read it, too"
+		}
+		lines = append(lines, line)
+	}
+	if c.Actor.Model.LayerNorm && !p.Labelled && c.Algorithm.LooksAhead() {
+		lines = append(lines, "critics: hidden layers with LayerNorm")
+	}
+	if c.Actor.EnableDrQ {
+		lines = append(lines, "images: each batch shifts them by up to 4 pixels")
+	}
+	return lines
 }
 
 // rates returns the learning rates of the policy and of the critics. ok is false if no critic learns, or if critics

@@ -27,6 +27,9 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 		nodes: nodes}
 	d.Actors, d.rollouts, d.simulators = d.Workers("actor"), d.Workers("rollout"), d.Workers("env")
 	d.Rewards, d.Inferences = d.Workers("reward"), d.Workers("inference")
+	if cfg.Standalone() {
+		d.Rewards = 0 // env workers score
+	}
 	d.checkCounts()
 	return d
 }

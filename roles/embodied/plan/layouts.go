@@ -54,11 +54,12 @@ func (p *Plan) TrajectoryLayout(n int) *tensor.Layout {
 }
 
 func (p *Plan) trajectoryFields(n int) []tensor.Field {
+	spec, _ := p.Config.PolicySpec(p.Spec)
 	if p.OffPolicy || p.Offline {
-		return play.TransitionFields(p.Spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
+		return play.TransitionFields(spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
 	}
 	steps := p.Epochs * p.Steps
-	fs := play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen, steps, n,
+	fs := play.TrajectoryFields(spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen, steps, n,
 		!p.AutoReset || p.fallible() || p.Spec.Intervene)
 	for _, name := range p.Inferred() {
 		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{steps, n, p.logProbs}})

@@ -3,12 +3,14 @@ package plan
 import (
 	"bytes"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -51,14 +53,16 @@ func (p *Plan) Notes() []string {
 	return slices.Compact(notes) // evaluations may have the key of training
 }
 
-// recordingNotes returns a note for each section that records episodes. RLinf writes other files.
+// recordingNotes returns notes for the sections that record episodes: RLinf writes other files, and an earlier run may
+// have left what it could not write.
 func (p *Plan) recordingNotes() (notes []string) {
 	for _, of := range []struct {
+		use     env.Use
 		section string
 		env     *env.Config
 		records bool
-	}{{"env.train", &p.Config.Env.Train, p.Config.Trains() && !p.Offline},
-		{"env.eval", &p.Config.Env.Eval, p.Config.Evaluates()}} {
+	}{{env.Train, "env.train", &p.Config.Env.Train, p.Config.Trains() && !p.Offline},
+		{env.Eval, "env.eval", &p.Config.Env.Eval, p.Config.Evaluates()}} {
 		switch {
 		case !of.env.DataCollection.Enabled:
 		case !of.records:
@@ -66,6 +70,13 @@ func (p *Plan) recordingNotes() (notes []string) {
 		case of.env.DataCollection.ExportFormat == env.ExportPickle:
 			notes = append(notes, of.section+".data_collection: the end of the run writes the episodes as "+
 				"demonstrations in safetensors, not as pickles")
+		}
+		if dir := p.Config.RecordDir(of.use); dir != "" {
+			file := filepath.Join(dir, strings.TrimPrefix(of.section, "env.")+".safetensors")
+			if left, _ := play.Tapes(file); len(left) > 0 {
+				notes = append(notes, fmt.Sprintf("%s.data_collection: a run that failed or was killed has left %s "+
+					"and its like: its episodes are lost", of.section, left[0]))
+			}
 		}
 	}
 	return notes

@@ -21,6 +21,7 @@ func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
 		d.tryReward()
+		d.checkHindsight()
 	}
 	if d.Placement != nil {
 		d.checkOutside()
@@ -134,6 +135,12 @@ func (d *Draft) tryPolicy() {
 				fmt.Sprintf("an algorithm for %s: this one needs %v", d.Spec.Name, err))
 			return
 		}
+	}
+	learns := c.Trains() && (d.OffPolicy || d.Offline)
+	d.found.Want(!learns || !c.Actor.EnableDrQ || len(policy.Cameras(pol)) > 0, "actor.enable_drq", true,
+		"false: the policy sees no images (cnn_policy does)")
+	if soft, ok := pol.(*policy.SoftActor); ok {
+		d.encodes = soft.Encoder() != nil
 	}
 	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
 	d.checkSequences()

@@ -34,6 +34,7 @@ type Plan struct {
 	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
+	encodes          bool // actor and critics read the features of an encoder
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
@@ -45,8 +46,11 @@ type Plan struct {
 	notes    []string                  // warnings about the demonstrations
 }
 
-// Spaces returns the observations and the actions of a training environment.
-func (p *Plan) Spaces() ([]env.Field, env.Space) { return p.Spec.Obs, p.Spec.Action }
+// Spaces returns the observations and the actions of a training environment, as the policy sees them.
+func (p *Plan) Spaces() ([]env.Field, env.Space) {
+	spec, _ := p.Config.PolicySpec(p.Spec)
+	return spec.Obs, spec.Action
+}
 
 // NumParams returns the number of parameters of the policy.
 func (p *Plan) NumParams() int { return p.paramBytes / 4 }
@@ -132,20 +136,20 @@ func (p *Plan) NewBlankPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 }
 
 func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Policy, error) {
-	return p.Registries.Policies.New(cfg, p.Spec, p.Config.Actor.Seed, alloc)
+	spec, _ := p.Config.PolicySpec(p.Spec)
+	return p.Registries.Policies.New(cfg, spec, p.Config.Actor.Seed, alloc)
 }
 
-// NewAlgorithm makes the algorithm that trains pol on the environments of one actor.
-func (p *Plan) NewAlgorithm(pol policy.Policy, r algo.Replicas, alloc tensor.Allocator,
-	progress algo.Progress) (algo.Algorithm, error) {
-	return p.Registries.Algorithms.New(algo.Setup{
-		Config: p.Config.Algorithm.Config, Optim: p.Config.Actor.Optim,
-		GlobalBatch: p.Config.Actor.GlobalBatchSize, MicroBatch: p.Config.Actor.MicroBatchSize,
-		Seed: p.Config.Actor.Seed, Iterations: int(min(p.MaxSteps, math.MaxInt32)),
-		Chunk: p.Chunks, GroupSize: p.Config.Env.Train.GroupSize, Steps: p.Epochs * p.Steps,
-		Envs:        p.Train.Envs / p.Actors,
-		CriticOptim: p.Config.Actor.CriticOptim, Rollout: p.trajectoryFields(p.Train.Envs / p.Actors), Demos: p.demos,
-		Pictures: p.pictures,
-		Policy:   pol, Replicas: r, Alloc: alloc, Progress: progress,
-	})
+// NewAlgorithm makes the algorithm that trains s.Policy on the environments of one actor. s has the policy, the
+// replicas, the allocator, the progress and the witness. NewAlgorithm sets the other fields.
+func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
+	c := p.Config
+	s.Config, s.Optim, s.CriticOptim, s.Seed = c.Algorithm.Config, c.Actor.Optim, c.Actor.CriticOptim, c.Actor.Seed
+	s.GlobalBatch, s.MicroBatch = c.Actor.GlobalBatchSize, c.Actor.MicroBatchSize
+	s.ShiftImages = c.Actor.EnableDrQ
+	s.Iterations, s.Chunk, s.GroupSize = int(min(p.MaxSteps, math.MaxInt32)), p.Chunks, c.Env.Train.GroupSize
+	s.Steps, s.Envs = p.Epochs*p.Steps, p.Train.Envs/p.Actors
+	s.Rollout, s.Demos, s.Pictures = p.trajectoryFields(s.Envs), p.demos, p.pictures
+	s.Goals = p.goals()
+	return p.Registries.Algorithms.New(s)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"sort"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -23,6 +24,7 @@ func (d *Draft) readDemos() {
 		return
 	}
 	var err error
+	seen, _ := d.Config.PolicySpec(d.Spec)
 	isFolder := lerobot.IsFolder(path)
 	if isFolder {
 		have := job.AvailableOn(d.nodes, 0)
@@ -33,7 +35,7 @@ func (d *Draft) readDemos() {
 			return fmt.Errorf("its tensors take %s and its encoded images at least %s, and %v: expected a smaller "+
 				"folder", figures.MiB(tensors), figures.MiB(images), have)
 		}
-		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), d.Spec.Obs, fits)
+		d.demos, d.pictures, err = dataset.Read(d.Config.Algorithm.OffPolicy.Demos, d.demoFields(), seen.Obs, fits)
 	} else {
 		c := &d.Config.Algorithm.OffPolicy.Demos
 		const want = "none: load_path is a file, and only folders of LeRobot have it"
@@ -69,8 +71,8 @@ func (p *Plan) replayBytes(iterations int) int {
 	if !p.OffPolicy {
 		return 0
 	}
-	return config.Product(algo.TransitionBytes(p.trajectoryFields(1)), p.Train.Envs/p.Actors, p.Epochs, p.Steps,
-		iterations)
+	return algo.ReplayBytes(p.trajectoryFields(1), algo.StacksOf(p), p.Train.Envs/p.Actors,
+		config.Product(p.Epochs, p.Steps, iterations))
 }
 
 // demoBytes returns the size in bytes of one copy of the demonstrations, without encoded images. Every rank has a copy.
@@ -79,8 +81,7 @@ func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
 	}
-	return config.Product(algo.TransitionBytes(algo.Stored(p.demoFields(), p.pictures)),
-		p.demos.Must(algo.FieldReward).Dim(0))
+	return algo.ReplayBytes(algo.Stored(p.demoFields(), p.pictures), nil, 1, p.demos.Must(algo.FieldReward).Dim(0))
 }
 
 // pictureBytes returns the size in bytes of the encoded images of the demonstrations, which every rank has once.
@@ -118,9 +119,11 @@ func (p *Plan) checkReplay(actors int, have job.Available) error {
 		if demos > 0 {
 			beside = fmt.Sprintf(" beside demonstrations of %s", figures.MiB(int64(demos)))
 		}
+		fits := sort.Search(window, func(n int) bool {
+			return int64(config.Product(actors, p.replayBytes(n+1))) > left
+		})
 		return fmt.Errorf("algorithm.replay_buffer.sample_window_size: %d: expected at most %d: the replay buffers "+
-			"of a node take %s%s, and %v",
-			window, left/int64(config.Product(actors, p.replayBytes(1))), figures.MiB(int64(buffers)), beside, have)
+			"of a node take %s%s, and %v", window, fits, figures.MiB(int64(buffers)), beside, have)
 	}
 	return nil
 }

@@ -13,7 +13,9 @@ import (
 // TestReplayFits: the memory must hold each actor's replay buffer and its copy of the demonstrations, and the copy of
 // each rank.
 func TestReplayFits(t *testing.T) {
-	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
+	// Bytes of the observations, the actions, the rewards and the flags of Pendulum-v1, each a multiple of 64: of 500
+	// steps and of 1000 steps.
+	const buffer, shown = 2*6016 + 2*2048 + 2*512, 2*12032 + 2*4032 + 2*1024
 	var demos tensor.Dict
 	for _, f := range []tensor.Field{
 		{Name: "observation.state", DType: tensor.F32, Shape: []int{1000, 3}},
@@ -29,7 +31,7 @@ func TestReplayFits(t *testing.T) {
 		"algorithm.demo_buffer.load_path="+rolestest.WriteDemos(t, demos),
 		"algorithm.replay_buffer.sample_window_size=500")
 	j := test.Must(newPlan(cfg, rolestest.Registries(), []int{0, 0}))(t)
-	for rank, want := range []int64{transition * (500 + 1000 + 1000), transition * 1000} {
+	for rank, want := range []int64{buffer + 2*shown, shown} {
 		if got := j.MemoryOf(rank).Replay; got != want {
 			t.Errorf("rank %d: %d bytes to draw from, want %d", rank, got, want)
 		}
@@ -38,11 +40,11 @@ func TestReplayFits(t *testing.T) {
 		free int64
 		want string // "": no error
 	}{
-		{transition * 1500, ""},
-		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay " +
+		{buffer + shown, ""},
+		{buffer + shown - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 496: the replay " +
 			"buffers of a node take 0.0 MiB beside " +
 			"demonstrations of 0.0 MiB, and a test has 0.0 MiB free"},
-		{transition*1000 - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, " +
+		{shown - 1, "expected a smaller file: the copies that the actors of a node draw from take 0.0 MiB, " +
 			"and a test has 0.0 MiB free"},
 	} {
 		if err := j.checkReplay(1, job.Available{Free: c.free, Where: "a test"}); (err == nil) != (c.want == "") ||

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
@@ -14,11 +15,13 @@ import (
 
 // tryReward makes the rule of reward workers without reading files, to check that it fits the environments.
 func (d *Draft) tryReward() {
-	if d.Rewards == 0 || !d.Config.Trains() {
+	if d.Rewards == 0 && !d.Config.Standalone() || !d.Config.Trains() {
 		return
 	}
 	var err error
-	if d.Config.Reward.UseRewardModel {
+	if _, images := d.Config.Reward.Images(); images && d.Config.Reward.UseRewardModel {
+		err = d.tryClassifier()
+	} else if d.Config.Reward.UseRewardModel {
 		_, err = d.newRewardNetwork()
 	} else {
 		_, err = d.NewRule(1)
@@ -28,10 +31,47 @@ func (d *Draft) tryReward() {
 	}
 }
 
+// tryClassifier returns an error unless the environments have images for the classifier.
+func (d *Draft) tryClassifier() error {
+	camera, err := reward.CameraOf(d.Spec)
+	if err != nil {
+		return err
+	}
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	_, err = d.Config.Reward.NewClassifier(camera, memory.Alloc)
+	return err
+}
+
+// NewScorer makes the classifier of reward.model for at most rows images, and reads its parameters.
+func (p *Plan) NewScorer(rows int) (*reward.Scorer, error) {
+	c := &p.Config.Reward
+	camera, err := reward.CameraOf(p.Spec)
+	if err != nil {
+		return nil, err
+	}
+	net, err := c.NewClassifier(camera, tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	d, err := job.ReadWeights("reward.model.model_path", c.Model.ModelPath)
+	if err != nil {
+		return nil, err
+	}
+	if err := net.Load(d, true); err != nil {
+		return nil, fmt.Errorf("reward.model.model_path: %s: %w", c.Model.ModelPath, err)
+	}
+	return reward.NewScorer(c, net, camera, rows), nil
+}
+
 // CheckFiles returns an error if a reward worker of the rank cannot read the parameters of its network. CheckFiles can
 // fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
-	if !p.On("reward", rank) {
+	if p.Config.Standalone() && p.On("env", rank) {
+		_, err := p.NewScorer(1)
+		return err
+	}
+	if p.Rewards == 0 || !p.On("reward", rank) {
 		return nil
 	}
 	_, err := p.NewRule(1)
@@ -42,7 +82,12 @@ func (p *Plan) CheckFiles(rank int) error {
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma,
 		BootstrapAlways: p.BootstrapAll, Rows: rows}
-	if s.Config.UseRewardModel {
+	if _, images := s.Config.Images(); images && s.Config.UseRewardModel {
+		var err error
+		if s.Scorer, err = p.NewScorer(rows); err != nil {
+			return nil, err
+		}
+	} else if s.Config.UseRewardModel {
 		net, err := p.newRewardNetwork()
 		if err != nil {
 			return nil, err
@@ -70,10 +115,11 @@ func (p *Plan) newRewardNetwork() (policy.Policy, error) {
 func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
 
 // TransitionLayout returns the layout of the transitions of one step of route l. A rollout worker sends them to a
-// reward worker.
+// reward worker. Observations before the step are those that the policy sees.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
-	fs := append(slices.Concat(play.ObservationFields(algo.Observations, p.Spec, n),
+	seen, _ := p.Config.PolicySpec(p.Spec)
+	fs := append(slices.Concat(play.ObservationFields(algo.Observations, seen, n),
 		play.ObservationFields(algo.NextObservations, p.Spec, n)),
 		tensor.Field{Name: algo.FieldAction, DType: p.Spec.Action.DType, Shape: []int{n, p.Chunks,
 			p.Spec.Action.Dim()}},

@@ -21,15 +21,18 @@ type RolloutBuilder struct {
 	bootstrapAll bool     // compute the value of the last observation of terminated episodes, too
 	// Idles is true if environments do not reset themselves. After the end of an episode they idle until Stage.Begin.
 	Idles     bool
-	parts     []part        // the rows of each actor
-	Space     env.Space     // the space of actions
-	names     []string      // names of observations, in the policy's order
-	obs, next []string      // names of observations in transitions, before and after the step
-	final     tensor.Dict   // the final observations for which values are computed
-	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
-	rows      []int         // rows[i] is the environment of row i of final
-	clock     clock
-	Inferred  int64 // nanoseconds that the policy has taken so far
+	parts     []part    // the rows of each actor
+	Space     env.Space // the space of actions
+	names     []string  // names of observations, in the policy's order
+	obs, next []string  // names of observations in transitions, before and after the step
+	// witnessed is an observation that the policy does not see, or ""; witnessedNext is its name after a step.
+	witnessed, witnessedNext string
+
+	final    tensor.Dict   // the final observations for which values are computed
+	finals   []tensor.Dict // finals[k] is a view of the first k rows of final
+	rows     []int         // rows[i] is the environment of row i of final
+	clock    clock
+	Inferred int64 // nanoseconds that the policy has taken so far
 }
 
 // NewRolloutBuilder returns a builder for the environments [lo, lo+n). The noise of actions depends on seed, the number
@@ -69,28 +72,38 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p, d := &r.parts[i], dicts[i]
 		p.obs, p.nextObs = p.obs[:0], p.nextObs[:0]
 		for i := range r.names {
-			p.obs = append(p.obs, d.Must(r.obs[i]))
+			p.obs = append(p.obs, seriesOf(d.Must(r.obs[i]), tensor.Tensor.Bytes))
 			if next, ok := d.Get(r.next[i]); ok {
-				p.nextObs = append(p.nextObs, next)
+				p.nextObs = append(p.nextObs, seriesOf(next, tensor.Tensor.Bytes))
 			}
 		}
-		p.action, p.reward = d.Must(algo.FieldAction), d.Must(algo.FieldReward)
-		if len(p.nextObs) == 0 {
-			p.logProb, p.value, p.next = d.Must(algo.FieldLogProb), d.Must(algo.FieldValue), d.Must(algo.FieldNextValue)
+		must := func(name string) series[byte] { return seriesOf(d.Must(name), tensor.Tensor.Bytes) }
+		may := func(name string) series[byte] {
+			t, _ := d.Get(name)
+			return seriesOf(t, tensor.Tensor.Bytes)
 		}
-		p.terminated, p.truncated = d.Must(algo.FieldTerminated), d.Must(algo.FieldTruncated)
-		p.mask, _ = d.Get(algo.FieldMask)
-		p.status, _ = d.Get(algo.FieldStatus)
-		p.intervened, _ = d.Get(algo.FieldIntervened)
-		p.hidden, _ = d.Get(policy.HiddenState)
-		p.latent, _ = d.Get(observedLatent)
+		p.action, p.reward = must(algo.FieldAction), seriesOf(d.Must(algo.FieldReward), tensor.Tensor.F32)
+		if len(p.nextObs) == 0 {
+			p.logProb, p.value = must(algo.FieldLogProb), must(algo.FieldValue)
+			p.next = seriesOf(d.Must(algo.FieldNextValue), tensor.Tensor.F32)
+		}
+		p.terminated, p.truncated = must(algo.FieldTerminated), must(algo.FieldTruncated)
+		p.mask, p.status = may(algo.FieldMask), may(algo.FieldStatus)
+		p.hidden, p.latent = may(policy.HiddenState), may(observedLatent)
+		p.intervened = may(algo.FieldIntervened)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step
 	}
 	if r.Mixture != nil {
-		r.Mixture.begin(step / uint64(r.parts[0].action.Dim(0)))
+		p := &r.parts[0]
+		r.Mixture.begin(step / uint64(len(p.action.all)/p.action.each))
 	}
+}
+
+// Witness adds an observation that the policy does not see to the results of steps in Transition.
+func (r *RolloutBuilder) Witness(name string) {
+	r.witnessed, r.witnessedNext = name, algo.NextObservations+"."+name
 }
 
 // Ended returns a tensor U8 [n]: 1 for each environment whose last step ended an episode, else 0. GoOn needs this
@@ -145,7 +158,7 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 			record(&p.obs[j], t, &seen, p.lo)
 		}
 		record(&p.action, t, &chosen, p.lo)
-		if !p.logProb.IsZero() {
+		if p.logProb.exists() {
 			record(&p.logProb, t, &act.LogProb, p.lo)
 		}
 		if r.critic {
@@ -153,16 +166,16 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 			if !newEpisodes {
 				r.completeNext(p, t-1, act.Value)
 			}
-		} else if !p.value.IsZero() {
-			p.value.At(t).Zero()
+		} else if p.value.exists() {
+			clear(p.value.at(t))
 		}
-		if !p.mask.IsZero() {
+		if p.mask.exists() {
 			p.markLive(t, newEpisodes, r.Idles)
 		}
-		if !p.hidden.IsZero() {
+		if p.hidden.exists() {
 			record(&p.hidden, t, &r.Hidden.rows, p.lo)
 		}
-		if !p.latent.IsZero() {
+		if p.latent.exists() {
 			record(&p.latent, t, &act.Latent, p.lo)
 		}
 	}
@@ -172,15 +185,14 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 
 // Observe records the result of the actions of time t, and the values of the final observations of truncated episodes.
 func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
-	term, trunc := step.Terminated.U8(), step.Truncated.U8()
+	rewards, term, trunc := step.Reward.F32(), step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]
 	k := step.Reward.Dim(1)
 	for i := range r.parts {
 		p := &r.parts[i]
-		reward, terminated, truncated := p.reward.At(t).F32(), p.terminated.At(t).U8(), p.truncated.At(t).U8()
-		rewards := step.Reward.F32()
-		if !p.next.IsZero() {
-			p.next.At(t).Zero()
+		reward, terminated, truncated := p.reward.at(t), p.terminated.at(t), p.truncated.at(t)
+		if p.next.exists() {
+			clear(p.next.at(t))
 		}
 		clear(reward)
 		clear(terminated)
@@ -198,8 +210,8 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 				cut |= trunc[from]
 			}
 			p.ended[j] = ends|cut != 0
-			if status := step.StatusOf(n); !p.status.IsZero() {
-				p.status.At(t).U8()[j] = status
+			if status := step.StatusOf(n); p.status.exists() {
+				p.status.at(t)[j] = status
 			} else if status != env.Normal {
 				p.abort(t, j)
 			}
@@ -208,8 +220,8 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 			}
 		}
 		p.intervene(t, step)
-		for o, next := range p.nextObs {
-			p.copyNext(next.At(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
+		for o := range p.nextObs {
+			p.copyNext(p.nextObs[o].at(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
 		}
 	}
 	if err := r.valueFinals(t, r.Hidden.with(r.finalOf(step))); err != nil {
@@ -241,15 +253,18 @@ func (r *RolloutBuilder) Transition(dst tensor.Dict, t int, step *env.Step) {
 	final := r.finalOf(step)
 	for i := range r.parts {
 		p := &r.parts[i]
-		rows := func(name string) tensor.Tensor { return dst.Must(name).Slice(p.lo, p.hi) }
+		rows := func(name string) []byte { return dst.Must(name).Slice(p.lo, p.hi).Bytes() }
 		for o, name := range r.names {
-			rows(r.obs[o]).CopyFrom(p.obs[o].At(t))
+			copy(rows(r.obs[o]), p.obs[o].at(t))
 			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
 		}
-		rows(algo.FieldAction).CopyFrom(p.action.At(t))
-		rows(algo.FieldReward).CopyFrom(p.reward.At(t))
-		rows(algo.FieldTerminated).CopyFrom(p.terminated.At(t))
-		rows(algo.FieldTruncated).CopyFrom(p.truncated.At(t))
+		if name := r.witnessed; name != "" {
+			p.copyNext(rows(r.witnessedNext), step.Obs.Must(name), final.Must(name))
+		}
+		copy(rows(algo.FieldAction), p.action.at(t))
+		copy(dst.Must(algo.FieldReward).Slice(p.lo, p.hi).F32(), p.reward.at(t))
+		copy(rows(algo.FieldTerminated), p.terminated.at(t))
+		copy(rows(algo.FieldTruncated), p.truncated.at(t))
 	}
 	if all, ok := dst.Get(algo.FieldInfos); ok {
 		all.CopyFrom(step.Info)
@@ -265,10 +280,10 @@ func (r *RolloutBuilder) Transition(dst tensor.Dict, t int, step *env.Step) {
 func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	for i := range r.parts {
 		p := &r.parts[i]
-		dst := p.reward.At(t).F32()
+		dst := p.reward.at(t)
 		copy(dst, reward[p.lo:p.hi])
 		for j := range dst {
-			if !p.mask.IsZero() && p.mask.At(t).U8()[j] == 0 {
+			if p.mask.exists() && p.mask.at(t)[j] == 0 {
 				dst[j] = 0
 			}
 		}
@@ -297,7 +312,7 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	for i, n := range r.rows {
 		for j := range r.parts {
 			if p := &r.parts[j]; n >= p.lo && n < p.hi {
-				p.next.At(t).F32()[n-p.lo] = v.F32()[i*values]
+				p.next.at(t)[n-p.lo] = v.F32()[i*values]
 			}
 		}
 	}
@@ -319,7 +334,7 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, truncate bool) error {
 	}
 	for i := range r.parts {
 		if p := &r.parts[i]; truncate {
-			truncated := p.truncated.At(t).U8()
+			truncated := p.truncated.at(t)
 			each := len(truncated) / len(p.ended)
 			for j, ended := range p.ended {
 				if !ended {
@@ -340,10 +355,10 @@ func (r *RolloutBuilder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {
 		return
 	}
-	next, values := p.next.At(t).F32(), v.Dim(1)
+	next, value, values := p.next.at(t), v.F32(), v.Dim(1)
 	for j, ended := range p.ended {
 		if !ended {
-			next[j] = v.F32()[(p.lo+j)*values]
+			next[j] = value[(p.lo+j)*values]
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -67,6 +68,19 @@ const tapeBuffer = 1 << 18
 // tapeOf returns the path of the tape on which the stage whose first environment is lo records for file.
 func tapeOf(file string, lo int) string {
 	return filepath.Join(filepath.Dir(file), fmt.Sprintf(".recording-%s-%d", filepath.Base(file), lo))
+}
+
+// RemoveTape removes what the stage whose first environment is lo has recorded for file, if it is there.
+func RemoveTape(file string, lo int) error {
+	if err := os.Remove(tapeOf(file, lo)); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// Tapes returns the tapes in the folder of file on which stages record, or have recorded, for file.
+func Tapes(file string) ([]string, error) {
+	return filepath.Glob(tapeOf(file, 0)[:len(tapeOf(file, 0))-1] + "*")
 }
 
 // RecordEpisodes records the episodes that begin from now on, for JoinTapes with this file. Without next, transitions

@@ -25,6 +25,7 @@ type ActorWorker struct {
 	joined   tensor.Dict // memory in which several shards are joined
 	batch    tensor.Dict // the trajectories to train on
 	arrivals *Arrivals   // nil unless the run is asynchronous
+	witness  algo.Witness
 }
 
 // An input receives the trajectories of one shard.
@@ -45,13 +46,14 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	}
 	p := b.plan
 	pol := shared.policies["actor"][m.Index()]
-	a := &ActorWorker{base: b, policy: pol, weights: shared}
+	a := &ActorWorker{base: b, policy: pol, weights: shared, witness: loop.WitnessOf(c, m)}
 	part, stayed := loop.PartOf[*actorPart](c, m)
 	if stayed {
 		a.algo, a.replicas, a.arrivals = part.algo, part.replicas, part.arrivals
 		err = a.replicas.Join(ctx, m, p.Job)
 	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
-		a.algo, err = p.NewAlgorithm(pol, a.replicas, c.Alloc(m), loop.ProgressOf(c, m))
+		a.algo, err = p.NewAlgorithm(algo.Setup{Policy: pol, Replicas: a.replicas, Alloc: c.Alloc(m),
+			Progress: loop.ProgressOf(c, m), Witness: a.witness})
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +197,12 @@ func (a *ActorWorker) Resample(n int) (more bool, err error) {
 }
 
 // ComputeAdvantagesAndReturns prepares the batch for training.
-func (a *ActorWorker) ComputeAdvantagesAndReturns() error { return a.algo.Prepare(&a.batch) }
+func (a *ActorWorker) ComputeAdvantagesAndReturns() error {
+	a.witness.Show(algo.PhaseRollout, a.batch)
+	err := a.algo.Prepare(&a.batch)
+	a.witness.Show(algo.PhaseAdvantages, a.batch)
+	return err
+}
 
 // RunTraining trains on the batch and releases its memory.
 func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {

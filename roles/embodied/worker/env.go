@@ -65,8 +65,10 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 			st.Stage = part.stages(use)[s]
 		} else if st.Stage, err = play.NewStage(p.Registries.Envs, cfg, use, lo, hi-lo, p.Chunks); err != nil {
 			return nil, err
-		} else if p.Labelled && use == env.Train {
-			st.Label()
+		} else if use == env.Train {
+			if err := prepare(st.Stage, p, cfg); err != nil {
+				return nil, err
+			}
 		}
 		if record != "" {
 			if err := st.RecordEpisodes(record, cfg.DataCollection, p.Config.Algorithm.LooksAhead()); err != nil {
@@ -82,6 +84,21 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 		stages = append(stages, st)
 	}
 	return stages, nil
+}
+
+// prepare adds the judge and the expert's labels to new environments of training, if the job has them.
+func prepare(s *play.Stage, p *plan.Plan, cfg env.Config) error {
+	if p.Config.Standalone() {
+		scorer, err := p.NewScorer(s.Vec.Len())
+		if err != nil {
+			return err
+		}
+		s.Vec = env.NewJudged(s.Vec, scorer.Judge(&p.Config.Reward, cfg.IgnoreTerminations))
+	}
+	if p.Labelled {
+		s.Label()
+	}
+	return nil
 }
 
 // inlineEnvs returns the environments of route l. It returns nil unless the rollout worker steps them itself: see

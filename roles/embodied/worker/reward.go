@@ -39,6 +39,9 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	}
 	p := b.plan
 	w := &RewardWorker{base: b, routes: map[int]*rewardRoute{}}
+	if p.Rewards == 0 { // env workers score
+		return w, nil
+	}
 	rows := 0
 	for _, l := range p.Train.Routes {
 		if p.RewardWorker(l) == m.Index() {

@@ -128,6 +128,9 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 	rl.items, rl.dicts = make([]*spmd.Item, len(l.Shards)), make([]tensor.Dict, len(l.Shards))
 	rl.rec = play.NewRolloutBuilder(pol, p.Config.Actor.Seed, l.Lo, l.Hi-l.Lo, cuts, p.BootstrapAll)
 	rl.rec.Idles = !p.AutoReset
+	if _, unseen := p.Config.PolicySpec(p.Spec); unseen != "" {
+		rl.rec.Witness(unseen)
+	}
 	if p.Labelled {
 		rl.rec.Mixture = &play.Mixture{Schedule: p.Config.Algorithm.OffPolicy.Dagger}
 	}

@@ -75,32 +75,30 @@ const (
 	perEnv = "env."
 	// In the file of environments the names of an algorithm's tensors begin with ofTrainer.
 	ofTrainer = "trainer."
-	// Names of the tensors of a replay buffer: see algo.Replayer.
-	ring = "env.replay."
 )
 
-// saved returns the algorithm's state. If there is a replay buffer, it has this number of steps.
-func (a *ActorWorker) saved() (d tensor.Dict, steps int, err error) {
+// saved returns the algorithm's state. rings has the rings of a replay buffer: see algo.Replayer.
+func (a *ActorWorker) saved() (d tensor.Dict, rings map[string]int, err error) {
 	if r, ok := a.algo.(algo.Replayer); ok {
-		d, steps = r.SaveInPlace()
-		return d, steps, nil
+		d, rings = r.SaveInPlace()
+		return d, rings, nil
 	}
 	d, err = a.algo.Save()
-	return d, 0, err
+	return d, nil, err
 }
 
 // algorithm returns the parts of the algorithm's state.
 func (a *ActorWorker) algorithm() (parts []state.Part, err error) {
-	d, steps, err := a.saved()
+	d, rings, err := a.saved()
 	if err != nil {
 		return nil, err
 	}
 	for i := range d.Len() {
 		name, t := d.Entry(i)
 		var p state.Part
-		switch {
-		case strings.HasPrefix(name, ring):
-			p = state.RingPart(state.EnvFile, ofTrainer+name, t, steps, a.rows(a.share()))
+		switch used, isRing := rings[name]; {
+		case isRing:
+			p = state.RingPart(state.EnvFile, ofTrainer+name, t, used, a.rows(a.share()))
 		case strings.HasPrefix(name, perEnv):
 			p = state.PartOf(state.EnvFile, ofTrainer+name, t, a.rows(a.share()))
 		default:
@@ -124,7 +122,7 @@ func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []stat
 		}
 		return nil, nil
 	}
-	own, _, err := a.saved()
+	own, rings, err := a.saved()
 	if err != nil {
 		return nil, func() error { return err }
 	}
@@ -141,8 +139,9 @@ func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []stat
 			}
 			shape := state.Sliced(f.Shape, rows)
 			t, ok := own.Get(name)
+			_, isRing := rings[name]
 			switch {
-			case ok && strings.HasPrefix(name, ring) && len(shape) > 1 && shape[1] <= t.Dim(1):
+			case isRing && len(shape) > 1 && shape[1] <= t.Dim(1):
 				parts = append(parts, state.RingPart(file, f.Name, t, shape[1], rows))
 			case !ok || t.DType() != f.DType || !slices.Equal(t.Shape(), shape):
 				t = tensor.New(f.DType, shape...)

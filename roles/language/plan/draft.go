@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,7 +80,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 		d.GenBatches = int64(c.Algorithm.MaxNumGenBatches)
 	}
 	d.StepsPerEpoch = max(1, d.BatchesPerEpoch/d.GenBatches)
-	d.MaxSteps = steps(&c.Runner, d.StepsPerEpoch)
+	d.MaxSteps = c.Runner.Steps(d.StepsPerEpoch)
 	d.setLimit()
 	d.checkBubble()
 	d.noteSharding()
@@ -119,18 +118,6 @@ func (d *Draft) setLimit() {
 		longest = max(longest, d.Valid.Longest())
 	}
 	d.Limit.Tokens = config.Product(longest, min(c.Actor.MicroBatchSize, d.batch*max(c.Algorithm.GroupSize, 1)))
-}
-
-// steps returns the number of steps of the run.
-func steps(r *config.RunnerConfig, perEpoch int64) int64 {
-	n := int64(math.MaxInt64)
-	if r.MaxEpochs >= 0 {
-		n = int64(config.Product(r.MaxEpochs, int(perEpoch)))
-	}
-	if r.MaxSteps >= 0 {
-		n = min(n, int64(r.MaxSteps))
-	}
-	return n
 }
 
 // modelKey returns the key to which an error of LanguageOf belongs, and its value: the folder that lacks a file, or the

@@ -36,7 +36,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	setup := p.TextSetup()
-	setup.Alloc = c.Alloc(m)
+	setup.Alloc, setup.Witness = c.Alloc(m), loop.WitnessOf(c, m)
 	if setup.Critic, err = newCritic(model, setup.Alloc); err != nil {
 		return nil, err
 	}

@@ -38,7 +38,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	}
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
-	setup.Alloc, setup.Progress = c.Alloc(m), loop.ProgressOf(c, m)
+	setup.Alloc, setup.Progress, setup.Witness = c.Alloc(m), loop.ProgressOf(c, m), loop.WitnessOf(c, m)
 	w := &ReasoningWorker{weights: shared.weights, early: p.GenBatches == 1} // else Resample drops some groups later
 	if w.learner, err = newLearner[*algo.TextPPO](t, shared.judge); err != nil {
 		return nil, err

@@ -2,19 +2,16 @@ package worker
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // A tuner is the common part of actors and critic workers. It has the member's part of the trained model, and the order
@@ -77,7 +74,7 @@ type SFTWorker struct {
 	*tuner
 	algo *algo.SFT
 	mine []algo.Sequence // this replica's share of the validation texts
-	stop *earlyStop
+	stop *member.EarlyStop
 
 	evaluated algo.Metrics // of the last evaluation, for stop
 	failure   error        // see EvaluationError
@@ -97,12 +94,13 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	if err != nil {
 		return nil, err
 	}
-	w := &SFTWorker{tuner: t, stop: newEarlyStop(&p.Config.Runner.EarlyStop)}
+	w := &SFTWorker{tuner: t, stop: member.NewEarlyStop(&p.Config.Runner.EarlyStop)}
 	optim, _ := p.Config.Optimisers()
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,
 		Iterations: int(min(p.MaxSteps, math.MaxInt32)), MicroBatch: p.Limit,
 		Mesh: t.replica.mesh, Recompute: p.Config.RecomputedLayers(), Threads: p.Config.Actor.Threads,
-		Replicas: w.replicas, Alloc: c.Alloc(m), Progress: loop.ProgressOf(c, m)})
+		Replicas: w.replicas, Alloc: c.Alloc(m), Progress: loop.ProgressOf(c, m),
+		Witness: loop.WitnessOf(c, m)})
 	if p.Valid != nil {
 		w.mine = p.Validation(t.replica.index, p.Actors)
 	}
@@ -137,11 +135,11 @@ func (w *SFTWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 func (w *SFTWorker) EvaluationError() error { return w.failure }
 
 // StopsEarly reports whether training should stop after the last evaluation. It is called once for each evaluation.
-func (w *SFTWorker) StopsEarly() bool { return w.stop.observe(w.evaluated) }
+func (w *SFTWorker) StopsEarly() bool { return w.stop.Observe(w.evaluated) }
 
 // EarlyStop returns the progress towards an early stop, for the progress line. If an early stop has ended the run, it
 // also returns the reason. It returns nil if early stops are off.
-func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
+func (w *SFTWorker) EarlyStop() []string { return w.stop.Describe() }
 
 // First reports whether this worker is the first actor. The runner uses only the first actor's results, because all
 // actors have equal results.
@@ -162,60 +160,7 @@ func (w *SFTWorker) Retire(part any) error { return retire(w, part) }
 // State returns the model and the state of training.
 func (w *SFTWorker) State(p state.Purpose) []state.Part {
 	d := w.algo.Save()
-	d.Set(stopState, tensor.FromF64(w.stop.state[:], len(w.stop.state)))
+	d.Set(member.EarlyStopState, w.stop.State())
 	optim, _ := w.plan.Config.Optimisers()
 	return w.state(p, trainerParts(d, w.network("actor", w.model, optim)))
-}
-
-// An earlyStop stops training when a validation metric no longer improves, or reaches a target.
-type earlyStop struct {
-	config *config.EarlyStopConfig
-	sign   float64    // -1 if a larger value is better, else 1
-	state  [2]float64 // the best value times sign, and the number of evaluations since the best value
-	last   float64    // the last value of the metric
-	reason string     // the reason to stop the run; "" if there is none
-}
-
-const stopState = "early_stop"
-
-func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
-	s := &earlyStop{config: c, sign: 1, state: [2]float64{math.Inf(1), 0}}
-	if c.Monitor == config.MonitorExactMatch {
-		s.sign = -1
-	}
-	return s
-}
-
-// observe updates s with the metrics of an evaluation, and reports whether training should stop.
-func (s *earlyStop) observe(m algo.Metrics) bool {
-	c, found := s.config, m.Values[slices.Index(m.Names, s.config.Metric())]
-	value := s.sign * found
-	s.last = found
-	if c.Enabled && c.Target > 0 && value <= s.sign*c.Target {
-		s.reason = fmt.Sprintf("early stop: %s %.4g has reached runner.early_stop.target %g", c.Monitor, found,
-			c.Target)
-		return true
-	}
-	if value < s.state[0]-s.config.MinDelta {
-		s.state = [2]float64{value, 0}
-		return false
-	}
-	s.state[1]++
-	if c.Enabled && s.state[1] >= float64(c.Patience) {
-		s.reason = fmt.Sprintf("early stop: %s %.4g, not better than %.4g by min_delta %g for %d evaluations "+
-			"(runner.early_stop.patience)", c.Monitor, found, s.sign*s.state[0], c.MinDelta, c.Patience)
-	}
-	return s.reason != ""
-}
-
-// describe returns the texts of SFTWorker.EarlyStop.
-func (s *earlyStop) describe() []string {
-	if !s.config.Enabled {
-		return nil
-	}
-	now := []string{s.config.Progress(s.last, int(s.state[1]))}
-	if s.reason != "" {
-		now = append(now, s.reason)
-	}
-	return now
 }

@@ -44,7 +44,7 @@ const choice = `%s
 
 // declarations returns the Go files for the functions of the assembly. The file for amd64 declares the functions. For
 // each function <name><width>, except for panels, it also has a function <name>SIMD, which calls the version for this
-// machine. On other processors <name>SIMD panics.
+// machine, or the only version. On other processors <name>SIMD panics.
 func declarations(functions []signature) (amd64, other []byte) {
 	amd64 = []byte(generated + "\npackage kernel\n")
 	other = []byte(generated + "\n//go:build !amd64\n\npackage kernel\n")
@@ -54,7 +54,11 @@ func declarations(functions []signature) (amd64, other []byte) {
 			continue
 		}
 		head := fmt.Sprintf("\nfunc %sSIMD(%s) {", s.name, s.params)
-		amd64 = fmt.Appendf(amd64, choice, head, s.name, s.arguments())
+		if slices.Contains(functions, signature{s.name, widths[1].name, s.params}) {
+			amd64 = fmt.Appendf(amd64, choice, head, s.name, s.arguments())
+		} else {
+			amd64 = fmt.Appendf(amd64, "%s %s%s(%s) }\n", head, s.name, s.width, s.arguments())
+		}
 		other = fmt.Appendf(other, "%s panic(noSIMD) }\n", head)
 	}
 	return amd64, other

@@ -171,8 +171,8 @@ const (
 	ln2Lo   = math.Ln2 - ln2Hi // n·ln2Hi is exact for |n| < 2^14
 )
 
-// expReduced splits x = n·ln 2 + r. x is in register 0. The results are r in register 0, magic+n in register 2, and
-// r²·q(r) + r = e^r - 1 in register 4. Registers 3 and 5 are scratch.
+// expReduced splits x = n·ln 2 + r. x is in register 0. The results are r in register 0, magic+n in register 2, n in
+// register 3, and r²·q(r) + r = e^r - 1 in register 4. Register 5 is scratch.
 //
 // q is the polynomial of degree 5 that interpolates (e^r-1-r)/r² at the Chebyshev nodes of ±ln 2/2.
 func (v *vector) expReduced() {
@@ -233,8 +233,8 @@ func (v *vector) tanh() {
 	v.logic("VPOR", 0, 6, v.r(7)) // restore the sign, also of a -0 that the lower branch made 0
 }
 
-// exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large
-// results overflow.
+// exp x = 2ⁿ·e^r. AVX-512 has an instruction for the product. Otherwise 2ⁿ is applied in two halves. Both round subnormal
+// results once, and large results overflow.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))
@@ -242,6 +242,10 @@ func (v *vector) exp() {
 	v.of("VMINPS", 0, 1, v.r(0))
 	v.expReduced()
 	v.of("VADDPS", 0, 4, v.f(1))
+	if v.w.masks() {
+		v.of("VSCALEFPS", 0, 0, v.r(3))
+		return
+	}
 	v.of("VPSUBD", 2, 2, v.f(magic)) // n
 	v.shift("VPSRAD", 3, 2, 1)
 	v.of("VPSUBD", 2, 2, v.r(3))

@@ -10,13 +10,17 @@ func transformer() *asm {
 	for _, w := range widths {
 		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", (*vector).rmsNorm)
 		file.fused(w, constants, "rmsNormGrad", "p *normGrad", (*vector).rmsNormGrad)
-		file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		if !w.masks() { // half a head has often eight elements, and masked stores are slow before loads near them
+			file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		}
 		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", (*vector).swigluGrad)
 		file.fused(w, constants, "softmax", "p *softmax", (*vector).softmax)
+		file.fused(w, constants, "attendScores", "p *attention, n int", (*vector).attendScores)
+		file.fused(w, constants, "attendSoftmax", "p *attention, n int", (*vector).attendSoftmax)
+		file.fused(w, constants, "attendValues", "p *attention, n int", (*vector).attendValues)
 		file.fused(w, constants, "softmaxGrad", "p *softmax", (*vector).softmaxGrad)
-		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", (*vector).sumExp)
-		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", (*vector).maxLanes)
-		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", (*vector).dotLanes)
+		file.fused(w, constants, "sumExp", "sums *[3]float32, x *float32, n int", (*vector).sumExp)
+		file.fused(w, constants, "dot", "sum, x, y *float32, n int", (*vector).dot)
 	}
 	file.raw("\nDATA lanes<>+0(SB)/8, $0x0000000100000000\n")
 	for i := 2; i < 16; i += 2 {
@@ -454,9 +458,18 @@ func (v *vector) nextRow() {
 	v.label("done")
 }
 
-// softmax: registers 6 and 7 hold lanes of the largest score, then of the sum; 8 holds the largest score.
 func (v *vector) softmax() {
 	v.softmaxRows()
+	v.softmaxRow()
+	v.op("VMOVSS", "X6", "(R14)")
+	v.op("ADDQ", "$4", "R15")
+	v.nextRow()
+}
+
+// softmaxRow processes the row at SI, of R11 bytes. The first CX columns count. It updates the largest score at DI, and
+// writes the logarithm of the decay at R15. The sum is in X6. Registers 6 and 7 hold lanes of the largest score, then of
+// the sum; 8 holds the largest score.
+func (v *vector) softmaxRow() {
 	v.showFrom()
 	v.op("VBROADCASTSS", "(DI)", v.r(6))
 	if !v.w.masks() {
@@ -473,7 +486,6 @@ func (v *vector) softmax() {
 	v.op("VMOVSS", "(DI)", "X0")
 	v.op("VSUBSS", "X6", "X0", "X0")
 	v.op("VMOVSS", "X0", "(R15)") // logarithm of decay
-	v.op("ADDQ", "$4", "R15")
 	v.op("VMOVSS", "X6", "(DI)")
 	v.op("VBROADCASTSS", "X6", v.r(8))
 	v.showFrom()
@@ -489,8 +501,6 @@ func (v *vector) softmax() {
 		v.of("VADDPS", 6+h, 6+h, v.r(0))
 	})
 	v.fold("VADDPS", 6, 0)
-	v.op("VMOVSS", "X6", "(R14)")
-	v.nextRow()
 }
 
 // softmaxGrad: register 6 holds lse, and register 7 the mean. R15, the pointer to dp, advances with x.
@@ -518,15 +528,21 @@ func (v *vector) softmaxGrad() {
 	v.nextRow()
 }
 
-// sumExp: registers 6 and 7 hold sums, 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
+// sumExp: registers 6 and 7 hold the largest elements, then sums; 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
 func (v *vector) sumExp() {
-	v.arguments("lanes", "DI", "x", "SI", "n", "CX")
-	v.op("VBROADCASTSS", "top+24(FP)", v.r(10))
-	for h := range 2 * v.perChunk() {
-		v.op("VMOVUPS", offset(h*v.w.bytes, "DI"), v.r(sumLane(v, h)))
-	}
+	v.arguments("sums", "DI", "x", "SI", "n", "CX")
 	v.splitRow(v.perChunk())
 	v.set(12, v.k(infinite))
+	v.op("VBROADCASTSS", "(SI)", v.r(6))
+	v.op("VMOVUPS", v.r(6), v.r(7))
+	v.columns("top", v.perChunk(), func(p part) {
+		p.loadOr("SI", 0, 12)
+		p.of("VMAXPS", 6+p.h, 6+p.h, p.r(0))
+	})
+	v.fold("VMAXPS", 6, 0)
+	v.op("VMOVSS", "X6", "(DI)")
+	v.op("VBROADCASTSS", "X6", v.r(10))
+	v.zero(6, 7, 8, 9)
 	v.columns("all", v.perChunk(), func(p part) {
 		p.loadOr("SI", 0, 12)
 		p.of("VSUBPS", 0, 0, p.r(10))
@@ -538,32 +554,14 @@ func (v *vector) sumExp() {
 		p.of("VMULPS", 0, 0, p.r(11))
 		p.of("VADDPS", 8+p.h, 8+p.h, p.r(0))
 	})
-	for h := range 2 * v.perChunk() {
-		v.op("VMOVUPS", v.r(sumLane(v, h)), offset(h*v.w.bytes, "DI"))
+	for i, sums := range []int{6, 8} {
+		v.fold("VADDPS", sums, 0)
+		v.op("VMOVSS", fmt.Sprintf("X%d", sums), offset(4+4*i, "DI"))
 	}
 }
 
-// sumLane returns the register of vector h of the lanes of sumExp.
-func sumLane(v *vector, h int) int { return 6 + h/v.perChunk()*2 + h%v.perChunk() }
-
-func (v *vector) maxLanes() {
-	v.arguments("lanes", "DI", "x", "SI", "n", "CX")
-	for h := range v.perChunk() {
-		v.op("VMOVUPS", offset(h*v.w.bytes, "DI"), v.r(6+h))
-	}
-	v.splitRow(v.perChunk())
-	v.set(12, v.k(infinite))
-	v.columns("all", v.perChunk(), func(p part) {
-		p.loadOr("SI", 0, 12)
-		p.of("VMAXPS", 6+p.h, 6+p.h, p.r(0))
-	})
-	for h := range v.perChunk() {
-		v.op("VMOVUPS", v.r(6+h), offset(h*v.w.bytes, "DI"))
-	}
-}
-
-func (v *vector) dotLanes() {
-	v.arguments("lanes", "DI", "x", "SI", "y", "DX", "n", "CX")
+func (v *vector) dot() {
+	v.arguments("sum", "DI", "x", "SI", "y", "DX", "n", "CX")
 	v.zero(6, 7)
 	v.splitRow(v.perChunk())
 	v.columns("all", v.perChunk(), func(p part) {
@@ -572,7 +570,6 @@ func (v *vector) dotLanes() {
 		p.of("VMULPS", 0, 0, p.r(1))
 		p.of("VADDPS", 6+p.h, 6+p.h, p.r(0))
 	})
-	for h := range v.perChunk() {
-		v.op("VMOVUPS", v.r(6+h), offset(h*v.w.bytes, "DI"))
-	}
+	v.fold("VADDPS", 6, 0)
+	v.op("VMOVSS", "X6", "(DI)")
 }

@@ -1,4 +1,4 @@
-package worker
+package member
 
 import (
 	"strings"
@@ -37,20 +37,20 @@ func TestEarlyStop(t *testing.T) {
 			config.EarlyStopConfig{Enabled: true, Patience: 9, Monitor: config.MonitorExactMatch, Target: 0.3},
 			[]float64{0, 0, 0.1, 0.29}, -1, "val_exact_match 0.29, target 0.3"},
 	} {
-		s, stops := newEarlyStop(&c.config), -1
+		s, stops := NewEarlyStop(&c.config), -1
 		for i, x := range c.values {
 			m := algo.Metrics{Names: []string{"eval/loss", "eval/token_accuracy", "eval/exact_match"},
 				Values: []float64{x, 0.5, 7}}
 			if c.config.Monitor == config.MonitorExactMatch {
 				m.Values[0], m.Values[2] = 7, x
 			}
-			if s.observe(m) {
+			if s.Observe(m) {
 				stops = i
 				break
 			}
 		}
 		test.Equal(t, stops, c.stops, "%s: stops at evaluation", name)
-		if got := strings.Join(s.describe(), "|"); got != c.says {
+		if got := strings.Join(s.Describe(), "|"); got != c.says {
 			t.Errorf("%s: says %q, expected %q", name, got, c.says)
 		}
 	}

@@ -1,0 +1,167 @@
+package algo
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// features are what the encoder of a SoftActor computes of a batch, for all networks that read the same observations.
+// The critics' loss trains the encoder; other networks read the features without a gradient. So the actor learns from
+// the features that the critics have read, as in DrQ-v2 (Yarats et al. 2021, arXiv:2107.09645).
+//
+// The nil features are those of a policy without an encoder: networks read the observations.
+type features struct {
+	of                               *offPolicy
+	net                              *policy.Encoder
+	target                           *policy.Encoder // follows net; nil if target networks read the features of net
+	train                            *trainState     // of net
+	obs, next, targetObs, targetNext *encoded
+	gradient                         []float32 // [2·micro,F]
+}
+
+// encodedAtOnce is the number of rows that an encoder computes at once if there is no gradient.
+const encodedAtOnce = 64
+
+// encode makes e.features, if p has an encoder. Its optimiser step is a part of that of the critics c.
+func (e *offPolicy) encode(s *Setup, p *policy.SoftActor, c *critics) error {
+	net := p.Encoder()
+	if net == nil {
+		return nil
+	}
+	f := &features{of: e, net: net, gradient: nn.Vector[float32](2 * e.micro * net.Width())}
+	cfg := s.CriticOptim
+	cfg.LR = cfg.CriticLR()
+	var err error
+	if f.train, err = s.newGroupState(net.Params(), cfg, policy.EncoderGroup); err != nil {
+		return err
+	}
+	rest := net.NewWork(e.micro, encodedAtOnce)
+	f.obs, f.next = newEncoded(e, net, net.NewWork(e.micro, e.micro)), newEncoded(e, net, rest)
+	f.targetObs, f.targetNext = f.obs, f.next
+	f.train.save(&e.state, "encoder", false)
+	if c.target != nil && e.off.TargetUpdateType == TargetAll {
+		if f.target, err = net.NewTarget(s.Alloc); err != nil {
+			return err
+		}
+		rest = f.target.NewWork(e.micro, encodedAtOnce)
+		f.targetObs, f.targetNext = newEncoded(e, f.target, rest), newEncoded(e, f.target, rest)
+		saveParams(&e.state, "target", f.target.Params())
+	}
+	e.features, c.features, c.train.beside = f, f, f.train
+	return nil
+}
+
+// forget prepares f for a new batch.
+func (f *features) forget() {
+	if f == nil {
+		return
+	}
+	for _, x := range []*encoded{f.obs, f.next, f.targetObs, f.targetNext} {
+		clear(x.known)
+		x.held = -1
+	}
+}
+
+// follow moves the target encoder towards the encoder.
+func (f *features) follow(tau float32) {
+	if f != nil && f.target != nil {
+		follow(f.target.Params().Ops(), f.target.Data(), f.net.Data(), tau)
+	}
+}
+
+// ofObs returns what networks read of b.Obs, and ofNext of b.Next. b is the present micro-batch.
+func (f *features) ofObs(b *Transitions) (tensor.Dict, error) {
+	if f == nil {
+		return b.Obs, nil
+	}
+	return f.obs.read(f.micro(), b.Obs)
+}
+
+func (f *features) ofNext(b *Transitions) (tensor.Dict, error) {
+	if f == nil {
+		return b.Next, nil
+	}
+	return f.next.read(f.micro(), b.Next)
+}
+
+// ofTargetObs returns what target networks read of b.Obs, and ofTargetNext of b.Next.
+func (f *features) ofTargetObs(b *Transitions) (tensor.Dict, error) {
+	if f == nil {
+		return b.Obs, nil
+	}
+	return f.targetObs.read(f.micro(), b.Obs)
+}
+
+func (f *features) ofTargetNext(b *Transitions) (tensor.Dict, error) {
+	if f == nil {
+		return b.Next, nil
+	}
+	return f.targetNext.read(f.micro(), b.Next)
+}
+
+// micro returns the number of the present micro-batch in the batch.
+func (f *features) micro() int { return f.of.first / f.of.micro }
+
+// gradientOf returns memory for the gradient of the features in so many rows, or nil if there is no encoder.
+func (f *features) gradientOf(rows int) []float32 {
+	if f == nil {
+		return nil
+	}
+	return f.gradient[:rows*f.net.Width()]
+}
+
+// backward adds the gradient of the encoder. The gradient of the features of b.Obs is in the first rows of gradientOf.
+func (f *features) backward(b *Transitions) error {
+	if f == nil {
+		return nil
+	}
+	if f.obs.held != f.micro() { // earlier passes have read several micro-batches
+		if err := f.obs.encode(f.micro(), b.Obs); err != nil {
+			return err
+		}
+	}
+	f.net.Backward(f.obs.work, f.gradientOf(len(b.Reward)), nil)
+	return nil
+}
+
+// An encoded holds the features of one kind of observations of a batch, which it computes once.
+type encoded struct {
+	net   *policy.Encoder
+	work  *policy.EncoderWork
+	micro []tensor.Dict // Features of each micro-batch
+	known []bool        // whether micro has them
+	held  int           // the micro-batch whose activations are in work; -1 if there is none
+}
+
+func newEncoded(e *offPolicy, net *policy.Encoder, work *policy.EncoderWork) *encoded {
+	all := tensor.New(tensor.F32, e.local, net.Width())
+	x := &encoded{net: net, work: work, known: make([]bool, e.local/e.micro), held: -1}
+	for lo := 0; lo < e.local; lo += e.micro {
+		var d tensor.Dict
+		d.Set(policy.Features, all.Slice(lo, lo+e.micro))
+		x.micro = append(x.micro, d)
+	}
+	return x
+}
+
+// read returns the features of obs, which belong to micro-batch i.
+func (x *encoded) read(i int, obs tensor.Dict) (tensor.Dict, error) {
+	if !x.known[i] {
+		if err := x.encode(i, obs); err != nil {
+			return tensor.Dict{}, err
+		}
+	}
+	return x.micro[i], nil
+}
+
+// encode computes the features of obs, which belong to micro-batch i.
+func (x *encoded) encode(i int, obs tensor.Dict) error {
+	if _, err := x.net.Encode(x.work, x.micro[i].Must(policy.Features).F32(), obs); err != nil {
+		return fmt.Errorf("encoder: %w", err)
+	}
+	x.known[i], x.held = true, i
+	return nil
+}

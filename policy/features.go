@@ -1,0 +1,119 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// Features is the observation in which critics and a SoftActor take what an Encoder computed, F32 [N,F]. An actor that
+// gets features passes no gradient to its Encoder.
+const Features = "features"
+
+// EncoderGroup and ActorGroup are the groups of the parameters of an Encoder and of a SoftActor.
+const (
+	EncoderGroup = "encoder"
+	ActorGroup   = "actor"
+)
+
+// An Encoder computes the features that a SoftActor and its critics read from images. Its parameters are the group
+// "encoder" of the policy. In off-policy training the critics' loss alone changes them, as in DrQ-v2 (Yarats et al.
+// 2021, arXiv:2107.09645).
+type Encoder struct {
+	cfg  Config
+	spec env.Spec
+	obs  *observations
+	net  *nn.Net[float32]
+}
+
+// newSharedEncoder declares the parameters of an Encoder in the first group of params. If own is not nil, its layers
+// compute the features. Params.Alloc allocates the parameters.
+func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, params *nn.Params[float32]) (*Encoder, error) {
+	obs, err := newObservations(spec, cfg, own, params)
+	if err != nil {
+		return nil, err
+	}
+	params.Group(EncoderGroup)
+	layers, sources := obs.shape().input()
+	net, err := nn.NewNet(params, "", nn.Sequence(layers...), sources)
+	if err != nil {
+		return nil, fmt.Errorf("network encoder: %w", err)
+	}
+	if net.State > 0 || net.StatsLen() > 0 {
+		return nil, errors.New("add_q_head: true: expected an encoder without recurrent cells and BatchNorm")
+	}
+	return &Encoder{cfg, spec, obs, net}, nil
+}
+
+// NewTarget returns an Encoder with its own copy of the parameters of e.
+func (e *Encoder) NewTarget(alloc tensor.Allocator) (*Encoder, error) {
+	params := newParams(e.cfg)
+	t, err := newSharedEncoder(e.cfg, e.spec, e.obs.own, params)
+	if err == nil {
+		err = params.Alloc(alloc)
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.CopyFrom(e)
+	return t, nil
+}
+
+// CopyFrom sets the parameters of e to those of from.
+func (e *Encoder) CopyFrom(from *Encoder) { copy(e.Data(), from.Data()) }
+
+// Data returns the parameters of e, the group "encoder" of Params.
+func (e *Encoder) Data() []float32 {
+	g := e.obs.params.Groups[0]
+	return e.obs.params.Data[g.Lo:g.Hi]
+}
+
+// Width returns F, the number of features.
+func (e *Encoder) Width() int { return e.net.Out }
+
+// Params returns the parameters that contain those of the Encoder.
+func (e *Encoder) Params() *nn.Params[float32] { return e.obs.params }
+
+// An EncoderWork holds one user's activations. Only the Encoder that made the EncoderWork can read them.
+type EncoderWork struct {
+	maxRows, atOnce int
+	obs             *obsWork
+	images          [][]uint8
+	net             *nn.NetWork[float32]
+}
+
+// NewWork returns an EncoderWork for at most maxRows rows. It computes atOnce rows at a time, which bounds its memory.
+// Backward needs all rows of a batch at once.
+func (e *Encoder) NewWork(maxRows, atOnce int) *EncoderWork {
+	return &EncoderWork{maxRows: maxRows, atOnce: min(maxRows, atOnce), obs: e.obs.newWork(maxRows),
+		images: make([][]uint8, len(e.obs.images)), net: e.net.NewWork(min(maxRows, atOnce))}
+}
+
+// Encode sets the first rows of dst, [maxRows,F], to the features of the N rows of obs, and returns N.
+func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, error) {
+	numbers, n, err := e.obs.read(w.obs, obs, w.maxRows)
+	if err != nil {
+		return 0, err
+	}
+	places := len(e.obs.choices.Low)
+	for lo := 0; lo < n; lo += w.atOnce {
+		hi := min(lo+w.atOnce, n)
+		for i, image := range w.obs.images {
+			each := len(image) / n
+			w.images[i] = image[lo*each : hi*each]
+		}
+		copy(dst[lo*e.net.Out:], e.net.Forward(w.net, nn.Batch[float32]{Rows: hi - lo, Images: w.images,
+			Numbers: numbers[lo*e.obs.numbers : hi*e.obs.numbers], Choices: w.obs.words[lo*places : hi*places]}))
+	}
+	return n, nil
+}
+
+// Backward adds the gradient of a loss to Params().Grad. dFeatures, [N,F], is the gradient of the loss with respect to
+// the features of the last Encode with w. For ready see Policy.Backward.
+func (e *Encoder) Backward(w *EncoderWork, dFeatures []float32, ready func(lo, hi int)) {
+	copy(e.net.OutGrad(w.net), dFeatures)
+	e.net.Backward(w.net, nil, ready)
+}

@@ -1,0 +1,50 @@
+package nn
+
+import "github.com/rlinf/rlinf/internal/philox"
+
+// dropout sets elements to 0 with a probability; see Dropout.
+type dropout[T Float] struct {
+	width, index int // index among the Dropout layers of the network
+	probability  float64
+}
+
+func (u *dropout[T]) Init(uint64) {}
+
+func (u *dropout[T]) NewWork(w *NetWork[T]) unitWork[T] {
+	return &dropoutWork[T]{dropout: u, y: w.rows(u.width), factor: w.rows(u.width)}
+}
+
+type dropoutWork[T Float] struct {
+	*dropout[T]
+	y, factor []T // [rows,width]: the output, and 0 or 1/(1-p)
+}
+
+func (w *dropoutWork[T]) Forward(b *Batch[T], x []T) []T {
+	if !b.Drop.On {
+		return x
+	}
+	kept, limit := T(1/(1-w.probability)), uint64(w.probability*(1<<32))
+	for i := range b.Rows {
+		s := philox.New(b.Drop.Seed, philox.Dropout, uint64(w.index), b.Drop.First+uint64(i))
+		row, y := x[i*w.width:(i+1)*w.width], w.y[i*w.width:(i+1)*w.width]
+		factor := w.factor[i*w.width : (i+1)*w.width]
+		for k, v := range row {
+			factor[k] = kept
+			if uint64(s.Uint32()) < limit {
+				factor[k] = 0
+			}
+			y[k] = v * factor[k]
+		}
+	}
+	return w.y[:b.Rows*w.width]
+}
+
+func (w *dropoutWork[T]) Backward(b *Batch[T], _, dy []T, _ func(lo, hi int)) []T {
+	dy = dy[:b.Rows*w.width]
+	if b.Drop.On {
+		for k, f := range w.factor[:len(dy)] {
+			dy[k] *= f
+		}
+	}
+	return dy
+}

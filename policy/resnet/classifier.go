@@ -1,0 +1,133 @@
+package resnet
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A Config describes a Classifier. Its fields are keys of the configuration.
+type Config struct {
+	Arch string `yaml:"arch" doc:"The trunk: resnet18 or resnet34, as in torchvision."`
+	// ImageSize is [3, height, width], as torch writes shapes.
+	ImageSize  []int   `yaml:"image_size" doc:"[3, height, width] to which images are resized, bilinearly."`
+	Normalize  bool    `yaml:"normalize" doc:"Subtract ImageNet's means, and divide by its deviations."`
+	Dropout    float64 `yaml:"dropout" doc:"Probability of dropout in the head with hidden_dim, in training."`
+	Pretrained bool    `yaml:"pretrained" doc:"Training begins with torchvision's trunk, from model_path."`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{Arch: "resnet18", ImageSize: []int{3, 224, 224}, Normalize: true, Dropout: 0.1, Pretrained: true}
+}
+
+// Check validates the values. It calls want once for each rule.
+func (c Config) Check(want func(ok bool, key string, value any, want string)) {
+	t, err := New(c.Arch)
+	want(err == nil && t.Groups == 0, "arch", c.Arch, "resnet18 or resnet34: other networks are not built here, "+
+		"so train one of these (docs/success-from-images.md)")
+	s := c.ImageSize
+	want(len(s) == 3 && s[0] == 3 && min(s[1], s[2]) >= 32 && max(s[1], s[2]) <= 1024, "image_size", s,
+		"[3, height, width], from 32 to 1024 pixels")
+	want(c.Dropout >= 0 && c.Dropout < 1, "dropout", c.Dropout, "a probability in [0, 1)")
+}
+
+// A Classifier estimates the probability that an image shows success. It is RLinf's ResNetRewardModel: a Trunk, the
+// mean over pixels, and a linear layer, or two with a ReLU and dropout between them.
+type Classifier struct {
+	Image  nn.Image // shape of the images that it reads
+	params *nn.Params[float32]
+	net    *nn.Net[float32]
+}
+
+const frame = "image"
+
+// NewClassifier makes a Classifier of images of U8, with parameters of 0 in memory from alloc. hidden is the width of
+// the layer before the last, or 0 without it.
+func NewClassifier(c Config, hidden int, image nn.Image, alloc tensor.Allocator) (*Classifier, error) {
+	trunk, err := New(c.Arch)
+	if err != nil {
+		return nil, fmt.Errorf("arch: %w", err)
+	}
+	head := nn.Dense(1)
+	if hidden > 0 {
+		head = nn.Sequence(nn.Dense(hidden).Named("0"), relu, nn.Dropout(c.Dropout), nn.Dense(1).Named("3"))
+	}
+	layers := trunk.Layers(frame, c.ImageSize[1], c.ImageSize[2], c.Normalize)
+	f := &Classifier{Image: image, params: new(nn.Params[float32])}
+	f.params.Group("classifier")
+	f.net, err = nn.NewNet(f.params, "", nn.Sequence(append(layers, nn.MeanPool(), head.Named("fc"))...),
+		[]nn.Source{{Name: frame, Image: image, Frames: 1}})
+	if err != nil {
+		return nil, err
+	}
+	return f, f.params.Alloc(alloc)
+}
+
+// Init draws initial parameters.
+func (f *Classifier) Init(seed uint64) { f.net.Init(seed) }
+
+// Params returns the parameters.
+func (f *Classifier) Params() *nn.Params[float32] { return f.params }
+
+// Load reads parameters that a training here has saved, or torchvision's: see Load.
+func (f *Classifier) Load(d tensor.Dict, head bool) error {
+	if _, ours := d.Get("bn1.stats"); !ours {
+		return Load(f.params, "", d, head)
+	}
+	mine := tensorsOf(f.params, "")
+	if len(mine) != d.Len() {
+		return fmt.Errorf("it has %d tensors, this network has %d", d.Len(), len(mine))
+	}
+	for _, t := range mine {
+		from, _ := d.Get(t.name)
+		if !from.SameShape(t.Tensor) {
+			return fmt.Errorf("%s is %v, this network's is %v", t.name, from, t.Tensor)
+		}
+	}
+	for _, t := range mine {
+		t.CopyFrom(d.Must(t.name))
+	}
+	return nil
+}
+
+// A ClassifierWork holds the activations of one user of a Classifier.
+type ClassifierWork struct {
+	net    *nn.NetWork[float32]
+	images [1][]byte
+}
+
+// NewWork returns working memory for at most rows images.
+func (f *Classifier) NewWork(rows int) *ClassifierWork {
+	return &ClassifierWork{net: f.net.NewWork(rows)}
+}
+
+// Logits returns the log-odds of success for n images, [n,H,W,C].
+func (f *Classifier) Logits(w *ClassifierWork, images []byte, n int) []float32 {
+	w.images[0] = images
+	return f.net.Forward(w.net, nn.Batch[float32]{Rows: n, Images: w.images[:]})
+}
+
+// Train is Logits in training: norms use the statistics of these images, and dropout is on.
+func (f *Classifier) Train(w *ClassifierWork, images []byte, n int, drop nn.Drop) []float32 {
+	w.images[0] = images
+	return f.net.Forward(w.net, nn.Batch[float32]{Rows: n, Images: w.images[:], Renorm: true, Drop: drop})
+}
+
+// Backward adds the gradients of the last Train, for the gradient of the logits in Grad.
+func (f *Classifier) Backward(w *ClassifierWork, ready func(lo, hi int)) {
+	f.net.Backward(w.net, nil, ready)
+}
+
+// Grad returns memory for the gradient of the logits of the last call.
+func (f *Classifier) Grad(w *ClassifierWork) []float32 { return f.net.OutGrad(w.net) }
+
+// StatsLen, AddStats and MergeStats are those of the network's norms: see nn.Net.
+func (f *Classifier) StatsLen() int { return f.net.StatsLen() }
+
+// AddStats adds the statistics of batches to sums.
+func (f *Classifier) AddStats(sums []float64, w *ClassifierWork) { f.net.AddStats(sums, w.net) }
+
+// MergeStats updates the running statistics.
+func (f *Classifier) MergeStats(sums []float64) { f.net.MergeStats(sums) }

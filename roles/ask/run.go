@@ -1,0 +1,218 @@
+package ask
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/durable"
+	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/config"
+)
+
+// A Run is the folder of a run. It is only read.
+type Run struct {
+	Dir     string
+	Config  *config.Config // of the last start
+	Last    int64          // the last step with metrics
+	Members map[string]int // the number of members of each component
+	Ranks   int
+	States  []State // in the order of steps; the first is the start
+	Damaged []error // what is wrong with other checkpoints
+
+	reg config.Registries
+}
+
+// A State is a state from which a run can be repeated.
+type State struct {
+	Step int64
+	// Checkpoint is nil for the start of a run.
+	Checkpoint *checkpoint.Checkpoint
+}
+
+// Open reads the run in the folder dir.
+func Open(reg config.Registries, dir string) (*Run, error) {
+	r := &Run{Dir: filepath.Clean(dir), States: []State{{}}, Members: map[string]int{}, reg: reg}
+	err := r.read()
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.Dir, err)
+	}
+	return r, nil
+}
+
+func (r *Run) read() error {
+	if info, err := os.Stat(r.Dir); err != nil || !info.IsDir() {
+		return errors.New("no such folder, expected the folder of a run")
+	}
+	text, err := durable.ReadFile(filepath.Join(r.Dir, "config.yaml"), durable.Text)
+	if err != nil {
+		return fmt.Errorf("expected the folder of a run: %w", err)
+	}
+	if r.Config, err = config.Parse(r.reg, text); err != nil {
+		return fmt.Errorf("config.yaml: %w", err)
+	}
+	last, ok := metrics.LastStep(r.metrics())
+	if !ok {
+		return errors.New("no metrics: the run has made no step")
+	}
+	r.Last = last
+	if err := r.readMembers(); err != nil {
+		return err
+	}
+	return r.readStates()
+}
+
+func (r *Run) metrics() string { return filepath.Join(r.Dir, "metrics.jsonl") }
+
+// readMembers counts the members in ranks.jsonl.
+func (r *Run) readMembers() error {
+	text, err := durable.ReadFile(filepath.Join(r.Dir, "ranks.jsonl"), durable.Text)
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		var rank runfolder.Rank
+		if err := json.Unmarshal([]byte(line), &rank); err != nil {
+			return fmt.Errorf("ranks.jsonl: %w", err)
+		}
+		r.Ranks++
+		for _, member := range rank.Components {
+			component, _, _ := strings.Cut(member, "[")
+			r.Members[component]++
+		}
+	}
+	return nil
+}
+
+// readStates lists the checkpoints of the run.
+func (r *Run) readStates() error {
+	folders, err := filepath.Glob(filepath.Join(r.Dir, "checkpoints", "global_step_*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range folders {
+		step, err := strconv.ParseInt(strings.TrimPrefix(filepath.Base(dir), "global_step_"), 10, 64)
+		if err != nil || step > r.Last {
+			continue
+		}
+		c, err := checkpoint.Load(dir)
+		if err != nil {
+			r.Damaged = append(r.Damaged, err)
+			continue
+		}
+		r.States = append(r.States, State{step, c})
+	}
+	slices.SortFunc(r.States, func(a, b State) int { return int(a.Step - b.Step) })
+	return nil
+}
+
+// Before returns the newest state before step.
+func (r *Run) Before(step int64) State {
+	at := r.States[0]
+	for _, s := range r.States {
+		if s.Step < step && r.startsAt(s) {
+			at = s
+		}
+	}
+	return at
+}
+
+// startsAt reports whether the numbers after a state are those of the run that did not stop there.
+func (r *Run) startsAt(s State) bool { return s.Checkpoint == nil || r.keepsEpisodes() }
+
+// keepsEpisodes reports whether a checkpoint has all that the next iteration needs. Simulators of other programs may
+// keep a state that no checkpoint has.
+func (r *Run) keepsEpisodes() bool {
+	train := &r.Config.Env.Train
+	return r.Config.ReadsTexts() || train.ID() != env.ExternalID || !train.AutoReset || r.savesSimulators()
+}
+
+// savesSimulators reports whether every checkpoint has the states of the environments.
+func (r *Run) savesSimulators() bool {
+	return !slices.ContainsFunc(r.States[1:], func(s State) bool {
+		_, err := s.Checkpoint.Path("env.safetensors")
+		return err != nil
+	})
+}
+
+// Repeatable returns an error that says why the numbers of the run do not repeat; nil if they do.
+func (r *Run) Repeatable() error {
+	refuse := func(key string, value any, why string) error {
+		return fmt.Errorf("run %s: %s: %v: %s, so its numbers do not repeat", r.Dir, key, value, why)
+	}
+	c := r.Config
+	switch {
+	case c.Runner.Async:
+		return refuse("runner.async", true, "the run depends on the clock")
+	case !c.Runner.Deterministic:
+		return refuse("runner.deterministic", false, "the run depends on its placement")
+	}
+	lost := int64(0)
+	_, err := metrics.ReadLines(r.metrics(), 0, func(line []byte, _ int64) error {
+		if n := metrics.Number(line, "env/num_lost"); n > 0 && lost == 0 {
+			lost = int64(metrics.Number(line, "step"))
+		}
+		return nil
+	})
+	if err == nil && lost > 0 {
+		return refuse("env/num_lost", fmt.Sprintf("above 0 in step %d", lost),
+			"simulators failed")
+	}
+	return err
+}
+
+// A Stretch is a part of a run, from a state to the step Until.
+type Stretch struct {
+	From  State
+	Until int64
+	End   *checkpoint.Checkpoint // the run's checkpoint of step Until; nil if there is none
+	// Config is a checkpoint with the configuration of the stretch; nil for that of the run's last start.
+	Config *checkpoint.Checkpoint
+}
+
+func (s Stretch) String() string { return fmt.Sprintf("steps %d to %d", s.From.Step+1, s.Until) }
+
+// Stretches divides the run at its checkpoints. The last stretch ends with the metrics.
+func (r *Run) Stretches() (all []Stretch) {
+	from := r.States[0]
+	for _, s := range r.States[1:] {
+		if s.Step > from.Step {
+			all = append(all, Stretch{from, s.Step, s.Checkpoint, s.Checkpoint})
+		}
+		if r.startsAt(s) {
+			from = s
+		}
+	}
+	if r.Last > r.States[len(r.States)-1].Step {
+		all = append(all, Stretch{From: from, Until: r.Last})
+	}
+	return all
+}
+
+// OtherProgram returns a note if another build, or a processor without the vectors of this one, made the run. Its
+// numbers may differ.
+func (r *Run) OtherProgram() string {
+	p, ok := runfolder.LastStart(r.Dir)
+	then, now := p.Build, runfolder.ReadBuild()
+	if (then.Vectors == runfolder.NoVectors) == (now.Vectors == runfolder.NoVectors) { // all vectors give equal numbers
+		then.Vectors = now.Vectors
+	}
+	if !ok || then == now {
+		return ""
+	}
+	return fmt.Sprintf("note: %s was made by %s, and this program is %s: numbers may differ", r.Dir, p.Build, now)
+}
+
+// build returns the facts about the program of the run's last start.
+func (r *Run) build() string {
+	p, _ := runfolder.LastStart(r.Dir)
+	return p.Build.String()
+}
