@@ -48,8 +48,8 @@ func compileRobot(t *testing.T) string {
 		t.Skip("no gcc: scripts/setup test installs it")
 	}
 	program := filepath.Join(t.TempDir(), "fake_robot")
-	out, err := exec.Command(gcc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined", "-pthread",
-		"-o", program, "c/fake_robot.c", "c/rlb_robot.c", "c/rlb.c", "-lm").CombinedOutput()
+	out, err := exec.Command(gcc, "-std=c99", "-Wall", "-Wextra", "-Werror", "-g", "-fsanitize=address,undefined",
+		"-pthread", "-o", program, "c/fake_robot.c", "c/rlb_robot.c", "c/rlb.c", "-lm").CombinedOutput()
 	test.OK(t, err, string(out))
 	return program
 }
@@ -139,8 +139,8 @@ func playAgainstLog(t *testing.T, command env.Command, chunk int) {
 	}
 }
 
-// TestRobotStops: the robot stops, and no command follows, at CLOSE, at an exception of its own, and when its step takes
-// too long and it gets SIGTERM. While its step hangs it stops by itself. No other robot takes its place.
+// TestRobotStops: the robot stops, and no command follows, at CLOSE, at an exception of its own, and when its step
+// takes too long and it gets SIGTERM. While its step hangs it stops by itself. No other robot takes its place.
 func TestRobotStops(t *testing.T) {
 	commands := robots(t)
 	for _, c := range []struct {

@@ -35,8 +35,8 @@ type External struct {
 	// StepTimeout is the maximum time that a child may take for a step of its environments, or for
 	// any other answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// ResetTimeout is the maximum time that a child may take to begin an episode: for a reset, and for a step in which an
-	// episode may end and the next one begin. A person who resets a robot by hand takes minutes. Default 0: as
+	// ResetTimeout is the maximum time that a child may take to begin an episode: for a reset, and for a step in which
+	// an episode may end and the next one begin. A person who resets a robot by hand takes minutes. Default 0: as
 	// step_timeout.
 	ResetTimeout time.Duration `yaml:"reset_timeout"`
 	// MaxRestarts is the maximum number of times that a failing child is replaced in a row, without

@@ -148,7 +148,8 @@ static int prepare(void)
 
 rlb_robot *rlb_robot_start(const rlb_clock *clock)
 {
-	if (!(clock->period >= 1e-3) || clock->size == 0 || clock->command == NULL || clock->stop == NULL || clock->hold < 0)
+	if (!(clock->period >= 1e-3) || clock->size == 0 || clock->command == NULL || clock->stop == NULL ||
+	    clock->hold < 0)
 		return NULL;
 	rlb_robot *r = (rlb_robot *)calloc(1, sizeof *r);
 	char *action = (char *)calloc(1, clock->size);
