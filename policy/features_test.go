@@ -151,9 +151,8 @@ func checkSlope(t *testing.T, name string, x, grad []float32, loss func() float6
 	for _, g := range grad {
 		square += float64(g) * float64(g)
 	}
-	if square == 0 {
-		t.Errorf("%s: no gradient", name)
-		return
+	if strings.HasSuffix(name, "1.bias") && square < 1e-9 {
+		return // a spatial softmax ignores the mean of a channel
 	}
 	norm := math.Sqrt(square)
 	h, before := min(5e-3, 5e-3/norm)/norm, slices.Clone(x)
@@ -165,9 +164,6 @@ func checkSlope(t *testing.T, name string, x, grad []float32, loss func() float6
 	}
 	slope := (at(h) - at(-h)) / (2 * h)
 	copy(x, before)
-	if square < 1e-10 && math.Abs(slope) < 1e-6 { // a bias that a softmax over places takes away
-		return
-	}
 	if !(math.Abs(slope-square) < 0.05*square) {
 		t.Errorf("%s: slope %v along a gradient of square %v", name, slope, square)
 	}
@@ -222,8 +218,8 @@ func TestImageKeys(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.ImageNum = 4 }, "image_num: 4, but the observations have 3 images to count"},
-		{func(c *Config) { c.ImageSize = []int{3, 40, 36} }, `image_size: [3 40 36], but observation "main_images" ` +
-			"has images of [3 36 40]"},
+		{func(c *Config) { c.ImageSize = []int{3, 40, 36} },
+			`image_size: [3 40 36], but observation "main_images" has images of [3 36 40]`},
 		{func(c *Config) { c.ImageSize = []int{3, 40} }, "image_size: [3 40]: expected [channels, height, width]"},
 		{func(c *Config) { c.StateDim = 8 }, "state_dim: 8, but the observations have 7 numbers"},
 		{func(c *Config) { c.LayerNorm, c.QHeadType = true, QHeadCrossQ }, "layer_norm: true: expected false"},

@@ -309,16 +309,12 @@ type ActorConfig struct {
 	// default a quarter of an iteration's, or all if 4 does not divide them or for a2c; 256 off-policy and offline.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// RecvDrainMaxTrajectories is for asynchronous runs with a replay buffer. It is the maximum number of rollouts of
-	// each environment that the buffer receives before the updates of an iteration. The buffer waits for one rollout,
-	// and receives more if they have arrived. It is also the maximum number of waiting rollouts, unless the buffer's
-	// capacity is smaller. Default 1024.
+	// each environment that the buffer receives before the updates of an iteration; it waits for one. It is also the
+	// maximum number of waiting rollouts, unless the buffer's capacity is smaller. Default 1024.
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
-	// EnableDrQ shifts the images of transitions by up to 4 pixels, for algorithms that learn from a replay buffer or
-	// from demonstrations. The edges are repeated. All frames of an image move together; cameras do not. Default
-	// false.
+	// EnableDrQ shifts the images of transitions at random, by up to 4 pixels, and repeats edges. Default false.
 	EnableDrQ bool `yaml:"enable_drq"`
-	// Seed is the seed of the initial weights, of the noise of actions and of the order of samples. Default:
-	// runner.seed.
+	// Seed is the seed of initial weights, of action noise and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
 	// EnableDPLoadBalance distributes the texts of a batch so that all actors get about the same number of tokens.
 	// Default false: all actors get the same number of texts, in their order.
