@@ -189,6 +189,14 @@ func TestCGreeting(t *testing.T) {
 		t.Errorf("action %+v", h.Action)
 	}
 
+	if h.Goal != nil {
+		t.Errorf("goal %v of a program without one", h.Goal)
+	}
+	goal := greet(t, compile(t, "served.c"), "goal").hello.Goal
+	if got, want := fmt.Sprint(goal), "map[reward:sparse terminates:true threshold:0.05]"; got != want {
+		t.Errorf("goal %v, want %v", got, want)
+	}
+
 	h = greet(t, compile(t, "loop.c")).hello
 	if !h.OwnsLoop || h.NumEnvs != 1 || h.Action.Kind != "multi_discrete" || h.Action.Nvec[1] != 10 ||
 		h.Obs[1].Kind != "multi_discrete" || h.Obs[1].Nvec[0] != 2 {

@@ -72,6 +72,7 @@ type greeting struct {
 	OwnsLoop  bool `json:"owns_loop"`
 	Render    bool
 	Token     string
+	Goal      any
 }
 
 type space struct {

@@ -71,8 +71,8 @@ func (g Goal) Sparse(achieved, desired []float32) (reward float32, reached bool)
 	return sparseGoal(achieved, desired, g.Threshold)
 }
 
-// Under returns g in environments of cfg: with IgnoreTerminations, reaching the goal does not terminate an episode. g may
-// be nil.
+// Under returns g in environments of cfg: with IgnoreTerminations, reaching the goal does not terminate an episode. g
+// may be nil.
 func (g *Goal) Under(cfg Config) *Goal {
 	if g == nil || !cfg.IgnoreTerminations {
 		return g

@@ -124,6 +124,11 @@ int main(int argc, char **argv)
 		.render = render, .expert = expert};
 	if (argc > 2)
 		functions.step_all = step_all;
+	if (argc > 1 && strcmp(argv[1], "goal") == 0) {
+		spec.goal_reward = "sparse";
+		spec.goal_threshold = 0.05;
+		spec.goal_terminates = 1;
+	}
 	int rc = rlb_serve(&spec, &functions, &c);
 	if (rlb_error() != NULL)
 		fprintf(stderr, "served: %s\n", rlb_error());

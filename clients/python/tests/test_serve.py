@@ -1,6 +1,7 @@
 """Environments behind the protocol against the same environments played by hand: equal numbers, whatever plays them and whatever carries them."""
 
 import contextlib
+import functools
 import io
 import unittest
 
@@ -252,6 +253,20 @@ class Episodes(unittest.TestCase):
                         said = np.frombuffer(parent.ask(EXPERT), "<i4")
                         np.testing.assert_array_equal(said, parent.out["obs.state"][:, 0] < 0)
                 self.assertEqual(asked, [N] * 24)
+
+    def test_goal(self):
+        """The greeting has the goal's rule, whatever serves."""
+        goal = {"threshold": 0.5, "reward": "sparse", "terminates": True}
+        def walks(n):
+            return gymlike.SyncVectorEnv([Walk] * n, AutoresetMode.SAME_STEP)
+
+        for serve in (lambda goal, address: rlb.serve(Walk, goal=goal, address=address),
+                      lambda goal, address: rlb.serve_batch(BatchWalk, goal=goal, address=address),
+                      lambda goal, address: rlb.serve_vector(walks, goal=goal, address=address)):
+            with Parent(functools.partial(serve, goal), N) as parent:
+                self.assertEqual(parent.greeting["goal"], goal)
+            with Parent(functools.partial(serve, None), N) as parent:
+                self.assertNotIn("goal", parent.greeting)
 
     def test_rows_of_those_that_wait(self):
         """A batch may write all rows at once: those of environments that wait keep their values."""

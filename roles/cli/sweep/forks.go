@@ -20,7 +20,7 @@ func forkRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, axes []ax
 	from, step := filepath.Clean(c.String("from")), int64(c.Int("step"))
 	for _, flag := range []string{"config", "seeds"} {
 		if c.IsSet(flag) {
-			return nil, config.Usagef("--%s: expected it without --from, whose runs have the configuration and the seeds",
+			return nil, config.Usagef("--%s: expected no --from, or no --%[1]s: the runs of --from have it",
 				flag)
 		}
 	}
