@@ -312,12 +312,8 @@ func TestFramesOfOldCheckpoints(t *testing.T) {
 			m.markAborted()
 			var rings tensor.Dict
 			old.save(&rings)
-			whole := packed(old)
-			for _, name := range []string{"rings", "packed"} { // in this order: the second goes on
-				saved := rings
-				if name == "packed" {
-					saved = whole
-				}
+			for i, saved := range []tensor.Dict{rings, packed(old)} {
+				name := []string{"rings", "packed"}[i]
 				r := test.Must(NewReplay(m.fields(1), m.stacks(), m.envs, capacity, tensor.Heap))(t)
 				test.OK(t, r.load(saved), name)
 				if r.Size() != min(steps, capacity) {
