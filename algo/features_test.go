@@ -305,7 +305,8 @@ func TestFeaturesOfNumbers(t *testing.T) {
 				var model policy.Config
 				run := func(pol func() (policy.Policy, error)) ([]byte, []float64) {
 					s := trackSetup(t, func(s *algo.Setup, _ *policy.Config) {
-						s.MicroBatch, s.Config.OffPolicy.TargetUpdateType, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 32, kind, 1
+						s.MicroBatch, s.Config.OffPolicy.TargetUpdateType = 32, kind
+						s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1
 					}, c.change, func(_ *algo.Setup, m *policy.Config) { model = *m })
 					if p := test.Must(pol())(t); p != nil {
 						s.Policy = p

@@ -442,6 +442,11 @@ func TestReplicasCountFrames(t *testing.T) {
 	}
 	done.Wait()
 	a, usedA := all[0].SaveInPlace()
+	loaded := &offPolicy{replay: test.Must(NewReplay(f.fields(1), f.stacks(), f.envs, 15, tensor.Heap))(t)}
+	test.OK(t, loaded.Load(a))
+	if _, used := loaded.SaveInPlace(); fmt.Sprint(used) != fmt.Sprint(usedA) {
+		t.Errorf("used %v after a load, want %v", used, usedA)
+	}
 	_, usedB := all[1].SaveInPlace()
 	extra := all[0].replay.extra()
 	if fmt.Sprint(usedA) != fmt.Sprint(usedB) || extra <= all[1].replay.extra() || all[0].held != all[1].held {

@@ -337,8 +337,14 @@ func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 		return d, nil
 	}
 	e.replay.save(&d)
+	if len(e.replay.frames) > 0 {
+		d.Set(extraName, tensor.FromI64([]int64{int64(e.held[1])}, 1))
+	}
 	return d, e.replay.used(d, int(e.held[1]))
 }
+
+// extraName is the name of the second number of offPolicy.held in saved states.
+const extraName = "replay.extra_frames"
 
 // Follow makes the target encoder equal to the policy's encoder; see Follower.
 func (e *offPolicy) Follow() { e.features.follow(1) }
@@ -355,7 +361,10 @@ func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {
 		err = e.replay.load(from)
-		e.held[1] = math.MaxInt32 // until the next Prepare, all places count as in use
+		e.held[1] = math.MaxInt32 // a state without the number: until Prepare, all places count as in use
+		if extra, ok := from.Get(extraName); ok && extra.DType() == tensor.I64 && extra.Len() == 1 {
+			e.held[1] = float64(extra.I64()[0])
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%s: load: %w", e.name, err)

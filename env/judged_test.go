@@ -66,3 +66,23 @@ func TestJudgedEnds(t *testing.T) {
 	step(t, v, out, actions(1, 3), 10)
 	wantF32(t, "last reward", out.Reward, 9+3)
 }
+
+// Successes do not count beyond the end of their episode.
+func TestJudgedSuccessesOfAnEpisode(t *testing.T) {
+	t.Parallel()
+	j := patient(3, false)
+	j.Score = func(score []float32, _ tensor.Tensor) { score[0] = 0.9 }
+	v := env.NewJudged(newCounter(env.DefaultConfig(), 1), j)
+	out := begin(t, v, 1, 1)
+	step(t, v, out, actions(1, 3), 10)
+	step(t, v, out, actions(1, 100), 10) // the simulator ends the episode
+	wantU8(t, "second step", out.Terminated, 1)
+	for i, want := range []byte{0, 0, 1} {
+		step(t, v, out, actions(1, 3), 20)
+		wantU8(t, "step of the next episode", out.Terminated, want)
+		if i == 0 {
+			wantF32(t, "observation", out.Obs.Must("state"), 10.01)
+		}
+	}
+	wantF32(t, "third episode", out.Obs.Must("state"), 20)
+}

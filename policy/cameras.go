@@ -69,8 +69,8 @@ func (c Camera) check(cfg Config) error {
 			[]int{c.H, c.W, c.C}, cfg.Encoder, least, least)
 	}
 	if s := cfg.ImageSize; cfg.AddQHead && s != nil && !slices.Equal(s, []int{c.C, c.H, c.W}) {
-		return env.KeyErrors{{Key: "image_size", Reason: fmt.Sprintf("%v, but observation %q has images of [%d %d %d], "+
-			"channels, height and width", s, c.Name, c.C, c.H, c.W)}}
+		return env.KeyErrors{{Key: "image_size", Reason: fmt.Sprintf("%v, but observation %q has images of [%d %d "+
+			"%d], channels, height and width", s, c.Name, c.C, c.H, c.W)}}
 	}
 	return nil
 }

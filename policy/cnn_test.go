@@ -246,7 +246,8 @@ func TestCNNErrors(t *testing.T) {
 			Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
 			`observation "x": kind 1 of F64: expected a box of F32 or U8, or choices of I32`},
 		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false },
-			[]env.Field{pixels, vector("features", 2)}, bounded, `observation "features": a policy with an encoder has an`},
+			[]env.Field{pixels, vector("features", 2)}, bounded,
+			`observation "features": a policy with an encoder has an`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()

@@ -126,8 +126,8 @@ func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, 
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
 // Backward adds the gradient of a loss to Params().Grad. dQ is the gradient of the loss with respect to the values that
-// the last Q or JointQ with w returned. Unless dFeatures, [rows,F], is nil, Backward sets it to the gradient of the loss
-// with respect to the Features in all rows of that call. Policy.Backward describes ready.
+// the last Q or JointQ with w returned. Unless dFeatures, [rows,F], is nil, Backward sets it to the gradient of the
+// loss with respect to the Features in all rows of that call. Policy.Backward describes ready.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, dFeatures []float32, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), dFeatures, ready)
 }

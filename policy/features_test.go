@@ -219,8 +219,8 @@ func TestImageKeys(t *testing.T) {
 		want   string
 	}{
 		{func(c *Config) { c.ImageNum = 4 }, "image_num: 4, but the observations have 3 images to count"},
-		{func(c *Config) { c.ImageSize = []int{3, 40, 36} }, `image_size: [3 40 36], but observation "main_images" has ` +
-			"images of [3 36 40]"},
+		{func(c *Config) { c.ImageSize = []int{3, 40, 36} }, `image_size: [3 40 36], but observation "main_images" ` +
+			"has images of [3 36 40]"},
 		{func(c *Config) { c.ImageSize = []int{3, 40} }, "image_size: [3 40]: expected [channels, height, width]"},
 		{func(c *Config) { c.StateDim = 8 }, "state_dim: 8, but the observations have 7 numbers"},
 		{func(c *Config) { c.LayerNorm, c.QHeadType = true, QHeadCrossQ }, "layer_norm: true: expected false"},

@@ -129,8 +129,8 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 	return o, nil
 }
 
-// pixelSpan returns the numbers for the bytes 0 and 255. Critics of continuous actions see numbers with about mean 0 and
-// deviation 1, because convolutions learn several times faster from them than from numbers from 0 to 1.
+// pixelSpan returns the numbers for the bytes 0 and 255. Critics of continuous actions see numbers with about mean 0
+// and deviation 1, because convolutions learn several times faster from them than from numbers from 0 to 1.
 func pixelSpan(cfg Config, spec env.Spec) [2]float64 {
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
 		return [2]float64{-2, 2}

@@ -186,8 +186,9 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 
 // backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the gradients of the loss with respect
 // to the results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
-// Deterministic, and dAction must not be nil. Unless dx, [n,width], is nil, backward sets it to the gradient with respect
-// to the rows. backward calls ready for ranges from the end of the flat gradient to its beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// Deterministic, and dAction must not be nil. Unless dx, [n,width], is nil, backward sets it to the gradient with
+// respect to the rows. backward calls ready for ranges from the end of the flat gradient to its beginning. With t =
+// tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb, dx []T, ready func(lo, hi int)) {

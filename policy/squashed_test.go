@@ -60,7 +60,9 @@ func TestSquashedGradients(t *testing.T) {
 				}
 				return sum
 			}
-			checkGradients(t, params, loss, func(ready func(lo, hi int)) { s.backward(w, dAction, dLogProb, nil, ready) })
+			checkGradients(t, params, loss, func(ready func(lo, hi int)) {
+				s.backward(w, dAction, dLogProb, nil, ready)
+			})
 		})
 	}
 }

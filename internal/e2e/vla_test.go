@@ -106,7 +106,8 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 		on            *platform
 		place, stages int
 	}
-	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 4, 2}}, {{local, 2, 1}}, {{local, 4, 2}}, {{local, 5, 1}}}
+	ways := [][]way{{{local, 3, 1}}, {{local, 5, 1}}, {{local, 4, 2}}, {{local, 2, 1}}, {{local, 4, 2}},
+		{{local, 5, 1}}}
 	if full {
 		for job := range ways {
 			ways[job] = nil

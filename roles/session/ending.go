@@ -284,7 +284,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 		line("evaluate", "%s", evaluate)
 	}
 	texts := e.cfg.ReadsTexts()
-	exported := texts || e.cfg.Actor.Model.ModelType != "vla_policy"
+	exported := texts || e.cfg.Actor.Model.ModelType != "vla_policy" && !e.cfg.Classifies()
 	if exported && (best != "" || saved != "" && status == runfolder.Done) {
 		format := ""
 		if !texts {

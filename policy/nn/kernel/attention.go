@@ -21,8 +21,8 @@ const attendRows = 32
 const fewQueries = 8
 
 // Attend computes one step of attention for each block, in order. In the first block of a query it sets Top, Sum and O,
-// and in the others it updates them. In the last block it divides O by Sum. A block has at most 32 queries. Each score is
-// one chain over the elements, and each element of O is one chain over the keys.
+// and in the others it updates them. In the last block it divides O by Sum. A block has at most 32 queries. Each score
+// is one chain over the elements, and each element of O is one chain over the keys.
 func (x *Multiplier) Attend(blocks ...AttentionBlock) {
 	for len(blocks) > 0 {
 		n := 0

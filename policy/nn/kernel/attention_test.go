@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-// attentionBlocks returns the blocks of queries q that attend to all keys. The output is o, and state has 2·rows elements.
+// attentionBlocks returns the blocks of queries q that attend to all keys. The output is o, and state has 2·rows
+// elements.
 func attentionBlocks(o, q []float32, pages [][]float32, rows, e, keys int, state []float32) (all []AttentionBlock) {
 	const most = maxPages * pageColumns
 	for at := 0; at < keys; at += most {

@@ -233,8 +233,8 @@ func (v *vector) tanh() {
 	v.logic("VPOR", 0, 6, v.r(7)) // restore the sign, also of a -0 that the lower branch made 0
 }
 
-// exp x = 2ⁿ·e^r. AVX-512 has an instruction for the product. Otherwise 2ⁿ is applied in two halves. Both round subnormal
-// results once, and large results overflow.
+// exp x = 2ⁿ·e^r. AVX-512 has an instruction for the product. Otherwise 2ⁿ is applied in two halves. Both round
+// subnormal results once, and large results overflow.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))

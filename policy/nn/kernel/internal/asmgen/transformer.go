@@ -467,8 +467,8 @@ func (v *vector) softmax() {
 }
 
 // softmaxRow processes the row at SI, of R11 bytes. The first CX columns count. It updates the largest score at DI, and
-// writes the logarithm of the decay at R15. The sum is in X6. Registers 6 and 7 hold lanes of the largest score, then of
-// the sum; 8 holds the largest score.
+// writes the logarithm of the decay at R15. The sum is in X6. Registers 6 and 7 hold lanes of the largest score, then
+// of the sum; 8 holds the largest score.
 func (v *vector) softmaxRow() {
 	v.showFrom()
 	v.op("VBROADCASTSS", "(DI)", v.r(6))
@@ -528,7 +528,8 @@ func (v *vector) softmaxGrad() {
 	v.nextRow()
 }
 
-// sumExp: registers 6 and 7 hold the largest elements, then sums; 8 and 9 weighted sums, 10 the largest element, 12 -Inf.
+// sumExp: registers 6 and 7 hold the largest elements, then sums; 8 and 9 hold weighted sums, 10 the largest element,
+// and 12 -Inf.
 func (v *vector) sumExp() {
 	v.arguments("sums", "DI", "x", "SI", "n", "CX")
 	v.splitRow(v.perChunk())
