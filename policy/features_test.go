@@ -165,6 +165,9 @@ func checkSlope(t *testing.T, name string, x, grad []float32, loss func() float6
 	}
 	slope := (at(h) - at(-h)) / (2 * h)
 	copy(x, before)
+	if square < 1e-10 && math.Abs(slope) < 1e-6 { // a bias that a softmax over places takes away
+		return
+	}
 	if !(math.Abs(slope-square) < 0.05*square) {
 		t.Errorf("%s: slope %v along a gradient of square %v", name, slope, square)
 	}
