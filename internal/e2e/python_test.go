@@ -54,6 +54,9 @@ func TestPythonKinds(t *testing.T) {
 			if got := lastEval(t, filepath.Join(dir, "logs", "kinds")); got < 7 {
 				t.Errorf("eval/return %v, want nearly the best, 8; who knows nothing has 4.1 at most", got)
 			}
+			if kind == "dict" {
+				verified(t, dir, "logs/kinds")
+			}
 		})
 	}
 }
