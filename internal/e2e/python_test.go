@@ -87,6 +87,25 @@ func TestPythonReadme(t *testing.T) {
 	}
 }
 
+// TestRobotPage trains the fake robot of docs/robots.md. It learns from a person who takes over.
+func TestRobotPage(t *testing.T) {
+	t.Parallel()
+	python := python(t)
+	page, dir := readFile(t, filepath.Join(root, "docs/robots.md")), t.TempDir()
+	_, command, _ := strings.Cut(block(t, page, "yaml", "rlb.fake_robot"), "command: python3")
+	command, _, _ = strings.Cut(command, "\n")
+	writeFile(t, dir, "robot.yaml", block(t, page, "yaml", "rlb.fake_robot"))
+	local.ok(t, dir, 0, "-c", "robot.yaml", "runner.max_steps=60", "env.train.external.command="+python+command)
+	m := readMetrics(t, filepath.Join(dir, "logs", "robot"))
+	acted := 0.0
+	for _, x := range m.values(t, "env/intervened_steps") {
+		acted += x
+	}
+	if log := readFile(t, filepath.Join(dir, "robot.jsonl")); acted == 0 || !strings.Contains(log, `"intervened": true`) {
+		t.Errorf("the person never took over: %v", m[len(m)-1])
+	}
+}
+
 // TestPythonTutorial trains on the tutorial's simulator, with its Python and its YAML.
 func TestPythonTutorial(t *testing.T) {
 	t.Parallel()
