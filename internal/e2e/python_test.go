@@ -101,7 +101,8 @@ func TestRobotPage(t *testing.T) {
 	for _, x := range m.values(t, "env/intervened_steps") {
 		acted += x
 	}
-	if log := readFile(t, filepath.Join(dir, "robot.jsonl")); acted == 0 || !strings.Contains(log, `"intervened": true`) {
+	log := readFile(t, filepath.Join(dir, "robot.jsonl"))
+	if acted == 0 || !strings.Contains(log, `"intervened": true`) {
 		t.Errorf("the person never took over: %v", m[len(m)-1])
 	}
 }
