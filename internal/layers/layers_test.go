@@ -260,7 +260,7 @@ var layers = []layer{
 	{"internal/timeline", []string{"internal/trace", gonum}, nil, "what follows from a trace is a pure function"},
 	{"internal/trace", []string{"internal/durable", sys}, nil,
 		"records and reads the times of any worker; it asks the clock"},
-	{"internal/runfolder", []string{"internal/durable", sys}, nil,
+	{"internal/runfolder", []string{"internal/durable", sys, yaml}, nil,
 		"a run's folder, and the program and machine of a run"},
 	{"internal/metrics", []string{"internal/durable", "internal/printable", sys}, nil,
 		"asks the terminal for its width"},

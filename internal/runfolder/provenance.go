@@ -41,7 +41,10 @@ type Provenance struct {
 	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
-	Forked     bool  `json:"forked,omitempty"`     // Resumed is a checkpoint of another run, whose keys may differ
+	Forked bool `json:"forked,omitempty"` // Resumed is a checkpoint of another run, whose keys may differ
+	// Inputs has the SHA-256 of the files and folders that the configuration names: see HashInputs.
+	Inputs map[string]string `json:"inputs,omitempty"`
+
 	Iterations int64 `json:"iterations,omitempty"` // number of iterations planned for the whole run; 0 if unknown
 }
 

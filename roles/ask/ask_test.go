@@ -322,3 +322,28 @@ func (p pushedStream) Wait(onSummed func(lo, hi int)) error {
 	}
 	return err
 }
+
+// TestRefusals: runs whose numbers cannot repeat are refused, with the reason.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	weights := filepath.Join(t.TempDir(), "weights.safetensors")
+	start := train(t, "ppo_collocated.yaml", "", "actor.model.hidden_sizes=[8]")
+	text := test.Must(os.ReadFile(filepath.Join(start, "checkpoints", "latest", "model.safetensors")))(t)
+	test.OK(t, os.WriteFile(weights, text, 0o666))
+	dir := train(t, "ppo_collocated.yaml", "", "actor.model.hidden_sizes=[8]", "runner.ckpt_path="+weights)
+	repeatable := func() error { return test.Must(ask.Open(rolestest.Registries(), dir))(t).Repeatable() }
+	test.OK(t, repeatable())
+	test.OK(t, os.WriteFile(weights, append(text, 0), 0o666))
+	test.Fails(t, repeatable(), weights+" has changed since the run")
+	test.OK(t, os.Remove(weights))
+	test.Fails(t, repeatable(), "no such file")
+	for _, tc := range [][3]string{
+		{"config.yaml", `async: false`, "async: true"}, {"config.yaml", `deterministic: true`, "deterministic: false"},
+		{"metrics.jsonl", `"env/num_trajectories"`, `"env/num_lost":2,"env/num_trajectories"`},
+	} {
+		dir = filepath.Join(t.TempDir(), "run")
+		test.OK(t, os.CopyFS(dir, os.DirFS(start)))
+		edit(t, filepath.Join(dir, tc[0]), tc[1], tc[2])
+		test.Fails(t, repeatable(), "so its numbers do not repeat")
+	}
+}

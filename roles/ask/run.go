@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -155,6 +156,9 @@ func (r *Run) Repeatable() error {
 	case !c.Runner.Deterministic:
 		return refuse("runner.deterministic", false, "the run depends on its placement")
 	}
+	if err := r.sameInputs(); err != nil {
+		return err
+	}
 	lost := int64(0)
 	_, err := metrics.ReadLines(r.metrics(), 0, func(line []byte, _ int64) error {
 		if n := metrics.Number(line, "env/num_lost"); n > 0 && lost == 0 {
@@ -167,6 +171,22 @@ func (r *Run) Repeatable() error {
 			"simulators failed")
 	}
 	return err
+}
+
+// sameInputs returns an error if a file that the run has read is gone, or has changed.
+func (r *Run) sameInputs() error {
+	start, _ := runfolder.LastStart(r.Dir)
+	for _, path := range slices.Sorted(maps.Keys(start.Inputs)) {
+		now, err := runfolder.HashPath(path)
+		if err != nil {
+			return fmt.Errorf("run %s: %w: expected this file of the run, where it was started", r.Dir, err)
+		}
+		if now != start.Inputs[path] {
+			return fmt.Errorf("run %s: %s has changed since the run: expected contents with the SHA-256 %s", r.Dir,
+				path, start.Inputs[path])
+		}
+	}
+	return nil
 }
 
 // A Stretch is a part of a run, from a state to the step Until.

@@ -63,6 +63,9 @@ func (r *rank) record(ctx context.Context) error {
 		fmt.Fprintf(&r.log, "%s: %s\n", crowd, runfolder.CrowdAdvice)
 	}
 	r.warnBound(j, p.Binding)
+	if p.Inputs, err = runfolder.HashInputs(r.saver.YAML); err != nil {
+		return err
+	}
 	f := r.folder.Load()
 	return errors.Join(f.WriteRanks(r.recorded), f.AddProvenance(p))
 }
