@@ -39,7 +39,8 @@ const planUsage = `rlinf plan -c FILE.yaml [key=value ...]
 type plannedJob struct {
 	*planner.Found
 	Sentences []string         `json:"sentences"`
-	YAML      string           `json:"yaml"` // empty if the present placement stays
+	YAML      string           `json:"yaml"`            // empty if the present placement stays
+	Whole     *planner.Bill    `json:"whole,omitempty"` // left out if only a time limit ends the job
 	Machine   *planner.Machine `json:"machine"`
 	Profile   *planner.Profile `json:"profile"`
 }
@@ -129,21 +130,43 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 	if !found.KeepsPresent() {
 		yaml = s.YAML(&found.Winner().Layout)
 	}
+	whole := wholeJob(cfg, found.Winner(), &p.Work)
 	if c.Bool("json") {
 		sentences := found.Sentences(p)
 		if note != "" {
 			sentences = slices.Insert(sentences, 0, note)
 		}
-		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, sentences, yaml, m, p})
+		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, sentences, yaml, whole, m, p})
 	}
 	if note != "" {
 		fmt.Fprintf(c.App.Writer, "%s\n\n", note)
 	}
-	if err := found.Explain(c.App.Writer, m, p); err != nil || yaml == "" {
+	if err := found.Explain(c.App.Writer, m, p); err != nil {
 		return err
+	}
+	if whole != nil {
+		fmt.Fprintln(c.App.Writer, whole)
+	}
+	if yaml == "" {
+		return nil
 	}
 	_, err = fmt.Fprintf(c.App.Writer, "\n%s", yaml)
 	return err
+}
+
+// wholeJob returns the cost of all iterations and evaluations of a job; nil if their number is unknown.
+func wholeJob(cfg *config.Config, x *planner.Prediction, w *planner.Work) *planner.Bill {
+	iterations, evaluations, steps := int64(cfg.Runner.Iterations()), int64(0), 0
+	if iterations < 1 || !cfg.EpochIsIteration() {
+		return nil
+	}
+	if cfg.Evaluates() {
+		every, e := int64(cfg.Runner.ValCheckInterval), &cfg.Env.Eval
+		evaluations = (iterations + every - 1) / every
+		steps = e.TotalNumEnvs * e.MaxStepsPerRolloutEpoch * e.RolloutEpoch
+	}
+	b := x.Bill(w, iterations, evaluations, steps)
+	return &b
 }
 
 // planFiles reads the files of --profile and --machine. If both files have a machine, planFiles returns the machine of
