@@ -82,6 +82,9 @@ func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err e
 		}
 		shape := append([]int{m}, f.Shape[2:]...)
 		t, ok := all.Get(f.Name)
+		if !ok && f.Name == FieldIntervened { // nobody intervened
+			t, ok = tensor.New(f.DType, shape...), true
+		}
 		if !ok {
 			return demos, fmt.Errorf("no tensor %s: expected %v%v", f.Name, f.DType, shape)
 		}
@@ -97,7 +100,7 @@ func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err e
 				}
 			}
 		}
-		isFlag := f.Name == FieldTerminated || f.Name == FieldTruncated ||
+		isFlag := f.Name == FieldTerminated || f.Name == FieldTruncated || f.Name == FieldIntervened ||
 			strings.HasSuffix(f.Name, "."+policy.ActionMask)
 		if i := slices.IndexFunc(t.Bytes(), func(b byte) bool { return isFlag && b > 1 }); i >= 0 {
 			return demos, fmt.Errorf("%s is %d in transition %d: expected 0 or 1", f.Name, t.Bytes()[i], i/(t.Len()/m))
@@ -160,6 +163,12 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, lef
 				}
 			}
 			t = sums
+		case name == FieldIntervened && size == 1:
+			any := tensor.New(tensor.U8, m)
+			for i := range m {
+				any.U8()[i] = slices.Max(t.Bytes()[i : last[i]+1])
+			}
+			t = any
 		case name == FieldTerminated || name == FieldTruncated || strings.HasPrefix(name, NextObservations+"."):
 			ends := tensor.New(t.DType(), t.Shape()...)
 			for i := range m {

@@ -16,7 +16,10 @@ const (
 	FieldTerminated = "terminated" // U8, shaped like the reward: the episode ended by itself
 	FieldTruncated  = "truncated"  // U8, shaped like the reward: the episode was cut off, for example by a time limit
 	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, if simulators can fail
-	FieldMask       = "mask"       // U8 [T, N]: 1 if the step is trained on
+	// U8 [T, N], if a person may act in place of the policy: 1 if a person acted in the step, else 0. FieldAction has
+	// what was taken
+	FieldIntervened = "intervened"
+	FieldMask       = "mask" // U8 [T, N]: 1 if the step is trained on
 
 	FieldLogProb   = "sample_log_prob" // [T, N, L]: log-probs under the policy that chose the actions
 	FieldValue     = "value"           // [T, N]: value of the observation before the step
@@ -27,6 +30,8 @@ const (
 	FieldVersion     = "version"       // I64 [T, N]: version of the weights that chose the actions
 	FieldProxLogProb = "prox_log_prob" // [T, N, L]: log-probs under the policy before the update
 	FieldRefLogProb  = "ref_log_prob"  // [T, N, L]: log-probs under the reference policy
+
+	FieldTaken = "taken" // in a step [N, C, A]: what a person did where FieldIntervened, there [N, C], is not 0
 
 	FieldInfo  = "info"  // in a step [N, C, I]: info of each executed step; in a transition [N, I]: of the last step
 	FieldInfos = "infos" // in a transition [N, C, I]: info of each executed step

@@ -312,7 +312,8 @@ func TestFramesOfOldCheckpoints(t *testing.T) {
 			m.markAborted()
 			var rings tensor.Dict
 			old.save(&rings)
-			for name, saved := range map[string]tensor.Dict{"rings": rings, "packed": packed(old)} {
+			for i, saved := range []tensor.Dict{rings, packed(old)} {
+				name := []string{"rings", "packed"}[i]
 				r := test.Must(NewReplay(m.fields(1), m.stacks(), m.envs, capacity, tensor.Heap))(t)
 				test.OK(t, r.load(saved), name)
 				if r.Size() != min(steps, capacity) {

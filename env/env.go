@@ -55,7 +55,18 @@ type Step struct {
 	// I32 [N]: number of steps that each environment took, counting repeated actions. If
 	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns this number
 	Steps tensor.Tensor
+	// U8 [N,K], only if Spec.Intervene: Acted or Clipped where a person acted in place of the policy, else 0
+	Intervened tensor.Tensor
+	// [N,K,A], only if Spec.Intervene: what the person did where Intervened is not 0, finite and within the bounds of
+	// the space. Elsewhere the numbers have no meaning
+	Taken tensor.Tensor
 }
+
+// The values of Step.Intervened, besides 0.
+const (
+	Acted   = 1 + iota // a person acted
+	Clipped            // a person acted, and the action was clipped to the bounds of the space
+)
 
 // The values of Step.Status. Each describes one environment after one Step. If Status is Aborted or
 // NoEpisode, Truncated is true and the final observations are zeros.
@@ -86,6 +97,8 @@ type Spec struct {
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int
+	// Intervene is true if a person may act in place of the policy. Each Step says where: see Step.Intervened.
+	Intervene bool
 	// Tasks are the names of the tasks. Each episode has one task. Tasks is nil if there is only
 	// one task. The figure TaskNumber is the index of the episode's task in Tasks.
 	Tasks []string

@@ -29,6 +29,8 @@ type Episodes struct {
 	hadTold    tensor.Tensor // U8 [n]: a step of the episode had the figure ToldObject
 	sums       tensor.Tensor // F64 [n, len(figures)]: sums of the figures so far
 	summed     tensor.Tensor // I64 [n]: number of steps added to sums, counting repeated actions
+	intervened tensor.Tensor // I64 [n, 2]: steps in which a person acted, and those whose action was clipped
+	intervene  bool          // Spec.Intervene
 	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	number     []int         // [n]: Episode.Task of the running episode
 	failed     []bool        // [n]: the last episode was aborted, and no step has had status Normal since
@@ -58,6 +60,8 @@ type Episode struct {
 	SuccessAtEnd bool      // the last step was a success
 	WrongObject  bool      // a step had the figure WrongObject
 	ToldObject   bool      // a step had the figure ToldObject
+	Intervened   int       // steps in which a person acted
+	Clipped      int       // steps in which a person acted beyond the bounds of the space
 	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 if Spec.Tasks is nil
 	Info         []float64 // for each name in Spec.Figures, the mean over the steps
 }
@@ -96,8 +100,8 @@ func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	return &Episodes{
 		first: first, success: spec.InfoIndex(Success), wrong: spec.InfoIndex(WrongObject),
 		told: spec.InfoIndex(ToldObject), task: task, taskReward: spec.InfoIndex(TaskReward), figures: figures,
-		autoReset: autoReset,
-		ret:       tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
+		autoReset: autoReset, intervene: spec.Intervene, intervened: tensor.New(tensor.I64, n, 2),
+		ret: tensor.New(tensor.F64, n), length: tensor.New(tensor.I64, n),
 		hadSuccess: tensor.New(tensor.U8, n), hadWrong: tensor.New(tensor.U8, n), hadTold: tensor.New(tensor.U8, n),
 		sums: tensor.New(tensor.F64, n, len(figures)), summed: tensor.New(tensor.I64, n),
 		over: tensor.New(tensor.U8, n), number: make([]int, n), failed: make([]bool, n),
@@ -143,6 +147,7 @@ func (e *Episodes) Observe(step *Step) {
 				ret[n] += float64(r)
 			}
 		}
+		e.countInterventions(n, steps, step)
 		success := false
 		if informs {
 			for info := step.infoOf(n, steps); len(info) > 0; info = info[columns:] {
@@ -151,6 +156,22 @@ func (e *Episodes) Observe(step *Step) {
 		}
 		if ended {
 			e.finish(n, success, false)
+		}
+	}
+}
+
+// countInterventions counts the steps of environment n in which a person acted.
+func (e *Episodes) countInterventions(n, steps int, step *Step) {
+	if step.Intervened.IsZero() {
+		return
+	}
+	counts := e.intervened.I64()[2*n : 2*n+2]
+	for _, x := range step.Intervened.U8()[n*step.Intervened.Dim(1):][:steps] {
+		if x != 0 {
+			counts[0]++
+		}
+		if x == Clipped {
+			counts[1]++
 		}
 	}
 }
@@ -194,6 +215,7 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 		Env: e.first + n, Aborted: aborted, Len: int(e.length.I64()[n]), Return: e.ret.F64()[n],
 		SuccessOnce: e.hadSuccess.U8()[n] != 0, SuccessAtEnd: success, WrongObject: e.hadWrong.U8()[n] != 0,
 		ToldObject: e.hadTold.U8()[n] != 0, Task: e.number[n],
+		Intervened: int(e.intervened.I64()[2*n]), Clipped: int(e.intervened.I64()[2*n+1]),
 		Info: slices.Clip(f.info[first:]),
 	}
 	f.episodes = append(f.episodes, ended)
@@ -210,6 +232,7 @@ func (e *Episodes) finish(n int, success, aborted bool) {
 func (e *Episodes) begin(n int) {
 	e.ret.F64()[n], e.length.I64()[n], e.summed.I64()[n] = 0, 0, 0
 	e.hadSuccess.U8()[n], e.hadWrong.U8()[n], e.hadTold.U8()[n] = 0, 0, 0
+	clear(e.intervened.I64()[2*n : 2*n+2])
 	clear(e.sumsOf(n))
 }
 
@@ -262,6 +285,9 @@ func (e *Episodes) memory() memory {
 	if e.told >= 0 {
 		m = append(m, namedTensor{"episodes.told_object", e.hadTold})
 	}
+	if e.intervene {
+		m = append(m, namedTensor{"episodes.intervened", e.intervened})
+	}
 	if len(e.figures) > 0 {
 		m = append(m, namedTensor{"episodes.info", e.sums}, namedTensor{"episodes.told", e.summed})
 	}
@@ -269,13 +295,14 @@ func (e *Episodes) memory() memory {
 }
 
 // episodeWidth is the number of figures in a row of AppendRows, without the Info.
-const episodeWidth = 9
+const episodeWidth = 11
 
 // AppendRows appends each episode to rows, as a row of numbers that can be sent to other ranks.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),
-			count(e.WrongObject), count(e.Aborted), count(e.ToldObject), float64(e.Task))
+			count(e.WrongObject), count(e.Aborted), count(e.ToldObject), float64(e.Task),
+			float64(e.Intervened), float64(e.Clipped))
 		rows = append(rows, e.Info...)
 	}
 	return rows
@@ -293,6 +320,7 @@ func FromRows(rows []float64, infoLen int) ([]Episode, error) {
 		episodes = append(episodes, Episode{
 			Env: int(r[0]), Len: int(r[1]), Return: r[2], SuccessOnce: r[3] != 0, SuccessAtEnd: r[4] != 0,
 			WrongObject: r[5] != 0, Aborted: r[6] != 0, ToldObject: r[7] != 0, Task: int(r[8]),
+			Intervened: int(r[9]), Clipped: int(r[10]),
 			Info: r[episodeWidth:],
 		})
 	}
@@ -302,19 +330,24 @@ func FromRows(rows []float64, infoLen int) ([]Episode, error) {
 // A Summary holds statistics of episodes, which the metrics env/* and eval/* report under RLinf's
 // names.
 type Summary struct {
-	NumTrajectories int       // episodes that finished; if 0, the means are 0
-	NumLost         int       // aborted episodes; no mean includes them
-	Return          float64   // mean Return
-	ReturnStd       float64   // sample standard deviation of Return; 0 for one episode
-	ReturnMin       float64   // lowest Return
-	EpisodeLen      float64   // mean Len
-	Reward          float64   // mean Return/Len
-	SuccessOnce     float64   // share of episodes
-	SuccessAtEnd    float64   // share of episodes
-	WrongObject     float64   // share of episodes
-	ToldObject      float64   // share of episodes
-	ByTask          []OfTask  // for each of Spec.Tasks, up to the last task that occurred
-	Info            []float64 // for each name in Spec.Figures, the mean; nil if no episode has figures
+	NumTrajectories int     // episodes that finished; if 0, the means are 0
+	NumLost         int     // aborted episodes; no mean includes them
+	Return          float64 // mean Return
+	ReturnStd       float64 // sample standard deviation of Return; 0 for one episode
+	ReturnMin       float64 // lowest Return
+	EpisodeLen      float64 // mean Len
+	Reward          float64 // mean Return/Len
+	SuccessOnce     float64 // share of episodes
+	SuccessAtEnd    float64 // share of episodes
+	WrongObject     float64 // share of episodes
+	ToldObject      float64 // share of episodes
+	IntervenedOnce  float64 // share of episodes in which a person acted
+	IntervenedSteps float64 // mean number of steps in which a person acted
+	ClippedSteps    float64 // mean number of steps in which a person acted beyond the bounds of the space
+	// SuccessNoIntervened is the share of episodes that were a success without a person.
+	SuccessNoIntervened float64
+	ByTask              []OfTask  // for each of Spec.Tasks, up to the last task that occurred
+	Info                []float64 // for each name in Spec.Figures, the mean; nil if no episode has figures
 }
 
 // An OfTask summarizes the episodes of one task.
@@ -341,6 +374,10 @@ func Summarize(episodes []Episode) Summary {
 		s.SuccessAtEnd += count(e.SuccessAtEnd)
 		s.WrongObject += count(e.WrongObject)
 		s.ToldObject += count(e.ToldObject)
+		s.IntervenedOnce += count(e.Intervened > 0)
+		s.IntervenedSteps += float64(e.Intervened)
+		s.ClippedSteps += float64(e.Clipped)
+		s.SuccessNoIntervened += count(e.SuccessOnce && e.Intervened == 0)
 		for len(s.ByTask) < e.Task {
 			s.ByTask = append(s.ByTask, OfTask{})
 		}
@@ -357,7 +394,7 @@ func Summarize(episodes []Episode) Summary {
 	}
 	n := float64(max(s.NumTrajectories, 1))
 	for _, mean := range []*float64{&s.Return, &s.EpisodeLen, &s.Reward, &s.SuccessOnce, &s.SuccessAtEnd,
-		&s.WrongObject, &s.ToldObject} {
+		&s.WrongObject, &s.ToldObject, &s.IntervenedOnce, &s.IntervenedSteps, &s.ClippedSteps, &s.SuccessNoIntervened} {
 		*mean /= n
 	}
 	for i := range s.Info {

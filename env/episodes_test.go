@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 func TestEpisodes(t *testing.T) {
@@ -244,7 +245,8 @@ func TestSummarize(t *testing.T) {
 	b := env.Episode{Env: 1, Len: 4, Return: 2, SuccessOnce: true}
 	c := env.Episode{Env: 1, Len: 6, Return: 12}
 	want := env.Summary{NumTrajectories: 3, NumLost: 1, Return: 6, ReturnStd: math.Sqrt(28), ReturnMin: 2,
-		EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3}
+		EpisodeLen: 4, Reward: 4.5 / 3, SuccessOnce: 2.0 / 3, SuccessAtEnd: 1.0 / 3, WrongObject: 1.0 / 3,
+		SuccessNoIntervened: 2.0 / 3}
 	lost := env.Episode{Env: 1, Len: 9, Return: 9, SuccessOnce: true, Aborted: true, Info: []float64{9}}
 	for _, order := range [][]env.Episode{{a, lost, b, c}, {b, a, c, lost}, {lost, b, c, a}} {
 		if got := env.Summarize(order); !same(got, want) {
@@ -277,4 +279,34 @@ func TestEpisodesAllocations(t *testing.T) {
 		s.Observe(out)
 		e.Take()
 	})
+}
+
+// Episodes count the steps in which a person acted, up to the end of the episode, in figures that survive a save.
+func TestIntervenedEpisodes(t *testing.T) {
+	spec := env.Spec{Name: "arm", Intervene: true, Info: []string{env.Success},
+		Action: env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}}}
+	out := spec.NewStep(2, 3)
+	e := env.NewEpisodes(spec, 0, 2, true)
+	copy(out.Intervened.U8(), []byte{0, env.Acted, env.Clipped, 0, 0, env.Acted})
+	e.Observe(out)
+	again := env.NewEpisodes(spec, 0, 2, true)
+	test.OK(t, again.Load(test.Must(e.Save())(t)))
+	out.Terminated.U8()[1], out.Terminated.U8()[4] = 1, 1
+	out.Info.F32()[4] = 1 // the last step of environment 1 is a success
+	copy(out.Intervened.U8(), []byte{env.Clipped, 0, env.Acted, 0, 0, env.Acted})
+	again.Observe(out)
+	first := again.Take()
+	if len(first) != 2 || first[0].Intervened != 3 || first[0].Clipped != 2 || first[1].Intervened != 1 ||
+		first[1].Clipped != 0 || !first[1].SuccessOnce {
+		t.Fatalf("%+v", first)
+	}
+	rows := env.AppendRows(nil, first)
+	out.Intervened.Zero()
+	again.Observe(out)
+	rows = env.AppendRows(rows, again.Take())
+	s := env.Summarize(test.Must(env.FromRows(rows, 0))(t))
+	if s.IntervenedOnce != 0.5 || s.IntervenedSteps != 1 || s.ClippedSteps != 0.5 || s.SuccessOnce != 0.5 ||
+		s.SuccessNoIntervened != 0.25 {
+		t.Errorf("%+v", s)
+	}
 }

@@ -35,6 +35,10 @@ type External struct {
 	// StepTimeout is the maximum time that a child may take for a step of its environments, or for
 	// any other answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
+	// ResetTimeout is the maximum time that a child may take to begin an episode: for a reset, and for a step in which
+	// an episode may end and the next one begin. A person who resets a robot by hand takes minutes. Default 0: as
+	// step_timeout.
+	ResetTimeout time.Duration `yaml:"reset_timeout"`
 	// MaxRestarts is the maximum number of times that a failing child is replaced in a row, without
 	// a finished episode in between. After these, the job stops with a checkpoint. Default 3. With
 	// listen: mpi no child is replaced.
@@ -102,6 +106,8 @@ func (e External) check(want func(ok bool, key string, value any, want string)) 
 	want(e.N >= 0, "n", e.N, "a number of children, or 0 for as many as needed")
 	want(e.StartTimeout > 0, "start_timeout", e.StartTimeout, "a duration, as 2m")
 	want(e.StepTimeout > 0, "step_timeout", e.StepTimeout, "a duration, as 1m")
+	want(e.ResetTimeout == 0 || e.ResetTimeout >= e.StepTimeout, "reset_timeout", e.ResetTimeout,
+		"a duration that is not below step_timeout, or 0")
 	want(e.MaxRestarts >= 0, "max_restarts", e.MaxRestarts,
 		fmt.Sprintf("a number of times, %d say", DefaultExternal().MaxRestarts))
 	want(e.MaxSameErrors >= 0, "max_same_errors", e.MaxSameErrors, "a number of times, or 0 for no limit")

@@ -103,6 +103,7 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 func (w *Partial) share(out *Step) {
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
 	w.inner.Status, w.inner.Info, w.inner.Steps = out.Status, out.Info, out.Steps
+	w.inner.Intervened, w.inner.Taken = out.Intervened, out.Taken
 	for _, f := range w.spec.Obs {
 		if f.Name != stateName {
 			w.inner.Obs.Set(f.Name, out.Obs.Must(f.Name))

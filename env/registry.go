@@ -87,6 +87,10 @@ func (c Config) fits(s Spec) error {
 	if c.DataCollection.OnlySuccess && s.InfoIndex(Success) < 0 {
 		return fmt.Errorf("%s reports no success: expected a recording without only_success", c.ID())
 	}
+	if s.Intervene && c.ActionRepeat > 1 {
+		return fmt.Errorf("%s: action_repeat %d, but a person may act in every step: expected 1", c.ID(),
+			c.ActionRepeat)
+	}
 	if err := s.CheckMask(); err != nil {
 		return err
 	}

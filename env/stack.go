@@ -87,6 +87,7 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	}
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
 	w.inner.Status, w.inner.Info, w.inner.Steps = out.Status, out.Info, out.Steps
+	w.inner.Intervened, w.inner.Taken = out.Intervened, out.Taken
 	if err := w.Vec.Step(action, seeds, &w.inner); err != nil {
 		return err
 	}

@@ -22,6 +22,10 @@ func (s Spec) NewStep(n, k int) *Step {
 	if s.Repeats() > 1 {
 		out.Steps = tensor.New(tensor.I32, n)
 	}
+	if s.Intervene {
+		out.Intervened = tensor.New(tensor.U8, n, k)
+		out.Taken = tensor.New(s.Action.DType, n, k, s.Action.Dim())
+	}
 	return out
 }
 
@@ -74,6 +78,16 @@ func (s *Step) taken(n, steps int) int {
 		return int(s.Steps.I32()[n])
 	}
 	return steps
+}
+
+// IntervenedOf reports whether a person acted in any of the steps that environment n took. If Intervened is the zero
+// Tensor, nobody did.
+func (s *Step) IntervenedOf(n int) bool {
+	if s.Intervened.IsZero() {
+		return false
+	}
+	steps, _ := s.Took(n)
+	return slices.ContainsFunc(s.Intervened.U8()[n*s.Intervened.Dim(1):][:steps], func(x byte) bool { return x != 0 })
 }
 
 // StatusOf returns the status of environment n. It is Normal if Status is the zero Tensor.
@@ -155,6 +169,11 @@ func (s *Spec) checkOut(out *Step, n, k int, final bool) error {
 	}
 	if t := &out.Steps; (!t.IsZero() || s.Repeat > 1) && !shaped(t, tensor.I32, n) {
 		return fmt.Errorf("%s: buffer of Steps: %v, expected I32[%d]", s.Name, t, n)
+	}
+	if s.Intervene && (!shaped(&out.Intervened, tensor.U8, n, k) ||
+		!shaped(&out.Taken, s.Action.DType, n, k, s.Action.Dim())) {
+		return fmt.Errorf("%s: buffers of Intervened, Taken: %v, %v, expected U8[%d %d], %v[%d %d %d]", s.Name,
+			out.Intervened, out.Taken, n, k, s.Action.DType, n, k, s.Action.Dim())
 	}
 	return nil
 }

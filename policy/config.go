@@ -71,6 +71,7 @@ type Config struct {
 	// the first ImageNum - 1 of extra_view_images [V, H, W, C]. 0 (default) means all images.
 	ImageNum int `yaml:"image_num"`
 	// ImageSize, with AddQHead and continuous actions, must be [channels, height, width] of the images, if it is given.
+	// A classifier (model_type resnet) resizes images to it, bilinearly; its default is [3, 224, 224].
 	ImageSize []int `yaml:"image_size,omitempty"`
 	// StateDim, with AddQHead and continuous actions, must be the number of observed numbers, if it is not 0.
 	StateDim int `yaml:"state_dim"`

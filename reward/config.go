@@ -102,7 +102,10 @@ func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 		want(c.Model.ModelPath != "", "model.model_path", c.Model.ModelPath, "a file of parameters (use_reward_model)")
 		want(c.SuccessHoldSteps >= 1, "success_hold_steps", c.SuccessHoldSteps, "a number ≥ 1")
 		if c.Model.ModelType == ResNet {
-			c.Model.Own.Check(func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) })
+			below := func(ok bool, key string, value any, what string) { want(ok, "model."+key, value, what) }
+			c.Model.Own.Check(below)
+			images, _ := c.Images()
+			images.CheckSize(below)
 			return
 		}
 		want(!c.StandaloneRealworld, "standalone_realworld", true, "false, or model.model_type: resnet")

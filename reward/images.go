@@ -37,6 +37,7 @@ func (c *Config) Images() (m Images, ok bool) {
 		return m, false
 	}
 	m, err := params.Get(c.Model.Own, Images{Config: resnet.DefaultConfig()})
+	m.Config = m.Config.Sized(c.Model.ImageSize)
 	return m, err == nil
 }
 

@@ -35,7 +35,7 @@ func scorer(t *testing.T, threshold float32) (*Scorer, tensor.Tensor) {
 	c.Model.ModelType = ResNet
 	c.Model.Own = DefaultImages()
 	m := c.Model.Own.Values().(*Images)
-	m.ImageSize, m.RewardThreshold = []int{3, 32, 32}, threshold
+	c.Model.ImageSize, m.RewardThreshold = []int{3, 32, 32}, threshold
 	camera := test.Must(CameraOf(env.Spec{Obs: []env.Field{field("wrist", 2, 8, 8, 3)}}))(t)
 	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
 	net.Init(1)
@@ -113,10 +113,12 @@ func scoresOfRule(t *testing.T, s *Scorer, images tensor.Tensor) {
 func TestImagesMistakes(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*Config, *Images){
-		"model.model_path: : expected a file":          func(c *Config, m *Images) { c.Model.ModelPath = "" },
-		"model.arch: resnet50: expected resnet18":      func(c *Config, m *Images) { m.Arch = "resnet50" },
-		"model.arch: resnet10: expected resnet18":      func(c *Config, m *Images) { m.Arch = "resnet10" },
-		"model.image_size: [3 16 64]: expected":        func(c *Config, m *Images) { m.ImageSize = []int{3, 16, 64} },
+		"model.model_path: : expected a file":     func(c *Config, m *Images) { c.Model.ModelPath = "" },
+		"model.arch: resnet50: expected resnet18": func(c *Config, m *Images) { m.Arch = "resnet50" },
+		"model.arch: resnet10: expected resnet18": func(c *Config, m *Images) { m.Arch = "resnet10" },
+		"model.image_size: [3 16 64]: expected": func(c *Config, m *Images) {
+			c.Model.ImageSize = []int{3, 16, 64}
+		},
 		"model.reward_threshold: 1: expected":          func(c *Config, m *Images) { m.RewardThreshold = 1 },
 		"success_hold_steps: 0: expected a number ≥ 1": func(c *Config, m *Images) { c.SuccessHoldSteps = 0 },
 	} {

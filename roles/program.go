@@ -142,6 +142,7 @@ func NewSFTRunner(ctx context.Context, c *Cluster, g SFTGroups) (*SFTRunner, err
 // OwnKey is a key of your own part. An Ignored is a key without effect.
 type (
 	Config        = config.Config
+	Classifier    = config.Classifier
 	Learning      = config.Learning
 	LanguageModel = config.LanguageModel
 	LayoutConfig  = config.LayoutConfig

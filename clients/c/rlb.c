@@ -29,7 +29,7 @@
 
 enum { HELLO = 1, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER, EXPERT = 14 };
 enum { SHARED = 1, AUTORESET = 2, FINAL = 4 };   /* flags of READY, STEP and RESULT */
-enum { IGNORE_TERMINATIONS = 1 };                /* flag of CONFIG */
+enum { IGNORE_TERMINATIONS = 1, INTERVENE = 2 }; /* flags of CONFIG */
 enum { HEADER = 32, CONFIG_FIXED = 32, BELLS = 128, MAX_PATH = 4096, MAX_ENVS = 1 << 20, MAX_SIDE = 1 << 14 };
 #define MAX_LENGTH ((uint64_t)1 << 31)
 
@@ -68,6 +68,8 @@ struct rlb {
 	const uint8_t *mask;
 	float *reward, *info;                /* the reply block */
 	uint8_t *terminated, *truncated;
+	uint8_t *intervened;                 /* with spec.intervene, else NULL */
+	char *taken;
 	char *obs[RLB_MAX_OBS], *final[RLB_MAX_OBS];
 
 	int32_t *progress;                   /* [num_envs]: OVER, NEW, BEGUN ... */
@@ -361,6 +363,10 @@ static int greet(rlb *r)
 		r->cb != NULL && r->cb->render != NULL ? "true" : "false");
 	if (has_expert(r))
 		put(&t, ",\"expert\":true");
+	if (spec->intervene)
+		put(&t, ",\"intervene\":true");
+	if (spec->period != 0)
+		put(&t, ",\"period\":%.9g", spec->period);
 	if (spec->goal_reward != NULL) {
 		put(&t, ",\"goal\":{\"threshold\":%.9g,\"terminates\":%s,\"reward\":", spec->goal_threshold,
 			spec->goal_terminates ? "true" : "false");
@@ -510,7 +516,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 {
 	const rlb_space *obs = r->spec.obs;
 	uint64_t n = r->num_envs, info_len = (uint64_t)r->num_info, obs_at[RLB_MAX_OBS], final_at[RLB_MAX_OBS];
-	uint64_t row = r->action_len * 8 + info_len * 4 + r->state_size + 64;
+	uint64_t taken = r->spec.intervene ? n : 0;
+	uint64_t row = r->action_len * 12 + info_len * 4 + r->state_size + 64;
 	for (int i = 0; i < r->num_obs; i++)
 		row += r->obs_len[i] * (native(&obs[i]) + 2 * wire(&obs[i]));
 	if (row > (MAX_LENGTH << 8) / n)
@@ -522,7 +529,8 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	r->request_size = (end + 63) / 64 * 64;
 	end = 0;
 	uint64_t reward_at = place(&end, n * 4), terminated_at = place(&end, n), truncated_at = place(&end, n),
-		info_at = place(&end, n * info_len * 4);
+		info_at = place(&end, n * info_len * 4), intervened_at = place(&end, taken),
+		taken_at = place(&end, taken * r->action_len * 4);
 	for (int i = 0; i < r->num_obs; i++)
 		obs_at[i] = place(&end, n * r->obs_len[i] * wire(&obs[i]));
 	for (int i = 0; i < r->num_obs; i++)
@@ -568,6 +576,10 @@ static int arrange(rlb *r, const char *path, uint64_t shared)
 	r->terminated = (uint8_t *)(reply + terminated_at);
 	r->truncated = (uint8_t *)(reply + truncated_at);
 	r->info = (float *)(reply + info_at);
+	if (r->spec.intervene) {
+		r->intervened = (uint8_t *)(reply + intervened_at);
+		r->taken = reply + taken_at;
+	}
 	for (int i = 0; i < r->num_obs; i++) {
 		r->obs[i] = reply + obs_at[i];
 		r->final[i] = reply + final_at[i];
@@ -584,6 +596,7 @@ static int configure(rlb *r)
 	uint64_t shared;
 	char path[MAX_PATH + 1] = "";
 	int rc, want = r->cb == NULL ? 1 : r->spec.num_envs;
+	const uint32_t must = r->spec.intervene ? INTERVENE : 0, may = must | (r->cb == NULL ? 0 : IGNORE_TERMINATIONS);
 
 	r->room = HEADER + CONFIG_FIXED + MAX_PATH;
 	if ((r->in = (char *)malloc(r->room)) == NULL)
@@ -611,10 +624,12 @@ static int configure(rlb *r)
 	if (c[1] < 1 || c[1] > MAX_ENVS || (want != 0 && c[1] != (uint32_t)want))
 		return rlb_fail("CONFIG of %u environments: expected %d to %d", c[1], want != 0 ? want : 1,
 			want != 0 ? want : MAX_ENVS);
-	if (c[2] > INT32_MAX || c[3] > INT32_MAX - BEGUN || c[4] > (r->cb == NULL ? 0 : IGNORE_TERMINATIONS) || c[5] != 0)
-		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: expected less, and flags 0%s", c[2],
-			c[3], c[4], c[5],
-		                r->cb == NULL ? ": the solver owns its loop" : " or 1");
+	if ((c[4] & must) != must)
+		return rlb_fail("CONFIG with flags %u: expected flag %d, because a person may act (intervene): this rlinf is "
+			"too old", c[4], INTERVENE);
+	if (c[2] > INT32_MAX || c[3] > INT32_MAX - BEGUN || (c[4] & ~may) != 0 || c[5] != 0)
+		return rlb_fail("CONFIG with child %u, max_steps %u, flags %u, reserved %u: expected less, and flags %u%s",
+			c[2], c[3], c[4], c[5], must, r->cb == NULL ? ": the solver owns its loop" : ", or 1 more");
 	r->num_envs = c[1];
 	r->child = c[2];
 	r->max_steps = c[3];
@@ -625,13 +640,17 @@ static int configure(rlb *r)
 /* row returns the arrays for the results of environment e. */
 static rlb_out row(const rlb *r, uint32_t e)
 {
-	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL};
+	rlb_out out = {{NULL}, NULL, NULL, NULL, NULL, NULL, NULL};
 	for (int i = 0; i < r->num_obs; i++)
 		out.obs[i] = (r->mine[i] != NULL ? r->mine[i] : r->obs[i]) + e * r->obs_len[i] * native(&r->spec.obs[i]);
 	out.reward = r->reward + e;
 	out.terminated = r->terminated + e;
 	out.truncated = r->truncated + e;
 	out.info = r->info + e * (size_t)r->num_info;
+	if (r->intervened != NULL) {
+		out.intervened = r->intervened + e;
+		out.taken = r->taken + e * r->action_len * wire(&r->spec.action);
+	}
 	return out;
 }
 
@@ -794,6 +813,8 @@ void rlb_send_init(rlb *r, const void *obs)
 		r->reward[0] = 0;
 		r->terminated[0] = r->truncated[0] = 0;
 		memset(r->info, 0, (size_t)r->num_info * sizeof *r->info);
+		if (r->intervened != NULL)
+			r->intervened[0] = 0;
 	}
 	r->progress[0] = BEGUN;
 	if (answer(r, r->pending == STEP ? FINAL : 0) != 0)
@@ -817,6 +838,8 @@ int rlb_recv_action(rlb *r, void *action)
 	case STEP:
 		if (check_action(r, 0) != 0)
 			return give_up(r);
+		if (r->intervened != NULL)
+			r->intervened[0] = 0;
 		unpack_action(&r->spec.action, action, r->action, r->action_len);
 		return 1;
 	}
@@ -870,6 +893,20 @@ void rlb_info(rlb *r, int i, double value)
 	r->info[i] = (float)value;
 }
 
+void rlb_intervened(rlb *r, const void *action)
+{
+	if (r->closed)
+		return;
+	if (r->intervened == NULL || r->pending != STEP || r->progress[0] < BEGUN) {
+		rlb_fail(r->intervened == NULL ? "rlb_intervened: expected a spec with intervene 1"
+		                               : "rlb_intervened: there is no action to take the place of");
+		give_up(r);
+		return;
+	}
+	r->intervened[0] = 1;
+	pack(&r->spec.action, r->taken, action, r->action_len);
+}
+
 /* ---- The simulator is served ---- */
 
 /* see copies the program's observations of environment e to the reply block: to obs, or to final. */
@@ -888,6 +925,8 @@ static void clear(const rlb *r, uint32_t e)
 {
 	r->reward[e] = 0;
 	r->terminated[e] = r->truncated[e] = 0;
+	if (r->intervened != NULL)
+		r->intervened[e] = 0;
 	for (int i = 0; i < r->num_info; i++)
 		r->info[e * (size_t)r->num_info + i] = 0;
 }

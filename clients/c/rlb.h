@@ -73,6 +73,8 @@ typedef struct {
 	 * observation i, in the kind and shape of its space. user is expert_data. */
 	void (*expert)(void *user, void *const *now, void *action);
 	void *expert_data;
+	int intervene;                  /* 1: a person may act in place of the policy; see rlb_intervened and rlb_out */
+	double period;                  /* of a robot: seconds between two steps, see rlb_robot.h; 0: no robot */
 	/* NULL, or the rule by which the simulator computes its rewards from its observations achieved_goal and
 	 * desired_goal, vectors of numbers: "sparse" (0 within goal_threshold, otherwise -1) or "zero_one" (1, otherwise
 	 * 0). If goal_terminates is not 0, an episode terminates when the goal is reached. */
@@ -123,6 +125,11 @@ void rlb_obs(rlb *r, int i, const void *values);
 /* rlb_info sets figure i, counted from 0, for the next rlb_send_state or rlb_send_last. */
 void rlb_info(rlb *r, int i, double value);
 
+/* rlb_intervened sets what a person did in place of the policy's last action, for the next rlb_send_state or
+ * rlb_send_last. action has the kind and shape of the spec; its numbers may be beyond the bounds, and rlinf clips
+ * them. spec.intervene must be 1. */
+void rlb_intervened(rlb *r, const void *action);
+
 /* rlb_close frees r, which may be NULL. If the conversation is not over, rlb_close ends it and tells rlinf. */
 void rlb_close(rlb *r);
 
@@ -135,6 +142,8 @@ typedef struct {
 	float *reward;
 	uint8_t *terminated, *truncated;
 	float *info;                    /* the figures of spec.info */
+	uint8_t *intervened;            /* with spec.intervene: 1 if a person acted in place of the policy, else NULL */
+	void *taken;                    /* with spec.intervene: what the person did, as float, or int32_t for choices */
 } rlb_out;
 
 /* The functions that rlb_serve calls, with the pointer that it was given. env counts from 0. reset is required, and

@@ -45,6 +45,7 @@ module rlb
     private
     public :: rlb_spec, rlb_new, rlb_observe, rlb_act, rlb_figure, rlb_open, rlb_error
     public :: rlb_seed, rlb_send_init, rlb_recv_action, rlb_send_state, rlb_send_last, rlb_obs, rlb_info, rlb_close
+    public :: rlb_intervened
     public :: rlb_callbacks, rlb_out, rlb_serve
     public :: c_ptr, c_associated, c_int, c_int64_t
 
@@ -77,6 +78,8 @@ module rlb
         integer(c_size_t) :: state_size = 0
         type(c_funptr) :: expert = c_null_funptr ! the solver owns its loop: subroutine (user, now, action), now(i) the c_ptr to observation i
         type(c_ptr) :: expert_data = c_null_ptr  ! user of expert
+        integer(c_int) :: intervene = 0          ! 1: a person may act in place of the policy, see rlb_intervened and rlb_out
+        real(c_double) :: period = 0             ! of a robot: seconds between two steps; 0: no robot
         type(c_ptr) :: goal_reward = c_null_ptr  ! the rule of rewards of a simulator with goals, as in rlb.h
         real(c_double) :: goal_threshold = 0
         integer(c_int) :: goal_terminates = 0
@@ -88,6 +91,8 @@ module rlb
         type(c_ptr) :: reward                  ! real(c_float)
         type(c_ptr) :: terminated, truncated   ! integer(c_int8_t), 1 where the episode has ended so
         type(c_ptr) :: info                    ! real(c_float), the figures of rlb_figure
+        type(c_ptr) :: intervened              ! with intervene: integer(c_int8_t), 1 where a person acted in place of the policy
+        type(c_ptr) :: taken                   ! with intervene: what the person did, real(c_float), or integer(c_int) for choices
     end type
 
     ! The procedures that rlb_serve calls, bind(C), described in rlb.h at rlb_callbacks. reset is required, and either step or step_all.
@@ -153,6 +158,11 @@ module rlb
             type(c_ptr), value :: r
             integer(c_int), value :: i
             real(c_double), value :: figure
+        end subroutine
+        subroutine rlb_intervened(r, action) bind(C)
+            import
+            type(c_ptr), value :: r
+            type(*), intent(in) :: action(*)
         end subroutine
         subroutine rlb_close(r) bind(C)
             import

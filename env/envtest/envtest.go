@@ -248,8 +248,8 @@ func (s suite) goals(t *testing.T) {
 			reward, reached := rule(after.Must(env.AchievedGoal).At(n).F32(), after.Must(env.DesiredGoal).At(n).F32())
 			got, terminated := r.out.Reward.F32()[n], r.out.Terminated.U8()[n] != 0
 			if got != reward || reached && terminated != goal.Terminates {
-				t.Fatalf("step %d: environment %d reached its goal: %v; reward %v, terminated %v, expected %v and %v", k,
-					n, reached, got, terminated, reward, reached && goal.Terminates)
+				t.Fatalf("step %d: environment %d reached its goal: %v; reward %v, terminated %v, expected %v and %v",
+					k, n, reached, got, terminated, reward, reached && goal.Terminates)
 			}
 		}
 	}

@@ -27,6 +27,9 @@ func (c *conversation) check(final bool) error {
 		case !finite(c.reward[n]):
 			return c.notFinite(n)
 		}
+		if err := c.checkTaken(n); err != nil {
+			return err
+		}
 		ended |= term | trunc
 	}
 	if !c.info.IsZero() && !allFinite(c.info.F32()) {
@@ -40,6 +43,27 @@ func (c *conversation) check(final bool) error {
 		return err
 	}
 	return c.checkObs(c.final, "final ", true)
+}
+
+// checkTaken returns an error if what a person did in environment n in place of the policy is invalid.
+func (c *conversation) checkTaken(n int) error {
+	if c.intervened == nil || c.asked != step || c.intervened[n] == 0 {
+		return nil
+	}
+	if c.intervened[n] > 1 {
+		return fmt.Errorf("environment %d: intervened %d, expected 0 or 1", n, c.intervened[n])
+	}
+	space, row := &c.greeting.spec.Action, c.taken.Slice(n, n+1)
+	if space.Kind == env.Box {
+		if i, _ := badNumber(row, 0); i >= 0 {
+			return fmt.Errorf("environment %d: taken[%d] is %v, expected a finite number", n, i, row.F32()[i])
+		}
+		return nil
+	}
+	if k := space.Outside(row.I32()); k >= 0 {
+		return fmt.Errorf("environment %d: taken[%d] is %d, expected 0 to %d", n, k, row.I32()[k], space.Nvec[k]-1)
+	}
+	return nil
 }
 
 // checkObs returns an error if an observation of an environment in c.mask is invalid. If ended is true, it checks only

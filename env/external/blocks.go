@@ -25,6 +25,10 @@ func newBlocks(spec env.Spec, n int) blocks {
 	if len(spec.Info) > 0 {
 		fields = append(fields, tensor.Field{Name: "info", DType: tensor.F32, Shape: []int{n, len(spec.Info)}})
 	}
+	if spec.Intervene {
+		fields = append(fields, tensor.Field{Name: "intervened", DType: tensor.U8, Shape: []int{n}},
+			tensor.Field{Name: "taken", DType: spec.Action.DType, Shape: []int{n, spec.Action.Dim()}})
+	}
 	observations := func(prefix string) {
 		for _, f := range spec.Obs {
 			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType,

@@ -48,6 +48,7 @@ func rules() []rule {
 		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
 		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
 		{"CONFIG: it plays its num_envs, and no other number", (*checker).playsItsNumber},
+		{"CONFIG: without flag 2 it ends with an error, if a person may act", (*checker).needsItsFlag},
 		{"RESET, STEP: every number is finite, every choice one of those there are, every mask allows some",
 			(*checker).playsOn},
 		{"RESET: equal seeds give equal episodes, in every child", sameEpisodes(inMemory, inMemory, true)},
@@ -225,6 +226,17 @@ func (k *checker) playsItsNumber() error {
 		return fmt.Errorf("READY for %d environments, expected an error: the greeting has num_envs %d", own+1, own)
 	}
 	return err
+}
+
+func (k *checker) needsItsFlag() error {
+	if !k.greeting.Intervene {
+		return notSpoken("the greeting has no intervene")
+	}
+	return k.greeted(func(t *trial) error {
+		return t.bear(attack{after: hello, bytes: func(t *trial) []byte {
+			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, false, "", 0), nil)
+		}})
+	})
 }
 
 func (k *checker) playsOn() error {

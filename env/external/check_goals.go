@@ -33,12 +33,12 @@ func (k *checker) keepsGoals() error {
 		for i, o := range steps {
 			reward, reached := rule(o.last[achieved].F32(), o.last[desired].F32())
 			if o.reward != reward {
-				return fmt.Errorf("environment %d, step %d: reward %v, expected %v from achieved_goal %s and desired_goal %s",
-					n, i, o.reward, reward, text(o.last[achieved]), text(o.last[desired]))
+				return fmt.Errorf("environment %d, step %d: reward %v, expected %v from achieved_goal %s and "+
+					"desired_goal %s", n, i, o.reward, reward, text(o.last[achieved]), text(o.last[desired]))
 			}
 			if terminates := goal.Terminates; reached && (o.terminated != 0) != terminates {
-				return fmt.Errorf("environment %d, step %d: the goal is reached, and terminated is %d: expected terminates "+
-					"%v as in the greeting", n, i, o.terminated, terminates)
+				return fmt.Errorf("environment %d, step %d: the goal is reached, and terminated is %d: expected "+
+					"terminates %v as in the greeting", n, i, o.terminated, terminates)
 			}
 		}
 	}

@@ -27,7 +27,7 @@ type change func(h *header, payload []byte) []byte
 func attacks() []rule {
 	configs := func(c change) func(*trial) []byte {
 		return func(t *trial) []byte {
-			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "", 0), c)
+			return frame(header{kind: config}, t.configPayload("", 0), c)
 		}
 	}
 	word := func(i int, x uint32) func(*trial) []byte {
@@ -66,10 +66,10 @@ func attacks() []rule {
 		{name: "a CONFIG of 2³²-1 environments", after: hello, bytes: word(1, math.MaxUint32)},
 		{name: "a CONFIG with unknown flags", after: hello, bytes: word(4, 1<<31), tolerable: true},
 		{name: "a CONFIG with 64 bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
-			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "/proc/self/fd/5", 64), nil)
+			return frame(header{kind: config}, t.configPayload("/proc/self/fd/5", 64), nil)
 		}},
 		{name: "a CONFIG with 2⁶³ bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
-			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "/proc/self/fd/5", 1<<63), nil)
+			return frame(header{kind: config}, t.configPayload("/proc/self/fd/5", 1<<63), nil)
 		}, tolerable: true},
 		{name: "half a header", after: hello, bytes: func(t *trial) []byte {
 			return word(0, version)(t)[:headerSize/2]
@@ -129,6 +129,11 @@ func attacks() []rule {
 		}})
 	}
 	return out
+}
+
+// configPayload returns the payload of a CONFIG with this shared memory.
+func (t *trial) configPayload(path string, sharedSize uint64) []byte {
+	return configPayload(setup{n: t.check.n}, t.greeting.Intervene, path, sharedSize)
 }
 
 // frame returns the bytes of a frame, modified by c unless c is nil. The header has the length of

@@ -28,6 +28,7 @@ type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
+	taken                 []tensor.Tensor // what a person did in place of the policy; nil if nobody acted
 	// last are the observations after the step. If the step ended the episode, next are the first
 	// observations of the next episode; otherwise next equals last
 	last, next []tensor.Tensor
@@ -91,6 +92,9 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 			next: rowsOf(t.obs, n)}
 		if !t.info.IsZero() {
 			o.info = t.info.Slice(n, n+1).Clone().F32()
+		}
+		if t.intervened != nil && t.intervened[n] != 0 {
+			o.taken = []tensor.Tensor{t.taken.Slice(n, n+1).Clone()}
 		}
 		o.last = o.next
 		if !o.over() {
@@ -238,6 +242,11 @@ func (t *trial) compare(got, want [][]outcome) error {
 			err := errors.Join(sameNumbers("reward", f32(g.reward), f32(w.reward)),
 				sameNumbers("terminated", u8(g.terminated), u8(w.terminated)),
 				sameNumbers("truncated", u8(g.truncated), u8(w.truncated)))
+			if len(g.taken) != len(w.taken) {
+				err = errors.Join(err, sameNumbers("intervened", u8(byte(len(g.taken))), u8(byte(len(w.taken)))))
+			} else if len(g.taken) > 0 {
+				err = errors.Join(err, sameNumbers("taken", g.taken[0], w.taken[0]))
+			}
 			for j, name := range t.greeting.Info {
 				err = errors.Join(err, sameNumbers("info "+name, f32(g.info[j]), f32(w.info[j])))
 			}

@@ -47,6 +47,8 @@ func TestCheck(t *testing.T) {
 	const first = firstRule
 	for _, c := range []checkCase{
 		{"", "", nil},
+		{"guided", "", nil},
+		{"misguided", first, map[string]string{first: "environment 0: taken[0] is +Inf, expected a finite number"}},
 		{"seedless", "SE", map[string]string{ // RESET, STEP
 			"equal seeds give equal episodes, in every child":       "step 0: state is [",
 			"equal seeds give equal episodes, in every environment": "environment 1, step 0: state is [",

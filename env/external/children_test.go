@@ -44,6 +44,10 @@ func beChild(address, token string) error {
 	case "shrink":
 		memory, _ = syscall.Dup(5)
 	}
+	if fault == "guided" || fault == "misguided" {
+		bad := map[string]float32{"misguided": float32(math.Inf(1))}[fault]
+		return external.Serve(address, token, newGuided(bad))
+	}
 	made := 0
 	return external.Serve(address, token, func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 		if made++; fault == "unready" && made > 1 { // the first was made for the greeting

@@ -35,6 +35,9 @@ type conversation struct {
 	reward                []float32
 	terminated, truncated []byte
 	info                  tensor.Tensor // the zero Tensor if there are no figures
+	intervened            []byte        // nil if nobody can act in place of the policy
+	taken                 tensor.Tensor
+	clipped               tensor.Tensor // a row of taken
 	obs, final            []tensor.Tensor
 	// The running episode of each environment.
 	began []int64 // its seed
@@ -95,7 +98,10 @@ func greet(link Link, proc *process, who, token string, log io.Writer, by time.T
 	if c.greeting, err = readGreeting(payload); err != nil {
 		return nil, err
 	}
-	c.text, err = withoutToken(payload)
+	if c.text, err = withoutToken(payload); proc != nil && c.greeting.Period > 0 {
+		proc.program.StopFirst(grace)
+		proc.stops = true
+	}
 	return c, err
 }
 
@@ -140,7 +146,8 @@ func (c *conversation) configure(s setup) error {
 	if c.memory.path != "" {
 		shared = uint64(len(c.memory.bytes))
 	}
-	if err := c.send(header{kind: config}, configPayload(s, c.memory.path, shared), s.before); err != nil {
+	payload := configPayload(s, c.greeting.Intervene, c.memory.path, shared)
+	if err := c.send(header{kind: config}, payload, s.before); err != nil {
 		return err
 	}
 	_, err = c.receive(s.before)
@@ -156,15 +163,24 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns the payload of CONFIG for s. The shared memory at path has sharedSize
-// bytes; 0 means that there is none.
-func configPayload(s setup, path string, sharedSize uint64) []byte {
+// The flags of CONFIG.
+const (
+	ignoresTerminations = 1
+	takesInterventions  = 2
+)
+
+// configPayload returns the payload of CONFIG for s. intervene is the greeting's member. The shared memory at path has
+// sharedSize bytes; 0 means that there is none.
+func configPayload(s setup, intervene bool, path string, sharedSize uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
 		binary.LittleEndian.PutUint32(payload[4*i:], uint32(x))
 	}
 	if s.ignoreTerminations {
-		payload[16] = 1
+		payload[16] = ignoresTerminations
+	}
+	if intervene {
+		payload[16] |= takesInterventions
 	}
 	binary.LittleEndian.PutUint64(payload[24:], sharedSize)
 	return append(payload, path...)
@@ -177,6 +193,10 @@ func (c *conversation) bind() {
 	c.reward, c.terminated, c.truncated = reply.Must("reward").F32(), reply.Must("terminated").U8(),
 		reply.Must("truncated").U8()
 	c.info, _ = reply.Get("info")
+	if c.greeting.Intervene {
+		c.intervened, c.taken = reply.Must("intervened").U8(), reply.Must("taken")
+		c.clipped = c.taken.Slice(0, 1).Clone()
+	}
 	c.began, c.steps = make([]int64, c.n), make([]int32, c.n)
 	for _, f := range c.greeting.spec.Obs {
 		c.obs = append(c.obs, reply.Must("observation."+f.Name))

@@ -40,7 +40,7 @@ func (v *Vec) Act(action tensor.Tensor) error {
 			c.conversation = nil
 		}
 		rows.Zero()
-		v.clip(rows)
+		clip(&v.spec.Action, rows)
 	}
 	return nil
 }
@@ -55,7 +55,7 @@ func (v *Vec) checkExpert(c *child, rows tensor.Tensor) error {
 			return err
 		}
 	}
-	v.clip(rows)
+	clip(&v.spec.Action, rows)
 	return nil
 }
 
@@ -90,13 +90,15 @@ func (c *conversation) checkAction(x tensor.Tensor, i int) error {
 	return nil
 }
 
-// clip clips actions of a Box to their bounds.
-func (v *Vec) clip(rows tensor.Tensor) {
-	if space := v.spec.Action; space.Kind == env.Box {
+// clip clips actions of a Box to their bounds, and reports whether a number was beyond them.
+func clip(space *env.Space, rows tensor.Tensor) (clipped bool) {
+	if space.Kind == env.Box {
 		x := rows.F32()
-		for i := range x {
+		for i, was := range x {
 			k := i % len(space.Low)
-			x[i] = min(max(x[i], space.Low[k]), space.High[k])
+			x[i] = min(max(was, space.Low[k]), space.High[k])
+			clipped = clipped || x[i] != was
 		}
 	}
+	return clipped
 }

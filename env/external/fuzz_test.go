@@ -48,7 +48,7 @@ func requests() []byte {
 	block[mask], block[mask+1] = 1, 1
 	var all []byte
 	say := func(h header, payload []byte) { all = append(all, frame(h, payload, nil)...) }
-	say(header{kind: config}, configPayload(setup{n: fuzzed, maxSteps: 1}, "", 0))
+	say(header{kind: config}, configPayload(setup{n: fuzzed, maxSteps: 1}, false, "", 0))
 	say(header{kind: reset, count: fuzzed, seq: 1}, block)
 	say(header{kind: step, flags: flagAutoReset, count: fuzzed, seq: 2}, block)
 	say(header{kind: step, count: fuzzed, seq: 3}, block)

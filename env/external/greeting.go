@@ -22,20 +22,22 @@ const version = 1
 
 // A greeting is a child's description of itself, the payload of HELLO.
 type greeting struct {
-	V        int         `json:"v"`
-	Name     string      `json:"name"`
-	Obs      []spaceJSON `json:"obs"`
-	Action   spaceJSON   `json:"action"`
-	NumEnvs  int         `json:"num_envs"`
-	MaxSteps int         `json:"max_steps"`
-	Info     []string    `json:"info"`
-	State    int         `json:"state_size"`
-	Render   bool        `json:"render"`
-	OwnsLoop bool        `json:"owns_loop"`
-	Expert   bool        `json:"expert"`
-	Goal     *goalJSON   `json:"goal"`
-	Token    string      `json:"token"`
-	Lang     string      `json:"lang"`
+	V         int         `json:"v"`
+	Name      string      `json:"name"`
+	Obs       []spaceJSON `json:"obs"`
+	Action    spaceJSON   `json:"action"`
+	NumEnvs   int         `json:"num_envs"`
+	MaxSteps  int         `json:"max_steps"`
+	Info      []string    `json:"info"`
+	State     int         `json:"state_size"`
+	Render    bool        `json:"render"`
+	OwnsLoop  bool        `json:"owns_loop"`
+	Expert    bool        `json:"expert"`
+	Intervene bool        `json:"intervene"` // a person may act in place of the policy
+	Period    float64     `json:"period"`    // seconds between two commands of a robot; 0: no robot
+	Goal      *goalJSON   `json:"goal"`
+	Token     string      `json:"token"`
+	Lang      string      `json:"lang"`
 
 	spec env.Spec
 }
@@ -150,7 +152,7 @@ func readGreeting(text []byte) (*greeting, error) {
 	if err := g.checkLimits(len(spec.Obs)); err != nil {
 		return nil, err
 	}
-	spec.Name, spec.MaxSteps, spec.Info = g.Name, g.MaxSteps, g.Info
+	spec.Name, spec.MaxSteps, spec.Info, spec.Intervene = g.Name, g.MaxSteps, g.Info, g.Intervene
 	if err := spec.CheckMask(); err != nil {
 		return nil, fmt.Errorf("greeting: %w", err)
 	}
@@ -232,6 +234,8 @@ func (g *greeting) checkLimits(obsCount int) error {
 		return g.problem("max_steps", fmt.Errorf("%d, expected a number of steps, or 0 for no limit", g.MaxSteps))
 	case g.State < 0 || g.State > maxState:
 		return g.problem("state_size", fmt.Errorf("%d, expected a number of bytes, at most %d", g.State, maxState))
+	case g.Period != 0 && !(g.Period >= 1e-3 && g.Period <= 3600):
+		return g.problem("period", fmt.Errorf("%v, expected seconds from 0.001 to 3600, or 0 for no robot", g.Period))
 	case len(g.Info) > 1<<16:
 		return g.problem("info", fmt.Errorf("%d figures, expected at most %d", len(g.Info), 1<<16))
 	}
@@ -251,7 +255,7 @@ func inJSON(err error) error {
 	}
 	want := map[reflect.Kind]string{
 		reflect.Struct: "an object", reflect.Slice: "an array", reflect.String: "a text", reflect.Int: "a whole number",
-		reflect.Bool: "true or false", reflect.Float32: "a number",
+		reflect.Bool: "true or false", reflect.Float32: "a number", reflect.Float64: "a number",
 	}[kind.Type.Kind()]
 	if kind.Field == "" {
 		return fmt.Errorf("%s, expected %s", kind.Value, want)
@@ -361,6 +365,9 @@ func greetingOf(spec env.Spec, stateSize int, renders, expert bool, token string
 	}
 	if expert {
 		members["expert"] = true
+	}
+	if spec.Intervene {
+		members["intervene"] = true
 	}
 	if g := spec.Goal; g != nil {
 		members["goal"] = goalJSON{g.Threshold, g.Reward, g.Terminates}

@@ -96,6 +96,12 @@ func HasExpert(cfg env.External) bool {
 	return err == nil && g.Expert
 }
 
+// IsRobot reports whether the simulators of cfg are robots, which act in real time. It needs cfg.Greeting.
+func IsRobot(cfg env.External) bool {
+	g, err := readGreeting([]byte(cfg.Greeting))
+	return err == nil && g.Period > 0
+}
+
 // Children returns the number of children for n environments of cfg. It needs cfg.Greeting. It
 // returns an error if each child plays a fixed number of environments and n is not a multiple of
 // this number.

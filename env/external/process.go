@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/printable"
@@ -21,6 +22,7 @@ import (
 type process struct {
 	program *programs.Process
 	memory  *os.File      // shared memory that the child inherits
+	stops   bool          // it is a robot, which gets SIGTERM before it is killed
 	done    chan struct{} // closed when the child has exited and its output was read
 
 	mu       sync.Mutex
@@ -112,14 +114,21 @@ func (p *process) watch(out *os.File, name string, log io.Writer) {
 	close(p.done)
 }
 
-// end kills the child and its descendants. If useless is false, the child first has some time
-// (grace) to exit.
+// end kills the child and its descendants. If useless is false, the child first has some time (grace) to exit. A robot
+// then gets SIGTERM, and the same time again.
 func (p *process) end(useless bool) error {
-	if !useless {
+	wait := func() {
 		select {
 		case <-p.done:
 		case <-time.After(grace):
 		}
+	}
+	if !useless {
+		wait()
+	}
+	if p.stops {
+		p.program.Signal(syscall.SIGTERM)
+		wait()
 	}
 	p.program.Kill()
 	<-p.done

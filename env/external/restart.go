@@ -120,6 +120,8 @@ func (v *Vec) finalFailure(c *child, count int) string {
 	switch {
 	case most > 0 && count >= most:
 		return fmt.Sprintf("the simulators have reported this error %s (external.max_same_errors)", times(count))
+	case v.greeting.Period > 0:
+		return "no other robot takes its place: see to it, and start the job again with --resume auto"
 	case v.cfg.External.Listen == env.ListenMPI: // no solver joins a running job
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:
@@ -136,7 +138,8 @@ func (v *Vec) explain(c *child, err error) string {
 	case v.hub.shutdown.limitsReplies():
 		err = errNoReply
 	default:
-		err = late("answer", v.cfg.External.StepTimeout, "external.step_timeout", err)
+		limit, key := v.limit(c.asked, c.autoReset)
+		err = late("answer", limit, key, err)
 	}
 	return fmt.Sprintf("%s: %v%s", c.who, err, c.exitReport(err))
 }
@@ -156,8 +159,9 @@ func (v *Vec) begin(c *child, seeds []uint64) error {
 			turn[i] = 1
 		}
 	}
-	if err := c.ask(reset, 0, turn, seeds, v.by()); err != nil {
+	limit, _ := v.limit(reset, false)
+	if err := c.ask(reset, 0, turn, seeds, time.Now().Add(limit)); err != nil {
 		return err
 	}
-	return c.answer(v.by())
+	return c.answer(time.Now().Add(limit))
 }

@@ -123,9 +123,15 @@ func (s *server) configure(payload []byte) error {
 	word := func(i int) int { return int(binary.LittleEndian.Uint32(payload[4*i:])) }
 	n, maxSteps, flags := word(1), word(3), word(4)
 	shared, path := binary.LittleEndian.Uint64(payload[24:]), string(payload[configSize:])
-	if word(0) != version || n < 1 || n > maxEnvs || flags > 1 || word(5) != 0 {
+	want := 0
+	if s.spec.Intervene {
+		want = takesInterventions
+	}
+	if word(0) != version || n < 1 || n > maxEnvs ||
+		flags&^want > ignoresTerminations || flags&want != want || word(5) != 0 {
 		return fmt.Errorf("bridge: CONFIG of version %d for %d environments with flags %#x and reserved bytes %d, "+
-			"expected version %d, 1 to %d, 0 or 1, and 0", word(0), n, flags, word(5), version, maxEnvs)
+			"expected version %d, 1 to %d, %d or %d, and 0", word(0), n, flags, word(5), version, maxEnvs, want,
+			want|ignoresTerminations)
 	}
 	s.n, s.blocks = n, newBlocks(s.spec, n)
 	size := s.blocks.size()
@@ -150,7 +156,7 @@ func (s *server) configure(payload []byte) error {
 		s.memory = privateMemory(size)
 	}
 	for range s.n {
-		vec, err := s.new(maxSteps, flags == 1)
+		vec, err := s.new(maxSteps, flags&ignoresTerminations != 0)
 		if err != nil {
 			return err
 		}
@@ -328,6 +334,10 @@ func (s *server) play(n int) (over bool, err error) {
 	put("truncated", out.Truncated)
 	if len(s.spec.Info) > 0 {
 		put("info", out.Info)
+	}
+	if s.spec.Intervene {
+		put("intervened", out.Intervened)
+		put("taken", out.Taken)
 	}
 	over = out.Terminated.U8()[0]|out.Truncated.U8()[0] != 0
 	for _, f := range s.spec.Obs {

@@ -160,6 +160,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	out.Truncated.Zero()
 	out.Status.Zero()
 	out.Info.Zero()
+	out.Intervened.Zero()
 	for _, c := range v.children {
 		for n := c.lo; n < c.hi; n++ {
 			if v.over[n] != 0 { // repeats the figures of its last step
@@ -230,15 +231,16 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 // exchange sends a request of kind k to the children of the environments that v.turn selects, and
 // receives the answers. It sets the field err of each child.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
+	limit, _ := v.limit(k, flags&flagAutoReset != 0)
 	for _, c := range v.children {
-		c.by = v.by()
+		c.by = time.Now().Add(limit)
 		if c.err = cmp.Or(c.lost, errNoChild); c.conversation != nil {
 			c.err = c.ask(k, flags, v.turn[c.lo:c.hi], seeds, c.by)
 		}
 	}
 	for i, c := range v.children {
 		if c.err == nil {
-			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
+			start := c.by.Add(-limit) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
 			// receiving from earlier children may have used up the time, while this child still
 			// writes an answer that is larger than the pipe's buffer
@@ -299,6 +301,7 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 			reward[at] = c.info.F32()[i*len(v.spec.Info)+v.sparse]
 		}
 		term[at], trunc[at] = c.terminated[i], c.truncated[i]
+		v.take(c, i, at, out)
 		if term[at]|trunc[at] == 0 {
 			continue
 		}
@@ -315,6 +318,20 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 			copyRow(dst, n, c.final[f], i)
 		}
 	}
+}
+
+// take writes what a person did in environment i of child c to row at of the caller's Taken, within the bounds of the
+// space.
+func (v *Vec) take(c *child, i, at int, out *env.Step) {
+	if c.intervened == nil || c.intervened[i] == 0 {
+		return
+	}
+	copyRow(c.clipped, 0, c.taken, i)
+	out.Intervened.U8()[at] = env.Acted
+	if clip(&v.spec.Action, c.clipped) {
+		out.Intervened.U8()[at] = env.Clipped
+	}
+	copy(out.Taken.Bytes()[at*len(c.clipped.Bytes()):], c.clipped.Bytes())
 }
 
 // abort writes the results of action k of the chunk for the failed child c. The running episodes of
@@ -382,6 +399,14 @@ func copyRow(dst tensor.Tensor, n int, src tensor.Tensor, i int) {
 }
 
 func zeroRow(dst tensor.Tensor, n int) { dst.Slice(n, n+1).Zero() }
+
+// limit returns the maximum time for an answer to a request of kind k, and the key that sets it.
+func (v *Vec) limit(k kind, autoReset bool) (time.Duration, string) {
+	if e := &v.cfg.External; e.ResetTimeout > 0 && (k == reset || k == step && autoReset) {
+		return e.ResetTimeout, "external.reset_timeout"
+	}
+	return v.cfg.External.StepTimeout, "external.step_timeout"
+}
 
 func (v *Vec) by() time.Time { return time.Now().Add(v.cfg.External.StepTimeout) }
 

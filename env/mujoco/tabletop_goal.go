@@ -6,9 +6,9 @@ import (
 )
 
 // Tasks of the tabletop with goals have the observations observation, achieved_goal and desired_goal, with lengths in
-// dm and velocities in dm/s. Their reward is 0 where the achieved goal is within the threshold of the desired goal, and
-// -1 elsewhere (env.SparseGoal). An episode has 50 steps, and goes on after the goal is reached. The figure of a step is
-// success: the goal is reached. Actions are those of the other tasks. The first zone lies at the desired goal.
+// dm and velocities in dm/s. Their reward is 0 where the achieved goal is within the threshold of the desired goal,
+// and -1 elsewhere (env.SparseGoal). An episode has 50 steps, and goes on after the goal is reached. The figure of a
+// step is success: the goal is reached. Actions are those of the other tasks. The first zone lies at the desired goal.
 
 // A goalTask defines one task with goals.
 type goalTask struct {
@@ -38,9 +38,9 @@ func TabletopReachGoal(cfg env.Config, n int) (env.Vec, error) {
 }
 
 // TabletopPushGoal makes TabletopPushGoal-v1: the hand must push the red cube to within 4 cm of a point on the table.
-// observation has 22 numbers: those of proprio (8), velocity of the hand (3), position of the cube (3), cosine and sine
-// of its rotation about z, the vector from the hand to the cube (3), velocity of the cube (3). At first the goal is at
-// least 8 cm away from the cube.
+// observation has 22 numbers: those of proprio (8), velocity of the hand (3), position of the cube (3), cosine and
+// sine of its rotation about z, the vector from the hand to the cube (3), velocity of the cube (3). At first the goal
+// is at least 8 cm away from the cube.
 func TabletopPushGoal(cfg env.Config, n int) (env.Vec, error) {
 	return goalTask{
 		name: "TabletopPushGoal-v1", threshold: 0.4, width: 22,

@@ -54,6 +54,9 @@ func TestPythonKinds(t *testing.T) {
 			if got := lastEval(t, filepath.Join(dir, "logs", "kinds")); got < 7 {
 				t.Errorf("eval/return %v, want nearly the best, 8; who knows nothing has 4.1 at most", got)
 			}
+			if kind == "dict" {
+				verified(t, dir, "logs/kinds")
+			}
 		})
 	}
 }
@@ -81,6 +84,26 @@ func TestPythonReadme(t *testing.T) {
 		"runner.val_check_interval=10")
 	if got := lastEval(t, filepath.Join(dir, "logs", "boat")); got < -10 {
 		t.Errorf("eval/return %v, want more than -10; a boat that drifts has some -100", got)
+	}
+}
+
+// TestRobotPage trains the fake robot of docs/robots.md. It learns from a person who takes over.
+func TestRobotPage(t *testing.T) {
+	t.Parallel()
+	python := python(t)
+	page, dir := readFile(t, filepath.Join(root, "docs/robots.md")), t.TempDir()
+	_, command, _ := strings.Cut(block(t, page, "yaml", "rlb.fake_robot"), "command: python3")
+	command, _, _ = strings.Cut(command, "\n")
+	writeFile(t, dir, "robot.yaml", block(t, page, "yaml", "rlb.fake_robot"))
+	local.ok(t, dir, 0, "-c", "robot.yaml", "runner.max_steps=60", "env.train.external.command="+python+command)
+	m := readMetrics(t, filepath.Join(dir, "logs", "robot"))
+	acted := 0.0
+	for _, x := range m.values(t, "env/intervened_steps") {
+		acted += x
+	}
+	log := readFile(t, filepath.Join(dir, "robot.jsonl"))
+	if acted == 0 || !strings.Contains(log, `"intervened": true`) {
+		t.Errorf("the person never took over: %v", m[len(m)-1])
 	}
 }
 

@@ -125,7 +125,8 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	l.programs[id] = p
 	l.mu.Unlock()
 	p.Process = Process{done: make(chan struct{}), giveUp: func() { l.process.Kill() },
-		signal: func(sig syscall.Signal) { l.socket.send(request{ID: id, Signal: sig}, nil) }}
+		signal: func(sig syscall.Signal) { l.socket.send(request{ID: id, Signal: sig}, nil) },
+		stop:   func(grace time.Duration) { l.socket.send(request{ID: id, StopFirst: grace}, nil) }}
 	timer := time.AfterFunc(limit, func() { l.process.Kill() })
 	defer timer.Stop()
 	// An error here means that the supervisor has ended. listen reports it.

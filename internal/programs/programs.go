@@ -63,7 +63,8 @@ type Process struct {
 	done   chan struct{}
 	err    error // valid once done is closed
 	signal func(syscall.Signal)
-	giveUp func() // called if the process does not end after SIGKILL
+	stop   func(time.Duration) // nil without a supervisor
+	giveUp func()              // called if the process does not end after SIGKILL
 }
 
 // Done returns a channel that closes when the program has ended and the other processes of its group have been killed.
@@ -74,6 +75,14 @@ func (p *Process) Err() error { return p.err }
 
 // Signal sends sig to the program and its process group, unless the program has ended.
 func (p *Process) Signal(sig syscall.Signal) { p.signal(sig) }
+
+// StopFirst makes the supervisor send SIGTERM to the program that long before it kills it, if this process ends first.
+// Without a supervisor it does nothing.
+func (p *Process) StopFirst(grace time.Duration) {
+	if p.stop != nil {
+		p.stop(grace)
+	}
+}
 
 // Kill kills the program and its process group, and waits until the program has ended.
 func (p *Process) Kill() {

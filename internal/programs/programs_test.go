@@ -27,7 +27,11 @@ func TestMain(m *testing.M) {
 		if strings.HasPrefix(script, "exec") { // such a script has no children, and needs no supervisor
 			entry = Entry{}
 		}
-		if _, err := entry.NewStarter().Start(cmd); err == nil {
+		if p, err := entry.NewStarter().Start(cmd); err == nil {
+			if strings.HasPrefix(script, "trap") {
+				p.StopFirst(time.Minute)
+				cmd.ExtraFiles[0].WriteString("ready\n")
+			}
 			select {}
 		}
 	}
@@ -63,6 +67,23 @@ func gone(t *testing.T, r *os.File) {
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
 		t.Errorf("%v, expected the end of all that the program has started", err)
 	}
+}
+
+// A program that asked for it gets SIGTERM when the process that started it is killed, and time to end.
+func TestStopFirst(t *testing.T) {
+	t.Parallel()
+	r, w := signs(t)
+	parent := exec.Command(os.Args[0], "parent of trap 'echo stopped >&3; exit' TERM; echo begun >&3; "+
+		"while :; do sleep 0.01; done")
+	parent.ExtraFiles = []*os.File{w}
+	test.OK(t, parent.Start())
+	w.Close()
+	_, err := io.ReadFull(r, make([]byte, len("begun\nready\n")))
+	test.OK(t, err)
+	test.OK(t, parent.Process.Kill())
+	parent.Wait()
+	rest := test.Must(io.ReadAll(r))(t)
+	test.Equal(t, string(rest), "stopped\n", "after SIGKILL")
 }
 
 // Programs get their arguments, environment, folder and files, and no other descriptors. They end in the same way as

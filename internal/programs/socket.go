@@ -7,6 +7,7 @@ import (
 	"os"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // A request asks the supervisor to start a program, or to send a signal to a running program.
@@ -14,10 +15,12 @@ type request struct {
 	ID     int // unique number of the program
 	Signal syscall.Signal
 	Path   string // "" in a request to send Signal
-	Args   []string
-	Env    []string
-	Dir    string
-	Files  int // number of descriptors sent with the request: the program's 0, 1, 2, ...
+	// StopFirst, if not 0, asks for SIGTERM that long before the supervisor kills the program. Path is "" then.
+	StopFirst time.Duration
+	Args      []string
+	Env       []string
+	Dir       string
+	Files     int // number of descriptors sent with the request: the program's 0, 1, 2, ...
 }
 
 // A report says that a program was started, could not be started, or has ended.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,8 +24,9 @@ const socketFile = 3
 // A supervisor is the state of a supervisor process. One goroutine uses it.
 type supervisor struct {
 	socket *socket
-	ids    map[int]int // request IDs of running programs, by PID
-	pids   map[int]int // PIDs of running programs, by request ID
+	ids    map[int]int           // request IDs of running programs, by PID
+	pids   map[int]int           // PIDs of running programs, by request ID
+	robots map[int]time.Duration // by PID: programs that get SIGTERM that long before they are killed
 }
 
 // supervise runs the supervisor until the socket is closed and all its children have ended.
@@ -53,7 +55,7 @@ func supervise() error {
 	null.Close()
 
 	defer killAll()
-	s := &supervisor{socket: link, ids: map[int]int{}, pids: map[int]int{}}
+	s := &supervisor{socket: link, ids: map[int]int{}, pids: map[int]int{}, robots: map[int]time.Duration{}}
 	type order struct {
 		request
 		files []*os.File
@@ -76,7 +78,12 @@ func supervise() error {
 		case o, more := <-orders:
 			switch {
 			case !more:
+				s.stop(ended)
 				return nil
+			case o.StopFirst > 0:
+				if pid := s.pids[o.ID]; pid > 0 {
+					s.robots[pid] = o.StopFirst
+				}
 			case o.Path == "":
 				if pid := s.pids[o.ID]; pid > 0 {
 					syscall.Kill(-pid, o.Signal)
@@ -161,7 +168,24 @@ func (s *supervisor) reap() {
 		syscall.Kill(-pid, syscall.SIGKILL)
 		delete(s.ids, pid)
 		delete(s.pids, id)
+		delete(s.robots, pid)
 		s.socket.send(report{ID: id, Ended: true, Status: status}, nil)
+	}
+}
+
+// stop sends SIGTERM to the programs that asked for it, and waits for their end, at most as long as they asked for.
+func (s *supervisor) stop(ended <-chan os.Signal) {
+	longest := time.Duration(0)
+	for pid, grace := range s.robots {
+		syscall.Kill(-pid, syscall.SIGTERM)
+		longest = max(longest, grace)
+	}
+	for late := time.After(longest); len(s.robots) > 0; s.reap() {
+		select {
+		case <-ended:
+		case <-late:
+			return
+		}
 	}
 }
 

@@ -9,9 +9,8 @@ import (
 
 // A Config describes a Classifier. Its fields are keys of the configuration.
 type Config struct {
-	Arch string `yaml:"arch" doc:"The trunk: resnet18 or resnet34, as in torchvision."`
-	// ImageSize is [3, height, width], as torch writes shapes.
-	ImageSize  []int   `yaml:"image_size" doc:"[3, height, width] to which images are resized, bilinearly."`
+	Arch       string  `yaml:"arch" doc:"The trunk: resnet18 or resnet34, as in torchvision."`
+	ImageSize  []int   `yaml:"-"` // [3, height, width] to which images are resized; from policy.Config, see Sized
 	Normalize  bool    `yaml:"normalize" doc:"Subtract ImageNet's means, and divide by its deviations."`
 	Dropout    float64 `yaml:"dropout" doc:"Probability of dropout in the head with hidden_dim, in training."`
 	Pretrained bool    `yaml:"pretrained" doc:"Training begins with torchvision's trunk, from model_path."`
@@ -19,7 +18,7 @@ type Config struct {
 
 // DefaultConfig returns the defaults.
 func DefaultConfig() Config {
-	return Config{Arch: "resnet18", ImageSize: []int{3, 224, 224}, Normalize: true, Dropout: 0.1, Pretrained: true}
+	return Config{Arch: "resnet18", Normalize: true, Dropout: 0.1, Pretrained: true}.Sized(nil)
 }
 
 // Check validates the values. It calls want once for each rule.
@@ -27,10 +26,22 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	t, err := New(c.Arch)
 	want(err == nil && t.Groups == 0, "arch", c.Arch, "resnet18 or resnet34: other networks are not built here, "+
 		"so train one of these (docs/success-from-images.md)")
+	want(c.Dropout >= 0 && c.Dropout < 1, "dropout", c.Dropout, "a probability in [0, 1)")
+}
+
+// Sized returns c with the size of the key image_size, [3, height, width]; nil means 224×224.
+func (c Config) Sized(size []int) Config {
+	if c.ImageSize = size; size == nil {
+		c.ImageSize = []int{3, 224, 224}
+	}
+	return c
+}
+
+// CheckSize validates the image size of Sized, as Check.
+func (c Config) CheckSize(want func(ok bool, key string, value any, want string)) {
 	s := c.ImageSize
 	want(len(s) == 3 && s[0] == 3 && min(s[1], s[2]) >= 32 && max(s[1], s[2]) <= 1024, "image_size", s,
 		"[3, height, width], from 32 to 1024 pixels")
-	want(c.Dropout >= 0 && c.Dropout < 1, "dropout", c.Dropout, "a probability in [0, 1)")
 }
 
 // A Classifier estimates the probability that an image shows success. It is RLinf's ResNetRewardModel: a Trunk, the

@@ -55,8 +55,9 @@ func (s Source) episodes(d tensor.Dict) (episodes []Episode, shape []int, err er
 	if err != nil {
 		return nil, nil, err
 	}
-	before, then := d.Must(observation+camera), tensor.Tensor{}
-	if then, _ = d.Get(after + camera); !then.SameShape(before) {
+	before := d.Must(observation + camera)
+	then, _ := d.Get(after + camera)
+	if !then.SameShape(before) {
 		return nil, nil, fmt.Errorf("no %s%s, the frames after steps: expected a recording with next observations, as "+
 			"for SAC", after, camera)
 	}

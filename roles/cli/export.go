@@ -66,8 +66,8 @@ func runExport(c *cli.Context, reg config.Registries) error {
 		return language.Export(c, from, cfg)
 	}
 	if cfg.Classifies() {
-		return config.Usagef("export: %s is a classifier of images: expected a policy, because reward.model.model_path "+
-			"takes the checkpoint as it is", from.Dir)
+		return config.Usagef("export: %s is a classifier of images: expected a policy, because "+
+			"reward.model.model_path takes the checkpoint as it is", from.Dir)
 	}
 	for _, f := range language.ExportFlags() {
 		if name := f.Names()[0]; name != "out" && c.IsSet(name) {

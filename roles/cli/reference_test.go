@@ -364,7 +364,9 @@ func TestCompletion(t *testing.T) {
 		{"help algorithm.gam", "algorithm.gamma"},
 		{"help bench p2", "p2p"},
 		{"config algorithm.repl", "algorithm.replay_buffer algorithm.replay_buffer.sample_window_size " +
-			"algorithm.replay_buffer.min_buffer_size"},
+			"algorithm.replay_buffer.min_buffer_size algorithm.replay_buffer.hindsight " +
+			"algorithm.replay_buffer.hindsight.goal_selection_strategy " +
+			"algorithm.replay_buffer.hindsight.n_sampled_goal"},
 		{"completion b", "bash"},
 		{"check -c run", ""},
 		{"check x.yaml=1 ben", ""},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy/resnet"
@@ -34,6 +35,7 @@ func (c *Config) Classifies() bool {
 // Classifier returns the keys of actor.model, or the zero value if no classifier is trained.
 func (c *Config) Classifier() Classifier {
 	m, _ := params.Get(c.Actor.Model.Own, Classifier{})
+	m.Config = m.Config.Sized(c.Actor.Model.ImageSize)
 	return m
 }
 
@@ -41,6 +43,7 @@ func (c *Config) Classifier() Classifier {
 func (c *validation) checkClassifier() {
 	want, r, a, d := c.found.Want, &c.Runner, &c.Actor, &c.Data
 	c.Actor.Model.Own.Check(c.found.At("actor.model").Want)
+	c.Classifier().CheckSize(c.found.At("actor.model").Want)
 	c.Actor.Optim.Check(c.found.At("actor.optim").Want)
 	want(!r.OnlyEval, "runner.only_eval", r.OnlyEval, "false (model_type resnet)")
 	want(!r.Async, "runner.async", r.Async, "false (model_type resnet)")
@@ -49,8 +52,10 @@ func (c *validation) checkClassifier() {
 	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none)
 	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none)
 	c.idleReward("a key of rewards of environments")
-	c.idleKeys("a key of other networks", append([]string{"actor.model.hidden_sizes", "actor.model.num_action_chunks"},
-		algorithmsOfModel...)...)
+	others := append([]string{"actor.model.hidden_sizes", "actor.model.num_action_chunks"}, algorithmsOfModel...)
+	c.idleKeys("a key of other networks", slices.DeleteFunc(others, func(key string) bool {
+		return key == "actor.model.image_size"
+	})...)
 	c.checkAlgorithmKeys()
 	c.idleReasoning()
 	want(a.GlobalBatchSize > 0, "actor.global_batch_size", a.GlobalBatchSize, "a number > 0")

@@ -60,6 +60,14 @@ func setOwn(setMetric func(name string, value float64), spec *env.Spec, s *env.S
 	if spec.InfoIndex(env.ToldObject) >= 0 {
 		setMetric("told_object", s.ToldObject)
 	}
+	if spec.Intervene {
+		setMetric("intervened_once", s.IntervenedOnce)
+		setMetric("intervened_steps", s.IntervenedSteps)
+		setMetric("intervened_clipped", s.ClippedSteps)
+		if spec.InfoIndex(env.Success) >= 0 {
+			setMetric("success_no_intervened", s.SuccessNoIntervened)
+		}
+	}
 	for i, t := range s.ByTask[:min(len(s.ByTask), len(spec.Tasks))] {
 		if t.NumTrajectories > 0 {
 			setMetric("success_once/"+spec.Tasks[i], t.SuccessOnce)

@@ -72,7 +72,7 @@ func withLamps() config.Registries {
 func lampClassifier(t *testing.T) (path string, bright map[float32]bool) {
 	t.Helper()
 	c := resnet.DefaultConfig()
-	c.ImageSize = []int{3, 32, 32}
+	c = c.Sized([]int{3, 32, 32})
 	net := test.Must(resnet.NewClassifier(c, 0, nn.Image{H: 8, W: 8, C: 3}, tensor.Heap))(t)
 	net.Init(2)
 	logits := map[float32]float32{}

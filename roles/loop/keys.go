@@ -12,7 +12,8 @@ var resumableKeys = [...]string{
 	// Keys for the connection to simulators and its timeouts, but not keys that select simulators.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
-	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
+	"env.train.external.start_timeout", "env.train.external.step_timeout",
+	"env.train.external.reset_timeout", "env.train.external.max_restarts",
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 

@@ -9,6 +9,8 @@ Four ways to play:
 
 rlinf starts the program (env_type: external, external.command), or listens for it. The environment variable RLB_ADDR has rlinf's address.
 
+rlb.Robot(period, command, stop) is the clock of a robot: it repeats commands at a fixed rate, and stops by itself. rlb.fake_robot is one to try.
+
     rlb.grade(judge)                                     grades answers (reward_type: program); needs no NumPy
 
 rlb.encode and rlb.decode lead from Gymnasium's spaces to the arrays of an exported policy (rlinf export), and back.
@@ -21,7 +23,7 @@ import importlib
 _MODULES = {
     "Box": "spaces", "Conversation": "conversation", "Discrete": "spaces", "MultiDiscrete": "spaces", "ProtocolError": "frames",
     "decode": "spaces", "encode": "spaces",
-    "Solver": "solver", "grade": "grading", "serve": "single", "serve_batch": "batch", "serve_vector": "vector",
+    "Robot": "robot", "Solver": "solver", "grade": "grading", "serve": "single", "serve_batch": "batch", "serve_vector": "vector",
 }
 
 __all__ = sorted(_MODULES)

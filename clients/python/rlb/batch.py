@@ -20,6 +20,8 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), goal=None,
                                            environments wait for a reset or the end of a chunk of actions; their rows are restored after the call
         state_size, save(out), load(states)    optional: writes, or restores, the state of all environments in an array [n, state_size] of bytes
         expert(actions)                    optional: writes an expert's actions for the present observations, in an array as that of step
+        intervene = True                   optional: a person may act in place of the policy; step then writes out.intervened, True where a person acted, and
+                                           out.taken, an array as that of the actions, with what the person did; rlinf clips it
         render(i)                          optional: draws environment i, [height, width, 3]
         close()                            optional
 
@@ -34,6 +36,8 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), goal=None,
     greeting = {"name": name or getattr(make, "__name__", "batch"), "num_envs": num_envs, "max_steps": max_steps, "render": hasattr(env or make, "render")}
     if hasattr(env or make, "expert"):
         greeting["expert"] = True
+    if getattr(env or make, "intervene", False):
+        greeting["intervene"] = True
     if goal:
         greeting["goal"] = goal
     play(player, greeting, address)
@@ -65,7 +69,13 @@ class _Batch:
         figures = {name: conversation.info[:, j] for j, name in enumerate(self.info)}
         self._out = types.SimpleNamespace(obs=obs, reward=conversation.reward, terminated=conversation.terminated,
                                           truncated=conversation.truncated, info=figures)
+        self._intervene = conversation.intervened is not None
+        if self._intervene:
+            self._out.intervened = conversation.intervened
+            self._out.taken = conversation.taken.reshape((n,) + self.actions.view().shape[1:])
         self._written = [conversation.reward, conversation.terminated, conversation.truncated, conversation.info, *conversation.obs.values()]
+        if self._intervene:
+            self._written += [conversation.intervened, conversation.taken]
         self._steps = np.zeros(n, np.uint32)
         self._over = np.ones(n, bool)
         self._waiting = True  # some episode is over
@@ -94,6 +104,8 @@ class _Batch:
         if self._ended:  # in the step before; environments need not write False
             conversation.terminated[rows] = False
             conversation.truncated[rows] = False
+        if self._intervene:
+            conversation.intervened[rows] = False
         kept = () if rows is ... else [(array, array[~mask]) for array in self._written]
         self._env.step(self.actions.view(), mask, self._out)
         for array, values in kept:  # restore the rows of waiting environments

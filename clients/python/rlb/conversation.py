@@ -28,6 +28,8 @@ class Conversation:
         terminated  [N] bool
         truncated   [N] bool
         info        [N, M] float32, the figures that the greeting names
+        intervened  [N] bool: a person acted in place of the policy; None unless the greeting has intervene
+        taken       [N, A] as action: what the person did
         obs, final  dictionaries of an array [N, ...] for each observation, by name
 
     The arrays are in memory that is shared with the parent, if both sides can share it. They stay the same arrays.
@@ -76,8 +78,12 @@ class Conversation:
         if version != wire.VERSION or not 1 <= self.num_envs <= wire.MAX_ENVS or exactly not in (0, self.num_envs):
             raise ProtocolError("CONFIG is of version %d for %d environments; expected version %d for %s"
                                 % (version, self.num_envs, wire.VERSION, exactly or "1 to %d" % wire.MAX_ENVS))
-        if flags & ~wire.NEVER_TERMINATE or reserved:
-            raise ProtocolError("CONFIG has flags %#x and reserved %d; expected flags 0 or 1, and reserved 0" % (flags, reserved))
+        want = wire.INTERVENE if greeting.get("intervene") else 0
+        if want & ~flags:
+            raise ProtocolError("CONFIG has flags %#x; expected flag %d, because a person may act (intervene): this rlinf is too old" % (flags, want))
+        if flags & ~(wire.NEVER_TERMINATE | want) or reserved:
+            raise ProtocolError("CONFIG has flags %#x and reserved %d; expected flags %d or %d, and reserved 0"
+                                % (flags, reserved, want, want | wire.NEVER_TERMINATE))
         self.never_terminate = bool(flags & wire.NEVER_TERMINATE)
         self._lay_out(greeting)
         memory = _share(payload[wire.CONFIGURATION.size:], shared, self._reply_begin + self._reply_size) if shared else None
@@ -110,6 +116,9 @@ class Conversation:
         self._ends_end = self._reply_begin + self._reply.add(np.bool_) + self.num_envs
         if greeting.get("info"):
             self._reply.add(np.float32, (len(greeting["info"]),))
+        if greeting.get("intervene"):
+            self._reply.add(np.bool_)
+            self._reply.add(*wire.element_and_shape(_flat(greeting["action"])))
         for space in greeting["obs"]:
             self._reply.add(*wire.element_and_shape(space))
         self._reply_without_final = self._reply.size
@@ -121,6 +130,7 @@ class Conversation:
         self.action, self.seed, self.mask = self._request.views(self._memory, 0)
         self.reward, self.terminated, self.truncated, *rest = self._reply.views(self._memory, self._reply_begin)
         self.info = rest.pop(0) if greeting.get("info") else np.empty((self.num_envs, 0), np.float32)
+        self.intervened, self.taken = (rest.pop(0), rest.pop(0)) if greeting.get("intervene") else (None, None)
         names = [space["name"] for space in greeting["obs"]]
         self.obs = dict(zip(names, rest))
         self.final = dict(zip(names, rest[len(names):]))

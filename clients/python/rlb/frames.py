@@ -19,7 +19,7 @@ HELLO, CONFIG, READY, RESET, STEP, RESULT, CLOSE, ERROR, LOG, SAVE, LOAD, RENDER
 
 # Flags of READY, STEP and RESULT, and of the configuration.
 SHARED, AUTORESET, FINAL = 1, 2, 4
-NEVER_TERMINATE = 1
+NEVER_TERMINATE, INTERVENE = 1, 2
 
 
 class ProtocolError(Exception):

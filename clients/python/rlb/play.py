@@ -120,6 +120,13 @@ def state_type(fields, own):
     return np.dtype([("steps", np.uint32), ("over", np.bool_)] + observed + [("size", np.uint32), ("own", np.uint8, (own,))])
 
 
+def write_taken(conversation, actions, i, action):
+    """Report that a person did this action in environment i in place of the policy; None: nobody acted."""
+    conversation.intervened[i] = action is not None
+    if action is not None:
+        actions.write(conversation.taken[i], action, 'info["intervene_action"]')
+
+
 class Figures:
     """Finds figures by name in an environment's info."""
 

@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 
 from . import spaces
-from .play import Figures, parameters, play, seed_of, state_type
+from .play import Figures, parameters, play, seed_of, state_type, write_taken
 from .wire import ProtocolError
 
 
 def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_mask=False, observation_space=None, action_space=None,
-          state_size=0, save=None, load=None, expert=None, goal=None, channels=None, address=None):
+          state_size=0, save=None, load=None, expert=None, goal=None, intervene=False, period=0, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
     make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
@@ -30,6 +30,9 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
                  rlinf demos and DAgger work with this simulator
     goal         {"threshold": 0.05, "reward": "sparse" (or "zero_one"), "terminates": False}: the rule by which the environment computes its rewards from its
                  observations achieved_goal and desired_goal, vectors of numbers. Then rlinf can replace goals in hindsight
+    intervene    a person may act in place of the policy: then info["intervene_action"] of a step is what the person did, in the action space, or beyond its
+                 bounds; it is missing or None where nobody acted
+    period       seconds between two steps of a robot, that of its rlb.Robot; 0: no robot. rlinf then stops it by SIGTERM, and puts no other in its place
     channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
     address      the address of rlinf; default: RLB_ADDR
 
@@ -37,7 +40,7 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     ends the process and is printed on standard error; its last lines are rlinf's error message.
     """
     first = make_env()
-    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels)
+    player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, intervene, channels)
     spec = getattr(first, "spec", None)
     greeting = {
         "name": name or type(getattr(first, "unwrapped", first)).__name__,
@@ -47,6 +50,10 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
     }
     if expert:
         greeting["expert"] = True
+    if intervene:
+        greeting["intervene"] = True
+    if period:
+        greeting["period"] = period
     if goal:
         greeting["goal"] = goal
     play(player, greeting, address)
@@ -55,7 +62,7 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
 class _Single:
     """Plays environments that are stepped one by one."""
 
-    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, channels):
+    def __init__(self, make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, expert, intervene, channels):
         observation_space = getattr(first, "observation_space", None) if observation_space is None else observation_space
         action_space = getattr(first, "action_space", None) if action_space is None else action_space
         if observation_space is None or action_space is None:
@@ -74,6 +81,7 @@ class _Single:
         self._save = save or pickle.dumps
         self._load = load
         self._expert = expert
+        self._intervene = intervene
         self._sees_env = expert is not None and len(parameters(expert)) > 1
         self._state = state_type(self.fields, state_size)
         self.state_size = self._state.itemsize if state_size else 0
@@ -155,6 +163,8 @@ class _Single:
             if more:
                 conversation.info[i] = [float(figure) for figure in self._figures.of(info)]
                 self._write_mask(conversation.final if ended and autoreset else conversation.obs, i, info)
+            if self._intervene:
+                write_taken(conversation, self.actions, i, info.get("intervene_action"))
             self._seen[i] = observation
             if ended and autoreset:
                 self._final.write(i, observation)

@@ -2,7 +2,7 @@
 
 from . import spaces, wire
 from .conversation import Conversation
-from .play import explain, seed_of
+from .play import explain, seed_of, write_taken
 from .wire import ProtocolError
 
 
@@ -19,6 +19,8 @@ class Solver:
 
     observation_space, action_space, name, info, max_steps, channels, address    as for serve; figures of info are keyword arguments of send_state and send_last
     expert    expert(observation) returns the action of an expert in the present state
+    intervene    a person may act in place of the policy: send_state and send_last then take intervene_action, what the person did in place of the last action
+    period    as for serve
     goal      as for serve
 
     In an MPI job with rlinf, every rank of the solver calls rlb.mpi.split(), which returns the solver's communicator. Rank 0 of it makes the Solver.
@@ -26,13 +28,14 @@ class Solver:
     When the job is over, recv_action, seed and send_init raise SystemExit, which ends the program unless it is caught.
     """
 
-    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, expert=None, goal=None, channels=None, address=None):
+    def __init__(self, observation_space, action_space, *, name="solver", info=(), max_steps=0, expert=None, goal=None, intervene=False, period=0, channels=None, address=None):
         self._actions = spaces.Actions(action_space)
         self._figures = list(info)
         fields = spaces.fields(observation_space, channels)
         self._expert, self._seen = expert, None
         self._conversation = conversation = Conversation({
-            **({"expert": True} if expert else {}), **({"goal": goal} if goal else {}),
+            **({"expert": True} if expert else {}), **({"intervene": True} if intervene else {}),
+            **({"period": period} if period else {}), **({"goal": goal} if goal else {}),
             "name": name, "lang": "python", "obs": [field.space for field in fields], "action": self._actions.space, "num_envs": 1,
             "max_steps": max_steps, "info": self._figures, "owns_loop": True,
         }, address)
@@ -107,6 +110,8 @@ class Solver:
         conversation.reward[0], conversation.terminated[0], conversation.truncated[0] = reward, terminated, truncated
         for j, name in enumerate(self._figures):
             conversation.info[0, j] = info.get(name, 0)
+        if conversation.intervened is not None:
+            write_taken(conversation, self._actions, 0, info.get("intervene_action"))
 
     def _receive(self):
         """Wait for a request for the environment. A request whose mask is 0 is answered at once."""

@@ -267,14 +267,18 @@ class Actions:
 
     def rows(self, actions):
         """Return actions of environments, in the type of their space, as bytes of rows as in the request block. An action of None is 0."""
-        rows = np.zeros((len(actions),) + self._shape, np.float32 if self._choices is None else np.int32)
-        for i, action in enumerate(actions):
+        rows = np.zeros((len(actions), self._batch[:1].size), np.float32 if self._choices is None else np.int32)
+        for row, action in zip(rows, actions):
             if action is not None:
-                action = to_numpy(action)
-                if action.size != rows[i].size:
-                    raise ValueError("the expert's action is %r, expected %d numbers" % (action, rows[i].size))
-                rows[i] = action.reshape(self._shape) - self._start
+                self.write(row, action, "the expert's action")
         return rows.tobytes()
+
+    def write(self, row, action, what):
+        """Write an action, in the type of its space, to a row of numbers as in the request block. what names the action in messages."""
+        action = to_numpy(action)
+        if action.size != row.size:
+            raise ValueError("%s is %r, expected %d numbers" % (what, action, row.size))
+        row[:] = (action.reshape(self._shape) - self._start).ravel()
 
     def packed(self, actions):
         """Return actions in the form of view as bytes of rows as in the request block."""

@@ -3,12 +3,12 @@
 import numpy as np
 
 from . import spaces
-from .play import Figures, parameters, play, seed_of
+from .play import Figures, parameters, play, seed_of, write_taken
 from .wire import ProtocolError
 
 
 def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_mask=False, autoreset=None, reset=None,
-                 observation_space=None, action_space=None, expert=None, goal=None, channels=None, address=None):
+                 observation_space=None, action_space=None, expert=None, goal=None, intervene=False, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
     make(n) makes a vector of n environments with Gymnasium's API: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
@@ -22,6 +22,8 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
                  False: single environments cannot be reset
     expert       expert(observations) or expert(observations, env) returns the actions of an expert for all environments, in an array, in the present states,
                  which it must not change. observations are a batch of arrays of NumPy
+    intervene    a person may act in place of the policy: then infos["intervene_action"] has an action for each environment, and
+                 infos["_intervene_action"] or infos["intervene_flag"] says where a person acted; without these, None says that nobody did
     name, max_steps, info, action_mask, goal, channels, address    as for serve; figures and masks are arrays in infos
 
     If single environments can be reset, equal seeds give equal episodes, because resets of the vector are repeated with rlinf's seeds. Otherwise autoreset must
@@ -33,10 +35,12 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
         env = make(num_envs or 1)
         observation_space = env.single_observation_space if observation_space is None else observation_space
         action_space = env.single_action_space if action_space is None else action_space
-    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, channels)
+    player = _Vector(make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, intervene, channels)
     greeting = {"name": name or (type(env).__name__ if env else "vector environment"), "num_envs": num_envs, "max_steps": max_steps}
     if expert:
         greeting["expert"] = True
+    if intervene:
+        greeting["intervene"] = True
     if goal:
         greeting["goal"] = goal
     play(player, greeting, address)
@@ -47,7 +51,7 @@ class _Vector:
 
     state_size = 0
 
-    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, channels):
+    def __init__(self, make, env, observation_space, action_space, info, action_mask, autoreset, reset, expert, intervene, channels):
         self.actions = spaces.Actions(action_space)
         self._observed = spaces.fields(observation_space, channels)
         self._has_mask = action_mask
@@ -59,6 +63,7 @@ class _Vector:
         self._mode = autoreset or (reset and "Disabled")
         self._reset = reset
         self._expert = expert
+        self._intervene = intervene
         self._sees_env = expert is not None and len(parameters(expert)) > 1
         self._seen = None  # the present observations, for the expert
 
@@ -149,6 +154,7 @@ class _Vector:
             conversation.truncated[rows] |= (self._steps >= conversation.max_steps)[rows]
         self._write(self._obs, conversation.obs, rows, observation, info)
         self._write_figures(rows, info)
+        self._write_taken(rows, info)
         if not self._figures.told:
             self._figures.tell_others(info, conversation)
         if not conversation.ended():
@@ -215,10 +221,13 @@ class _Vector:
         final_info = info.get("final_info", {})
         for i in which if not isinstance(final_info, dict) else ():  # an info for each, before Gymnasium 1.0
             self._conversation.info[i] = [float(figure) for figure in self._figures.of(final_info[i])]
+            if self._intervene:
+                write_taken(self._conversation, self.actions, i, final_info[i].get("intervene_action"))
             if self._has_mask:
                 arrays["action_mask"][i] = spaces.to_numpy(final_info[i]["action_mask"])
         if isinstance(final_info, dict) and final_info:
             self._write_figures(rows, final_info)
+            self._write_taken(rows, final_info)
             if self._has_mask:
                 arrays["action_mask"][rows] = spaces.to_numpy(final_info["action_mask"])[rows]
 
@@ -226,6 +235,16 @@ class _Vector:
         for j, figure in enumerate(self._figures.of(info)):
             figure = spaces.to_numpy(figure)
             self._conversation.info[rows, j] = figure[rows] if figure.ndim else figure
+
+    def _write_taken(self, rows, info):
+        """Write what a person did in place of the policy."""
+        if not self._intervene:
+            return
+        taken = info.get("intervene_action")
+        acted = info.get("_intervene_action", info.get("intervene_flag"))
+        for i in np.arange(len(self._over))[rows]:
+            does = taken is not None and (acted is None or bool(acted[i]))
+            write_taken(self._conversation, self.actions, i, taken[i] if does else None)
 
     def advise(self):
         actions = spaces.to_numpy(self._expert(self._seen, *((self._env,) if self._sees_env else ())))

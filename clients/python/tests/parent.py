@@ -100,6 +100,8 @@ class Parent:
         reply = [("reward", "<f4", (n,)), ("terminated", "u1", (n,)), ("truncated", "u1", (n,))]
         if self.greeting.get("info"):
             reply.append(("info", "<f4", (n, len(self.greeting["info"]))))
+        if self.greeting.get("intervene"):
+            reply += [("intervened", "u1", (n,)), ("taken", dtype, (n, int(np.prod(shape))))]
         reply += [("obs." + name, dtype, (n,) + shape) for name, dtype, shape in obs]
         self.inline_end = arrays(None, 0, reply)[1]
         reply += [("final." + name, dtype, (n,) + shape) for name, dtype, shape in obs]

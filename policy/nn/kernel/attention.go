@@ -49,11 +49,15 @@ func (b *AttentionBlock) few() bool {
 
 // An attention has an AttentionBlock in the layout of the assembly, and memory for its rows. step and e are in bytes.
 type attention struct {
-	q, o, top, sum                          *float32
-	pages                                   [maxPages]*float32
-	step, rows, e, count, first, last, left int
-	decay, inverse                          [fewQueries]float32
-	scores                                  [fewQueries][maxPages * pageColumns]float32
+	q, o, top, sum                    *float32
+	pages                             [maxPages]*float32
+	step, rows, e, count, first, last int
+	//lint:ignore U1000 memory of the assembly
+	left int
+	//lint:ignore U1000 memory of the assembly
+	decay, inverse [fewQueries]float32
+	//lint:ignore U1000 memory of the assembly
+	scores [fewQueries][maxPages * pageColumns]float32
 }
 
 func (a *attention) set(b *AttentionBlock) {

@@ -2,6 +2,7 @@ package experience
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,9 @@ func Frames() *cli.Command {
 				Usage: "the `FOLDER` of train.safetensors and val.safetensors"},
 			args.Force(),
 			&cli.StringFlag{Name: "camera", Usage: "`NAME` of the observation with the images, if there are several"},
-			&cli.Float64Flag{Name: "reward", Usage: "the frame after a step with a reward of at least `R` shows " +
-				"success; default: the last frame of an episode that succeeded and terminated"},
+			args.Float(cli.Float64Flag{Name: "reward", Usage: "the frame after a step with a reward of at least `R` " +
+				"shows success", DefaultText: "the last frame of an episode that succeeded and terminated"},
+				-math.MaxFloat64, math.MaxFloat64),
 			args.Float(cli.Float64Flag{Name: "validation", Value: 0.2, Usage: "`SHARE` of the episodes for validation"},
 				0, 1),
 			args.Int(cli.IntFlag{Name: "seed", Usage: "seed `N` of the choice of episodes"}, 0, args.MaxCount),

@@ -116,7 +116,7 @@ func (s *source) take(names map[string]string, fields []tensor.Field, obs []env.
 			s.ahead = true
 			continue
 		}
-		if f.Name == algo.FieldStatus || f.Name == algo.FieldTruncated {
+		if f.Name == algo.FieldStatus || f.Name == algo.FieldTruncated || f.Name == algo.FieldIntervened {
 			continue // an episode that did not terminate is truncated
 		}
 		known = append(known, f.Name)

@@ -42,8 +42,8 @@ func (p *Plan) Describe() []string {
 					"each actor, %d at a time)",
 					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
 			if h := b.Hindsight; h.GoalSelectionStrategy != "" {
-				lines = append(lines, fmt.Sprintf("hindsight: %d of %d samples have a goal that their episode achieved "+
-					"(%s)", h.NSampledGoal, h.NSampledGoal+1, h.GoalSelectionStrategy))
+				lines = append(lines, fmt.Sprintf("hindsight: %d of %d samples have a goal that their episode "+
+					"achieved (%s)", h.NSampledGoal, h.NSampledGoal+1, h.GoalSelectionStrategy))
 			}
 		} else {
 			minibatches := samples / batch

@@ -53,6 +53,8 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	}
 	d.tryParts()
 	d.checkExpert()
+	d.checkInterventions()
+	d.checkRobot()
 	d.checkVideo()
 	if err := d.found.Err(); err != nil {
 		return nil, err

@@ -26,11 +26,12 @@ func TestHindsightIsChecked(t *testing.T) {
 	for _, c := range []struct{ override, want string }{
 		{"runner.max_steps=9", ""},
 		{"env.train.env_type=CartPole-v1", strategy + ": future: expected none: CartPole-v1 has no goals"},
-		{"env.train.env_type=Odd-v1", strategy + `: future: expected none: Odd-v1: goal: reward "odd": expected sparse, ` +
-			"zero_one, or a rule"},
+		{"env.train.env_type=Odd-v1", strategy + `: future: expected none: Odd-v1: goal: reward "odd": expected ` +
+			"sparse, zero_one, or a rule"},
 		{strategy + "=next", strategy + ": next: expected future, final or episode"},
 		{"algorithm.replay_buffer.hindsight.n_sampled_goal=0", "n_sampled_goal: 0: expected a number > 0"},
-		{"actor.model.num_action_chunks=2", "actor.model.num_action_chunks: 2: expected 1 (algorithm.replay_buffer.hindsight"},
+		{"actor.model.num_action_chunks=2", "actor.model.num_action_chunks: 2: expected 1 (algorithm.replay_buffer." +
+			"hindsight"},
 		{"env.train.action_repeat=2", "env.train.action_repeat: 2: expected 1"},
 		{"env.train.frame_stack=2", "env.train.frame_stack: 2: expected 1"},
 		{"env.train.reward_mode=only_success", "env.train.reward_mode: only_success: expected raw"},

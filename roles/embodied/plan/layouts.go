@@ -33,6 +33,10 @@ func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	if p.fallible() && training {
 		fs = append(fs, tensor.Field{Name: algo.FieldStatus, DType: tensor.U8, Shape: []int{n}})
 	}
+	if spec.Intervene && training {
+		fs = append(fs, tensor.Field{Name: algo.FieldIntervened, DType: tensor.U8, Shape: []int{n, p.Chunks}},
+			tensor.Field{Name: algo.FieldTaken, DType: spec.Action.DType, Shape: []int{n, p.Chunks, spec.Action.Dim()}})
+	}
 	if infos := len(p.Spec.Info); infos > 0 && p.Rewards > 0 && training { // reward workers need the infos
 		rows := p.Chunks * spec.Repeats()
 		fs = append(fs, tensor.Field{Name: algo.FieldInfo, DType: tensor.F32, Shape: []int{n, rows, infos}})
@@ -56,7 +60,7 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	}
 	steps := p.Epochs * p.Steps
 	fs := play.TrajectoryFields(spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen, steps, n,
-		!p.AutoReset || p.fallible())
+		!p.AutoReset || p.fallible() || p.Spec.Intervene)
 	for _, name := range p.Inferred() {
 		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{steps, n, p.logProbs}})
 	}

@@ -71,7 +71,11 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 			if p.Async() {
 				f.Parameters += params
 			}
-			f.Rollouts += rollouts * int64(p.TrajectoryLayout(l.Hi-l.Lo).Size())
+			made := rollouts
+			if n := p.Backlog(); n > 0 {
+				made += int64(n + 1)
+			}
+			f.Rollouts += made * int64(p.TrajectoryLayout(l.Hi-l.Lo).Size())
 		}
 	}
 	return f

@@ -207,6 +207,21 @@ func (d *Draft) checkExpert() {
 		fmt.Sprintf("environments that have an expert (loss_type %s): %v", d.Config.Algorithm.LossType, err))
 }
 
+// checkInterventions checks that what a person does in place of the policy can be a part of a chunk. A choice cannot,
+// because a mask is that of a whole chunk.
+func (d *Draft) checkInterventions() {
+	d.found.Want(!d.Spec.Intervene || d.Spec.Action.Kind == env.Box || d.Chunks == 1, "actor.model.num_action_chunks",
+		d.Chunks, fmt.Sprintf("1: a person may act in %s, whose actions are choices", d.Spec.Name))
+}
+
+// checkRobot checks that a robot, which the training holds, is not to be evaluated, too.
+func (d *Draft) checkRobot() {
+	train, eval := &d.Config.Env.Train.External, &d.Config.Env.Eval.External
+	d.found.Want(!d.Config.Trains() || !d.Config.Evaluates() || !external.IsRobot(*train) || !train.Same(*eval),
+		"runner.val_check_interval", d.Config.Runner.ValCheckInterval,
+		fmt.Sprintf("-1: the training holds the robot %s; rlinf eval evaluates it afterwards", d.Spec.Name))
+}
+
 // checkVideo checks that the environments of evaluations can be rendered, if there will be a film. It skips
 // environments that could not be made.
 func (d *Draft) checkVideo() {

@@ -1,6 +1,11 @@
 package plan
 
-import "math"
+import (
+	"math"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/external"
+)
 
 // Bounded reports whether algorithm.staleness_threshold bounds the age of a rollout, in iterations.
 func (p *Plan) Bounded() bool { return p.Config.Algorithm.StalenessThreshold >= 0 }
@@ -36,6 +41,15 @@ func (p *Plan) QueuedRollouts() int {
 		return max(1, threshold-int(p.SyncInterval))
 	}
 	return min(p.Config.Actor.RecvDrainMaxTrajectories, p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+}
+
+// Backlog returns the number of finished rollouts that may wait on a rollout worker for the actors, in an asynchronous
+// run with robots and a replay buffer: a robot does not wait for the learner. It is 0 in other runs.
+func (p *Plan) Backlog() int {
+	if e := &p.Config.Env.Train; p.Async() && p.OffPolicy && e.ID() == env.ExternalID && external.IsRobot(e.External) {
+		return 4
+	}
+	return 0
 }
 
 // QueuedSteps returns the capacities of a rollout worker's queue of observations and of an env worker's queue of

@@ -90,6 +90,7 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 		p.terminated, p.truncated = must(algo.FieldTerminated), must(algo.FieldTruncated)
 		p.mask, p.status = may(algo.FieldMask), may(algo.FieldStatus)
 		p.hidden, p.latent = may(policy.HiddenState), may(observedLatent)
+		p.intervened = may(algo.FieldIntervened)
 	}
 	for i := range r.noise.Step {
 		r.noise.Step[i] = step
@@ -218,6 +219,7 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 				r.rows = append(r.rows, n)
 			}
 		}
+		p.intervene(t, step)
 		for o := range p.nextObs {
 			p.copyNext(p.nextObs[o].at(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
 		}

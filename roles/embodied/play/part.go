@@ -1,6 +1,9 @@
 package play
 
-import "github.com/rlinf/rlinf/tensor"
+import (
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/tensor"
+)
 
 // A part has one actor's rows [lo, hi) of a route, and their trajectory. A tensor that the trajectory lacks is the zero
 // series.
@@ -17,6 +20,7 @@ type part struct {
 	terminated, truncated series[byte]
 	mask                  series[byte] // 0 for steps that training skips
 	status                series[byte] // in transitions of simulators that may fail
+	intervened            series[byte] // in transitions of environments in which a person may act
 	over                  []bool       // the episode ended before this step, and the environment idles
 	ended                 []bool       // the last step ended an episode
 }
@@ -59,6 +63,35 @@ func (p *part) abort(t, j int) {
 			return
 		}
 		p.mask.at(s)[j] = 0
+	}
+}
+
+// intervene records what a person did at time t in place of the policy: transitions have the actions that were taken,
+// and other trajectories leave the step out of training.
+func (p *part) intervene(t int, step *env.Step) {
+	if step.Intervened.IsZero() {
+		return
+	}
+	chunk := step.Intervened.Dim(1)
+	size := len(step.Taken.Bytes()) / len(step.Intervened.U8())
+	for j := range p.ended {
+		n, any := p.lo+j, byte(0)
+		if steps, _ := step.Took(n); !p.over[j] && step.StatusOf(n) == env.Normal {
+			for k, yes := range step.Intervened.U8()[n*chunk:][:steps] {
+				if yes == 0 {
+					continue
+				}
+				if any = 1; p.intervened.exists() {
+					copy(p.action.at(t)[(j*chunk+k)*size:][:size], step.Taken.Bytes()[(n*chunk+k)*size:])
+				}
+			}
+		}
+		switch {
+		case p.intervened.exists():
+			p.intervened.at(t)[j] = any
+		case any != 0 && p.mask.exists():
+			p.mask.at(t)[j] = 0
+		}
 	}
 }
 

@@ -55,6 +55,9 @@ func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Fie
 		tensor.Field{Name: algo.FieldTerminated, DType: tensor.U8, Shape: []int{t, n}},
 		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8, Shape: []int{t, n}},
 	)
+	if spec.Intervene {
+		fs = append(fs, tensor.Field{Name: algo.FieldIntervened, DType: tensor.U8, Shape: []int{t, n}})
+	}
 	if status {
 		fs = append(fs, tensor.Field{Name: algo.FieldStatus, DType: tensor.U8, Shape: []int{t, n}})
 	}

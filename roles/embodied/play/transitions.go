@@ -35,6 +35,9 @@ func NewTransitions(spec env.Spec, n, chunk int, next bool) *Transitions {
 		tensor.Field{Name: algo.FieldReward, DType: tensor.F32},
 		tensor.Field{Name: algo.FieldTerminated, DType: tensor.U8},
 		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8})
+	if spec.Intervene {
+		t.Fields = append(t.Fields, tensor.Field{Name: algo.FieldIntervened, DType: tensor.U8})
+	}
 	return t
 }
 
@@ -61,7 +64,8 @@ func (t *Transitions) Begin(obs tensor.Dict) {
 }
 
 // Append appends the transition of environment i to out. actions has those of the step, and now its result. final has
-// the observations after an episode that has ended in this step. The reward is the sum over a chunk of actions.
+// the observations after an episode that has ended in this step. The reward is the sum over a chunk of actions. The
+// actions of a person replace those of the policy.
 func (t *Transitions) Append(out []byte, i int, actions tensor.Tensor, now *env.Step, final tensor.Dict) []byte {
 	for _, f := range t.spec.Obs {
 		out = appendRow(out, t.before.Must(f.Name), i)
@@ -75,6 +79,7 @@ func (t *Transitions) Append(out []byte, i int, actions tensor.Tensor, now *env.
 			out = appendRow(out, after.Must(f.Name), i)
 		}
 	}
+	acted := len(out)
 	out = appendRow(out, actions, i)
 	reward, at := float32(0), len(out)
 	out = append(out, 0, 0, 0, 0, 0, 0)
@@ -84,6 +89,17 @@ func (t *Transitions) Append(out []byte, i int, actions tensor.Tensor, now *env.
 		out[at+5] |= now.Truncated.U8()[k]
 	}
 	binary.LittleEndian.PutUint32(out[at:], math.Float32bits(reward))
+	if t.spec.Intervene {
+		out = append(out, 0)
+		steps, _ := now.Took(i)
+		size := (at - acted) / chunk
+		for k, yes := range now.Intervened.U8()[i*chunk:][:steps] {
+			if yes != 0 {
+				copy(out[acted+k*size:acted+(k+1)*size], now.Taken.Bytes()[(i*chunk+k)*size:])
+				out[len(out)-1] = 1
+			}
+		}
+	}
 	return out
 }
 

@@ -58,6 +58,7 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 		for _, in := range a.inputs {
 			in.item, in.next = in.next, nil
 			a.arrivals.add(version-in.item.Version, in.Hi-in.Lo)
+			a.arrivals.Dropped += float64(in.item.Weight * (in.Hi - in.Lo)) // by the backlog of a robot
 			stamp(in.item)
 		}
 		a.arrivals.Rollouts++

@@ -113,6 +113,10 @@ func stepField(s *env.Step, name string) tensor.Tensor {
 		return s.Truncated
 	case algo.FieldStatus:
 		return s.Status
+	case algo.FieldIntervened:
+		return s.Intervened
+	case algo.FieldTaken:
+		return s.Taken
 	case algo.FieldInfo:
 		return s.Info
 	case algo.FieldSteps:

@@ -74,7 +74,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	if p.Async() {
 		for _, l := range r.routes {
 			weights := tensor.New(tensor.U8, len(r.state)).Bytes()
-			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1})
+			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1,
+				backlog: newBacklog(p, l.layouts)})
 		}
 	}
 	for _, l := range p.Eval.Routes {
@@ -354,9 +355,12 @@ func stepOf(d tensor.Dict) env.Step {
 	status, _ := d.Get(algo.FieldStatus)
 	info, _ := d.Get(algo.FieldInfo)
 	steps, _ := d.Get(algo.FieldSteps)
+	intervened, _ := d.Get(algo.FieldIntervened)
+	taken, _ := d.Get(algo.FieldTaken)
 	return env.Step{Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
 		Reward: d.Must(algo.FieldReward), Terminated: d.Must(algo.FieldTerminated),
-		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps}
+		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps,
+		Intervened: intervened, Taken: taken}
 }
 
 // views caches a view of each received item, as a step or as transitions. Senders reuse a few items. Routes of

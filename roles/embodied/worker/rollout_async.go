@@ -28,6 +28,7 @@ type asyncRoute struct {
 	acting  bool        // the result of the last action has not arrived
 	item    *spmd.Item  // observations that wait for actions; nil while the environments step
 	moved   tensor.Dict // an unfinished rollout from before a move; goOn continues it
+	backlog *backlog    // nil unless the environments are robots
 	paused  bool        // the environments wait for the next call of Produce
 }
 
@@ -63,6 +64,9 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	defer r.playing.Begin().End(0, 0)
 	for stop.Err() == nil {
 		l.parts.divide(l.stage, l.rec)
+		if err := l.flush(ctx); err != nil {
+			return l.located(err)
+		}
 		if ready, err := l.begin(stop, r, true); err != nil || !ready {
 			return l.located(err)
 		}
@@ -158,6 +162,9 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 		l.paused = true
 		return l.sendActions(ctx, r, nil)
 	}
+	if err := l.flush(ctx); err != nil {
+		return err
+	}
 	if ready, err := l.begin(stop, r, false); err != nil || !ready {
 		return err
 	}
@@ -201,7 +208,10 @@ func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (b
 	if !wait && r.training.Newest() < oldest {
 		return false, nil
 	}
-	for ; l.taken < len(l.Shards); l.taken++ {
+	if l.backlog != nil {
+		copy(l.dicts, l.backlog.begin())
+	}
+	for ; l.backlog == nil && l.taken < len(l.Shards); l.taken++ {
 		i := l.taken
 		item, err := l.out[i].TryTake(l.layouts[i])
 		if err == spmd.ErrFull && wait {
@@ -254,7 +264,12 @@ func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step
 	if l.at < r.plan.Epochs*r.plan.Steps {
 		return nil
 	}
-	l.at, l.taken, l.open = 0, 0, false
+	l.at, l.open = 0, false
+	if l.backlog != nil {
+		l.backlog.end(l.version)
+		return l.flush(ctx)
+	}
+	l.taken = 0
 	return l.deliver(ctx, l.version)
 }
 
@@ -264,6 +279,9 @@ func (r *RolloutWorker) Finished(byRoute []float64) {
 		byRoute[l.ID] += float64(l.first + l.begun)
 		if l.open {
 			byRoute[l.ID]--
+		}
+		if b := l.backlog; b != nil { // a move loses what waits
+			byRoute[l.ID] -= float64(b.dropped) + float64(len(b.waiting))
 		}
 	}
 }
@@ -303,15 +321,22 @@ func (l *asyncRoute) goOn(p *plan.Plan) (err error) {
 	if l.moved.Len() == 0 {
 		return nil
 	}
+	if l.backlog != nil {
+		copy(l.dicts, l.backlog.begin())
+	}
 	for i := range l.Shards {
-		if l.items[i], err = l.out[i].TryTake(l.layouts[i]); err != nil {
-			return err
+		if l.backlog == nil {
+			if l.items[i], err = l.out[i].TryTake(l.layouts[i]); err != nil {
+				return err
+			}
+			l.dicts[i] = l.items[i].Dict
 		}
-		l.dicts[i] = l.items[i].Dict
 		l.dicts[i].CopyFrom(l.moved.Sub(fmt.Sprint("shard", i)))
 	}
 	step := (l.first + l.begun - 1) * uint64(p.Epochs*p.Steps)
 	l.rec.GoOn(l.dicts, step, l.at, l.moved.Must("ended"))
-	l.taken, l.moved = len(l.Shards), tensor.Dict{}
+	if l.moved = (tensor.Dict{}); l.backlog == nil {
+		l.taken = len(l.Shards)
+	}
 	return nil
 }
