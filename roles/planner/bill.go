@@ -14,8 +14,8 @@ type Bill struct {
 	CoreHours   float64 `json:"core_hours"` // of a core for each rank that works
 }
 
-// Bill returns the cost of a job with the work w. Each of its evaluations makes evalSteps steps of environments, at most.
-// They take as long as those of rollouts. If evalSteps is 0, evaluations do not count.
+// Bill returns the cost of a job with the work w. Each of its evaluations makes evalSteps steps of environments, at
+// most. They take as long as those of rollouts. If evalSteps is 0, evaluations do not count.
 func (x *Prediction) Bill(w *Work, iterations, evaluations int64, evalSteps int) Bill {
 	b := Bill{Iterations: iterations, Seconds: float64(iterations) * x.Seconds}
 	if steps := w.Envs * w.Steps * w.Epochs; steps > 0 && evalSteps > 0 {
