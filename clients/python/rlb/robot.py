@@ -1,6 +1,7 @@
 """A robot's clock: commands at a fixed rate, which stop by themselves. This module needs no NumPy."""
 
 import atexit
+import os
 import signal
 import sys
 import threading
@@ -43,6 +44,10 @@ class Robot:
         atexit.register(self.close)
         if threading.current_thread() is threading.main_thread():
             self._before = signal.signal(signal.SIGTERM, self._terminate)
+            wakes, woken = os.pipe()
+            os.set_blocking(woken, False)
+            earlier = signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
+            threading.Thread(target=self._watch, args=(wakes, earlier), daemon=True, name="signals").start()
         if not virtual:
             threading.Thread(target=self._run, daemon=True, name="robot").start()
 
@@ -99,6 +104,18 @@ class Robot:
         if callable(self._before):
             self._before(signal.SIGTERM, None)
         sys.exit(128 + signal.SIGTERM)
+
+    def _watch(self, wakes, earlier):
+        """Stop at SIGTERM, and end the program if its main thread does not: Python calls a handler when this thread next runs, but it may read."""
+        while True:
+            number = os.read(wakes, 1)
+            if earlier >= 0:
+                os.write(earlier, number)
+            if number[0] == signal.SIGTERM:
+                break
+        self.close()
+        time.sleep(1)
+        os._exit(128 + signal.SIGTERM)
 
     def _run(self):
         with self._changed:

@@ -113,12 +113,15 @@ class TestRealTime(unittest.TestCase):
 import os, signal, sys, time, rlb
 robot = rlb.Robot(0.01, lambda action: print("command", flush=True), lambda: print("stop", flush=True), hold=10**6)
 robot.act(1)
+%s
 print("begun", flush=True)
 %s
 """
-        for what, code in (("time.sleep(60)", 143), ("sys.stdin.read()", 143), ("raise ValueError", 1), ("", 0)):
-            with self.subTest(what):
-                child = subprocess.Popen([sys.executable, "-c", program % what], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        unseen = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])"  # another thread gets the signal
+        for before, what, code in (("", "time.sleep(60)", 143), ("", "sys.stdin.read()", 143), (unseen, "sys.stdin.read()", 143),
+                                   ("", "raise ValueError", 1), ("", "", 0)):
+            with self.subTest(before + what):
+                child = subprocess.Popen([sys.executable, "-c", program % (before, what)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
                 if code == 143:
                     while child.stdout.readline() != "begun\n":
                         pass
