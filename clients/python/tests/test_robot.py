@@ -111,10 +111,11 @@ class TestRealTime(unittest.TestCase):
         """SIGTERM, an exception and the plain end of the program stop the robot, and no command follows."""
         program = """
 import os, signal, sys, time, rlb
-robot = rlb.Robot(0.01, lambda action: print("command", flush=True), lambda: print("stop", flush=True), hold=10**6)
+say = lambda word: os.write(1, word + b"\\n")  # at once: two threads speak
+robot = rlb.Robot(0.01, lambda action: say(b"command"), lambda: say(b"stop"), hold=10**6)
 robot.act(1)
 %s
-print("begun", flush=True)
+say(b"begun")
 %s
 """
         unseen = "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])"  # another thread gets the signal
@@ -126,6 +127,7 @@ print("begun", flush=True)
                     while child.stdout.readline() != "begun\n":
                         pass
                     child.send_signal(signal.SIGTERM)
+                    child.wait(60)  # with its input open
                 out = child.communicate()[0].split()
                 self.assertEqual(child.returncode, code)
                 self.assertEqual((out[-1], out.count("stop")), ("stop", 1), out)
