@@ -330,7 +330,6 @@ var kinds = []struct{ prefix, suffix, row string }{
 	{"needs a VLA policy", "", "need a VLA policy"},
 	{"needs the algorithm", "", "need an algorithm that is not built here (OPD, NFT, RLT), and its policy"},
 	{"needs a value model", "", "need a value model"},
-	{"needs a policy that values", "", "need a policy that values actions by images"},
 	{"needs a flow policy", "", "need a flow policy"},
 	{"needs a language model", "", "need another language model: one that sees, or with latent attention"},
 	{"needs", "", "need what is named: an agent's loop, another task or reward"},

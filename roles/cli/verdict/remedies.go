@@ -47,7 +47,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
-	case e.Key == "reward.model.model_path" && cfg.Reward.Model.ModelPath == "" && images:
+	case e.Key == "reward.model.model_path" && images && (cfg.Reward.Model.ModelPath == "" || missing(e)):
 		return []string{classified}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":
 		return nil // the file is missing or does not fit
@@ -57,7 +57,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return []string{e.Key + "=" + labelled}
 	case cfg.Classifies() && e.Key == "actor.model.pretrained":
 		return []string{"actor.model.pretrained=false"}
-	case e.Key == "algorithm.demo_buffer.load_path" && e.Value == "not set":
+	case e.Key == "algorithm.demo_buffer.load_path" && missing(e):
 		return []string{demos}
 	case e.Key == "algorithm.loss_type" && e.Value == "offline_iql" && !cfg.Actor.Model.AddQHead:
 		return []string{"actor.model.add_q_head=true", "actor.model.add_value_head=false"}
@@ -95,6 +95,9 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	}
 	return nil
 }
+
+// missing reports whether e is about a file that is not named, or not there.
+func missing(e *yaml.FieldError) bool { return e.Value == "not set" || strings.Contains(e.Want, "no such file") }
 
 // demos is an override that names a file of demonstrations, for algorithms that need them.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
