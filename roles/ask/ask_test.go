@@ -84,6 +84,9 @@ func TestRunsRepeat(t *testing.T) {
 		"dqn.yaml":               small,
 		"dagger.yaml":            nil,
 	} {
+		if testing.Short() && file != "ppo_disaggregated.yaml" && file != "sac.yaml" {
+			continue
+		}
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			dir := train(t, file, "", overrides...)
@@ -149,6 +152,9 @@ func TestPlantedChanges(t *testing.T) {
 			edit(t, filepath.Join(dir, "config.yaml"), `(?m)^(actor:\n(?:    .*\n)*?    seed: )\d+`, "${1}77")
 		}, `config.yaml: actor.seed: 77, but \d+ in global_step_6`, `^config.yaml: actor.seed: \d+ then, 77 now$`},
 	} {
+		if testing.Short() && name != "a weight" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")

@@ -100,6 +100,9 @@ func TestPlacements(t *testing.T) {
 	if _, got := train(t, file, "b", "", 2, "cluster.component_placement={actor: 0-1}"); !bytes.Equal(got, want) {
 		t.Error("other parameters on two ranks")
 	}
+	if testing.Short() {
+		return
+	}
 	train(t, file, "c", "", 1, two, "runner.max_steps=2")
 	if _, got := train(t, file, "c", config.ResumeAuto, 1, two); !bytes.Equal(got, want) {
 		t.Error("other parameters after a resume")

@@ -166,6 +166,9 @@ func TestStandalone(t *testing.T) {
 		test.EqualSlices(t, got, wantBlind)
 	}
 
+	if testing.Short() {
+		return
+	}
 	alone := slices.Concat(ignoring, []string{"reward.standalone_realworld=true"})
 	for _, c := range []struct {
 		np         int
