@@ -97,7 +97,9 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 }
 
 // missing reports whether e is about a file that is not named, or not there.
-func missing(e *yaml.FieldError) bool { return e.Value == "not set" || strings.Contains(e.Want, "no such file") }
+func missing(e *yaml.FieldError) bool {
+	return e.Value == "not set" || strings.Contains(e.Want, "no such file")
+}
 
 // demos is an override that names a file of demonstrations, for algorithms that need them.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
