@@ -51,10 +51,14 @@ func HashInputs(config []byte) (map[string]string, error) {
 	return hashes, walk("", &root)
 }
 
-// HashPath returns the SHA-256 of a file, or of the names and the contents of all files in a folder.
+// HashPath returns the SHA-256 of a file, or of the names and the contents of all files in a folder. It follows links.
 func HashPath(path string) (string, error) {
+	path, err := filepath.EvalSymlinks(path) // WalkDir would not enter a link to a folder
+	if err != nil {
+		return "", err
+	}
 	sum := sha256.New()
-	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}

@@ -24,6 +24,9 @@ func TestHashInputs(t *testing.T) {
 	hashes := test.Must(HashInputs(config))(t)
 	test.EqualSlices(t, slices.Sorted(maps.Keys(hashes)), []string{folder, file})
 	test.Equal(t, hashes[file], "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad") // FIPS 180-2
+	link := filepath.Join(dir, "link")
+	test.OK(t, os.Symlink(folder, link))
+	test.Equal(t, test.Must(HashPath(link))(t), hashes[folder])
 	write(filepath.Join(folder, "tokenizer.json"), "{ }")
 	test.Equal(t, test.Must(HashPath(folder))(t) == hashes[folder], false)
 }
