@@ -25,16 +25,10 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add shows the table and the progress towards an early stop.
+// Add shows the table.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if len(rep.Answers) > 0 {
 		l.Print(strings.Join(rep.Answers, "\n") + "\n")
-	}
-	if len(rep.Stop) > 0 {
-		l.State().Stop = rep.Stop[0]
-	}
-	if len(rep.Stop) > 1 {
-		l.StopEarly(rep.Stop[1])
 	}
 	return nil
 }

@@ -99,17 +99,7 @@ func evaluate(ctx context.Context, w *worker) (algo.Metrics, error) { return w.e
 
 // call calls f on the actors, and adds the metrics of the first one to the report.
 func (r *runner) call(ctx context.Context, name string, f func(context.Context, *worker) (algo.Metrics, error)) error {
-	results, err := spmd.Call(r.actor, ctx, name, f).Wait(ctx)
-	if err != nil {
-		return err
-	}
-	for _, res := range results {
-		if res.Member == 0 {
-			rep := r.loop.Report()
-			rep.Names, rep.Values = append(rep.Names, res.Value.Names...), append(rep.Values, res.Value.Values...)
-		}
-	}
-	return nil
+	return loop.ReportMetrics(ctx, r.loop, spmd.Call(r.actor, ctx, name, f))
 }
 
 // A leader is the loop.Leader of a runner.

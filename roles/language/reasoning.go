@@ -246,7 +246,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 		calls = append(calls, spmd.Call(r.Critic, ctx, "run_training",
 			func(ctx context.Context, w *worker.CriticWorker) (algo.Metrics, error) { return w.RunTraining(ctx) }))
 	}
-	return r.addMetrics(ctx, calls...)
+	return loop.ReportMetrics(ctx, r.loop, calls...)
 }
 
 // evaluateAnswers sends the newest weights to rollout workers, and asks them the validation questions.

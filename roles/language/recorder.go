@@ -39,7 +39,7 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add adds the report of one rank: it shows the answers and the progress towards an early stop, and counts rewards.
+// Add adds the report of one rank: it shows the answers, and counts rewards.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
@@ -48,12 +48,6 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 		r.rewards.merge(rep.Rewards)
 		r.use.Add(engine.Use{Passes: int(rep.Engine[0]), Pages: rep.Engine[1], Running: rep.Engine[2],
 			Peak: rep.Engine[3]})
-	}
-	if len(rep.Stop) > 0 {
-		l.State().Stop = rep.Stop[0]
-	}
-	if len(rep.Stop) > 1 {
-		l.StopEarly(rep.Stop[1])
 	}
 	return nil
 }

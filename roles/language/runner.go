@@ -114,25 +114,7 @@ func (r *runner) Evaluate(ctx context.Context) error {
 // callAndReport calls f on the members of g, and adds the metrics of the first member to the report.
 func callAndReport[W any](ctx context.Context, r *runner, g *spmd.Group[W], name string,
 	f func(context.Context, W) (algo.Metrics, error)) error {
-	return r.addMetrics(ctx, spmd.Call(g, ctx, name, f))
-}
-
-// addMetrics adds the metrics of each call to the report. All members return the same metrics, so it takes the metrics
-// of the first member.
-func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metrics]) error {
-	for _, c := range calls {
-		results, err := c.Wait(ctx)
-		if err != nil {
-			return err
-		}
-		for _, res := range results {
-			if res.Member == 0 {
-				rep := r.loop.Report()
-				rep.Names, rep.Values = append(rep.Names, res.Value.Names...), append(rep.Values, res.Value.Values...)
-			}
-		}
-	}
-	return nil
+	return loop.ReportMetrics(ctx, r.loop, spmd.Call(g, ctx, name, f))
 }
 
 // close closes the workers after the last call.

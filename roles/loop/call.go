@@ -3,6 +3,7 @@ package loop
 import (
 	"context"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -44,6 +45,24 @@ func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// ReportMetrics waits for the calls, and adds the metrics of each to the report of this rank. All members return the
+// same metrics, so it takes those of the first member.
+func ReportMetrics(ctx context.Context, l *Loop, calls ...*spmd.Future[algo.Metrics]) error {
+	for _, c := range calls {
+		results, err := c.Wait(ctx)
+		if err != nil {
+			return err
+		}
+		for _, res := range results {
+			if res.Member == 0 {
+				rep := l.Report()
+				rep.Names, rep.Values = append(rep.Names, res.Value.Names...), append(rep.Values, res.Value.Values...)
+			}
 		}
 	}
 	return nil

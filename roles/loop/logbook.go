@@ -203,6 +203,7 @@ func (l *Logbook) add(reports [][]byte) error {
 		if err := l.recorder.Add(l, r); err != nil {
 			return err
 		}
+		r.showStop(l)
 		for i, name := range r.ownNames {
 			l.Set(name, r.ownValues[i])
 		}
@@ -322,12 +323,6 @@ func (l *Logbook) State() *metrics.State { return &l.state }
 
 // Print writes text above the progress line.
 func (l *Logbook) Print(text string) { l.progress.Print(text) }
-
-// StopEarly records why the run stopped early.
-func (l *Logbook) StopEarly(reason string) {
-	l.stopped = reason
-	l.Print(reason + "\n")
-}
 
 // tooManyLost returns an error if more episodes were lost than the configuration allows.
 func (l *Logbook) tooManyLost() error {

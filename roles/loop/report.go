@@ -61,6 +61,17 @@ func (r *Report) show(w Witness, step int64, rank int) {
 	w(step, "rank", rank, PhaseEpisodes, d)
 }
 
+// showStop shows the progress towards an early stop, and records why the run has stopped early.
+func (r *Report) showStop(l *Logbook) {
+	if len(r.Stop) > 0 {
+		l.state.Stop = r.Stop[0]
+	}
+	if len(r.Stop) > 1 {
+		l.stopped = r.Stop[1]
+		l.Print(l.stopped + "\n")
+	}
+}
+
 // eachList calls onNumbers for each list of numbers in r, and onNames for each list of strings. It visits the lists in
 // the order of their encoding.
 func (r *Report) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
