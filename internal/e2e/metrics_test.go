@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	runs "github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/test"
 )
 
@@ -54,7 +55,7 @@ func readLines(t testing.TB, path string) (m metrics) {
 			t.Fatalf("%s: %v in %q", path, err, line)
 		}
 		maps.DeleteFunc(entry, func(name string, _ any) bool {
-			return name == "time" || strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "schedule/")
+			return !runs.Repeats(name)
 		})
 		m = append(m, entry)
 	}

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // A nomad is a job on four ranks whose members can move.
@@ -101,26 +101,14 @@ func (n *nomad) place(draw *rand.Rand) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// results returns the metrics of a run, and the tensors of its last checkpoint by file and name. The order in a file
-// depends on the placement.
-func (c camp) results(t testing.TB, run string) (metrics, map[string]string) {
+// results returns the metrics of a run, and its last checkpoint.
+func (c camp) results(t testing.TB, run string) (metrics, *checkpoint.Checkpoint) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(c.folder(run), "checkpoints", "latest", "*.safetensors"))
-	if err != nil || len(files) < 2 {
-		t.Fatalf("the last checkpoint has the files %q, %v", files, err)
+	last := test.Must(checkpoint.Load(filepath.Join(c.folder(run), "checkpoints", "latest")))(t)
+	if files := last.Files(); len(files) < 3 { // config.yaml is one
+		t.Fatalf("the last checkpoint has the files %q", files)
 	}
-	tensors := map[string]string{}
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		test.OK(t, err)
-		d, _, err := tensor.ReadSafetensors(text)
-		test.OK(t, err)
-		for i := range d.Len() {
-			name, x := d.Entry(i)
-			tensors[filepath.Base(path)+": "+name] = fmt.Sprint(x.DType(), x.Shape(), x.Bytes())
-		}
-	}
-	return readMetrics(t, c.folder(run)), tensors
+	return readMetrics(t, c.folder(run)), last
 }
 
 // settle runs the job without moves, and returns a function that compares the results of another run with it.
@@ -129,18 +117,13 @@ func (c camp) settle(t testing.TB, place string, args ...string) (same func(t te
 	if r := c.start(t, local, "settled", place, args...).result(); r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
 	}
-	want, tensors := c.results(t, "settled")
+	want, settled := c.results(t, "settled")
 	return func(t testing.TB, run string) {
 		t.Helper()
-		m, got := c.results(t, run)
+		m, last := c.results(t, run)
 		m.same(t, want, "not the metrics of the job that stays")
-		for name := range tensors {
-			if got[name] != tensors[name] {
-				t.Errorf("not the checkpoint of the job that stays: %s", name)
-			}
-		}
-		if len(got) != len(tensors) {
-			t.Errorf("the checkpoint has %d tensors, want %d", len(got), len(tensors))
+		for _, d := range test.Must(checkpoint.Compare(settled, last))(t) {
+			t.Errorf("not the checkpoint of the job that stays: %v", d)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles"
@@ -106,8 +107,8 @@ func results(t *testing.T, run string) map[string]string {
 		var m map[string]any
 		test.OK(t, json.Unmarshal([]byte(line), &m))
 		for name := range m {
-			if strings.HasPrefix(name, "time/") || strings.HasPrefix(name, "schedule/") || name == "time" ||
-				strings.HasSuffix(name, "_per_second") || asynchronous && strings.HasPrefix(name, "env/") {
+			if !metrics.Repeats(name) || strings.HasSuffix(name, "_per_second") ||
+				asynchronous && strings.HasPrefix(name, "env/") {
 				delete(m, name)
 			}
 		}
