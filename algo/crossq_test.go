@@ -51,10 +51,10 @@ func TestCrossQTargets(t *testing.T) {
 	w, on, critic := watch(t, made(t, s, algo.NewCrossQ), s), newTrack(s.Envs), criticLike(t, s.Policy)
 	m := runTrack(t, w, s, on, 0, 5) // two updates
 	alpha := float32(metric(t, m, "sac/alpha"))
-	before := copied(stateOf(t, w))
+	before := stateOf(t, w).Clone()
 	params := paramsIn(before, "critic", critic.Params())
 	critic.Params().Buffers.CopyFrom(before.Sub("critic"))
-	actor, statistics := slices.Clone(s.Policy.Params().Data), copied(s.Policy.Params().Buffers)
+	actor, statistics := slices.Clone(s.Policy.Params().Data), s.Policy.Params().Buffers.Clone()
 	m = runTrack(t, w, s, on, 5, 1)
 	after, b := stateOf(t, w), w.batch(2)
 

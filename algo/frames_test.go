@@ -244,15 +244,11 @@ func (m *film) check(r *Replay, b *Transitions, nStep int, always bool) error {
 }
 
 // packed returns a copy of the saved state of r, as a checkpoint has it.
-func packed(r *Replay) (c tensor.Dict) {
+func packed(r *Replay) tensor.Dict {
 	var d tensor.Dict
 	r.save(&d)
 	packRings(&d, r.used(d, r.extra()))
-	for i := range d.Len() {
-		name, x := d.Entry(i)
-		c.Set(name, x.Clone())
-	}
-	return c
+	return d.Clone()
 }
 
 // TestFramesComeBack: batches of a Replay with frames have the bytes that a plain replay buffer has, also after a

@@ -65,9 +65,9 @@ func TestIQLLoss(t *testing.T) {
 	a := made(t, s, algo.NewIQL)
 	disturb(stateOf(t, a), "target")
 	u := newIQLUpdate(t, s)
-	before, actor := copied(stateOf(t, a)), slices.Clone(s.Policy.Params().Data)
+	before, actor := stateOf(t, a).Clone(), slices.Clone(s.Policy.Params().Data)
 	m := update(t, a, 1)
-	after := copied(stateOf(t, a))
+	after := stateOf(t, a).Clone()
 	u.judge(before, after)
 	gradient := func(network string) []float32 {
 		return gradientOf(before, after, network, s.CriticOptim.AdamBeta1)

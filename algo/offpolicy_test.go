@@ -247,15 +247,6 @@ func stateOf(t testing.TB, a algo.Algorithm) tensor.Dict {
 	return d
 }
 
-// copied returns a copy of d.
-func copied(d tensor.Dict) (c tensor.Dict) {
-	for i := range d.Len() {
-		name, x := d.Entry(i)
-		c.Set(name, x.Clone())
-	}
-	return c
-}
-
 // disturb changes a network of an algorithm's state, so that a target network differs much from its network.
 func disturb(d tensor.Dict, network string) {
 	for i := range d.Len() {

@@ -63,7 +63,7 @@ func TestSACLoss(t *testing.T) {
 			m := runTrack(t, w, s, on, 0, 3) // nothing is learnt yet
 			disturb(stateOf(t, w), "target")
 			for update := range 4 {
-				before, actor := copied(stateOf(t, w)), slices.Clone(s.Policy.Params().Data)
+				before, actor := stateOf(t, w).Clone(), slices.Clone(s.Policy.Params().Data)
 				alpha := metric(t, m, "sac/alpha")
 				m = runTrack(t, w, s, on, 3+update, 1)
 				u := newSACUpdate(t, w, uint64(update), before, actor, alpha)
@@ -203,7 +203,7 @@ func TestActorWaits(t *testing.T) {
 		c := offPolicy[name]
 		s := c.setup(t, func(s *algo.Setup, _ *policy.Config) { s.Config.OffPolicy.TrainActorSteps = 7 })
 		a, w := made(t, s, c.make), newTrack(s.Envs)
-		actor, state := slices.Clone(s.Policy.Params().Data), copied(stateOf(t, a))
+		actor, state := slices.Clone(s.Policy.Params().Data), stateOf(t, a).Clone()
 		for i := range 8 {
 			m := runTrack(t, a, s, w, i, 1)
 			if learns := !math.IsNaN(metric(t, m, "critic/q_data")); learns != (i >= 3) {

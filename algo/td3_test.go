@@ -44,7 +44,7 @@ type td3State struct {
 
 func td3StateOf(t *testing.T, a algo.Algorithm, pol policy.Policy, critic network) td3State {
 	t.Helper()
-	d := copied(stateOf(t, a))
+	d := stateOf(t, a).Clone()
 	return td3State{d, slices.Clone(pol.Params().Data), paramsIn(d, "critic", critic.Params()),
 		paramsIn(d, "target", pol.Params()), paramsIn(d, "target", critic.Params())}
 }

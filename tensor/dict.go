@@ -79,6 +79,14 @@ func (d Dict) CopyFrom(src Dict) {
 	}
 }
 
+// Clone returns a Dict with copies of the tensors.
+func (d Dict) Clone() (c Dict) {
+	for i, name := range d.names {
+		c.Set(name, d.tensors[i].Clone())
+	}
+	return c
+}
+
 // String lists names, types and shapes.
 func (d Dict) String() string {
 	var b strings.Builder

@@ -106,7 +106,7 @@ func (p *Replay) witness(step int64, component string, member int, phase string,
 		p.rows[1] = append(p.rows[1], tensors.Must("eval").F64()...)
 	case component != "actor":
 	case phase == algo.PhaseRollout:
-		p.rollouts[member] = append(p.rollouts[member], clone(tensors))
+		p.rollouts[member] = append(p.rollouts[member], tensors.Clone())
 	case phase == algo.PhaseAnswers:
 		p.addAnswers(tensors)
 	}
@@ -197,12 +197,4 @@ func column(x tensor.Tensor, n int) tensor.Tensor {
 		copy(to.Bytes()[t*size:(t+1)*size], x.Bytes()[(t*x.Dim(1)+n)*size:])
 	}
 	return to
-}
-
-func clone(d tensor.Dict) (c tensor.Dict) {
-	for i := range d.Len() {
-		name, x := d.Entry(i)
-		c.Set(name, x.Clone())
-	}
-	return c
 }

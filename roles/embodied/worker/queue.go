@@ -66,12 +66,8 @@ func (in *input) settle(ctx context.Context, total int64) error {
 
 // cloned returns a copy of an item, with copies of its tensors.
 func cloned(item *spmd.Item) *spmd.Item {
-	c := &spmd.Item{From: item.From, Lo: item.Lo, Hi: item.Hi, Version: item.Version, Weight: item.Weight}
-	for i := range item.Dict.Len() {
-		name, t := item.Dict.Entry(i)
-		c.Dict.Set(name, t.Clone())
-	}
-	return c
+	return &spmd.Item{Dict: item.Dict.Clone(), From: item.From, Lo: item.Lo, Hi: item.Hi, Version: item.Version,
+		Weight: item.Weight}
 }
 
 // Settle receives the rollouts that are still under way to this actor. The run must be asynchronous. finished[i] is the
