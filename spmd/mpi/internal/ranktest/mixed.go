@@ -106,12 +106,15 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 	return took, nil
 }
 
+const neighbour, remote = 1, 2 // the rank on the node of rank 0, and a rank on the other node
+
+// The messages from rank 0 to these two ranks: a number of milliseconds after which the rank answers, or stop.
 const (
-	neighbour, remote = 1, 2 // the rank on the node of rank 0, and a rank on the other node
-	ask, stop         = 1, 2 // the messages from rank 0 to these two ranks
+	stop = 0
+	ask  = 3
 )
 
-// answers checks how rank 0 waits. Rank 0 sends questions to two other ranks, which answer after 3 ms.
+// answers checks how rank 0 waits. Rank 0 sends questions to two other ranks, which answer later.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if c.Rank() > remote {
 		return nil
@@ -132,7 +135,7 @@ func answer(ctx context.Context, c spmd.Comm) error {
 		if err := pass(ctx, c, c.Irecv, word, 0); err != nil || word[0] == stop {
 			return err
 		}
-		time.Sleep(3 * time.Millisecond)
+		time.Sleep(time.Duration(word[0]) * time.Millisecond)
 		if err := pass(ctx, c, c.Isend, word, 0); err != nil {
 			return err
 		}
@@ -184,11 +187,13 @@ func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, w
 	if missed > 0 {
 		return fmt.Errorf("%d messages came while rank 0 slept for others", missed)
 	}
-	for tries := 0; woken == 0; tries++ { // an answer may also arrive while rank 0 tests MPI
-		if tries == 200 {
+	// An answer may also arrive while rank 0 tests MPI, or while it waits for a core. The longer a wait has taken, the
+	// longer its sleeps are, so each answer comes later than the one before.
+	for late := byte(ask); woken == 0; late++ {
+		if late == 200 {
 			return errors.New("no message has ended a sleep between two tests of MPI")
 		}
-		if err := errors.Join(tell(ctx, c, neighbour, ask), first(neighbour), post(neighbour)); err != nil {
+		if err := errors.Join(tell(ctx, c, neighbour, late), first(neighbour), post(neighbour)); err != nil {
 			return err
 		}
 		_, woken, _ = waits()
