@@ -40,7 +40,8 @@ actor:
 			"actor.enable_drq=true")
 	}
 	goals := func(task string, args ...string) []string {
-		return append(args, "env.train.env_type="+task, "algorithm.replay_buffer.hindsight.goal_selection_strategy=future")
+		return append(args, "env.train.env_type="+task,
+			"algorithm.replay_buffer.hindsight.goal_selection_strategy=future")
 	}
 	players := map[string]int{"actor": replicas, "env": 2, "rollout": 2}
 	job := func(name string, args []string) *nomad {
@@ -58,7 +59,8 @@ actor:
 		job("hindsight by SAC", goals("Reach-v0", by("embodied_sac")...)),
 		job("hindsight by TD3", goals("Reach-v0", by("embodied_td3", noise)...)),
 		job("hindsight by CrossQ", goals("Reach-v0", by("embodied_crossq", crossq...)...)),
-		{name: "a classifier", program: squares, members: map[string]int{"actor": replicas}, yaml: `
+		{name: "a classifier", program: squares, members: map[string]int{"actor": replicas},
+			args: []string{"++runner.save_interval=4"}, yaml: `
 runner: {task_type: sft}
 data: {train_data_paths: train.safetensors, val_data_paths: train.safetensors}
 actor:
@@ -76,8 +78,9 @@ func isDemos(arg string) bool { return arg == demonstrations }
 func (c camp) supply(t testing.TB) {
 	t.Helper()
 	if args := slices.DeleteFunc(slices.Clone(c.args), isDemos); len(args) < len(c.args) {
-		r := local.startProgram(t, local.program(t, c.program), c.dir, 0, slices.Concat([]string{"demos", "-c", "job.yaml",
-			"--episodes", "6", "--all", "--noise", "1", steps(1)}, args)...).result()
+		args = append([]string{"demos", "-c", "job.yaml", "--episodes", "6", "--all", "--noise", "1", steps(1)},
+			args...)
+		r := local.startProgram(t, local.program(t, c.program), c.dir, 0, args...).result()
 		test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
 	}
 	if strings.Contains(c.yaml, "train.safetensors") {
@@ -134,8 +137,8 @@ func TestRobotsLearnTheSame(t *testing.T) {
 							r := c.start(t, on, run, robot.place(draw), steps(n), "--resume", "auto").result()
 							test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
 							same(t, run)
-							r = local.startProgram(t, local.program(t, robot.program), c.dir, 0, "verify", "--all", "--out",
-								run+".json", c.folder(run)).result()
+							r = local.startProgram(t, local.program(t, robot.program), c.dir, 0, "verify", "--all",
+								"--out", run+".json", c.folder(run)).result()
 							test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
 						}
 					})
