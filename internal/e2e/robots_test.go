@@ -92,8 +92,8 @@ func (c camp) supply(t testing.TB) {
 	}
 }
 
-// TestRobotsLearnTheSame: jobs of robots have the metrics and the last checkpoint of the job on one rank in every
-// placement and on every transport, after SIGKILL and a resume, and when their members move again and again.
+// TestRobotsLearnTheSame: jobs of robots have the same metrics and the same last checkpoint in every placement and on
+// every transport, after SIGKILL and a resume, and when their members move again and again.
 func TestRobotsLearnTheSame(t *testing.T) {
 	t.Parallel()
 	const n, places = 8, 4

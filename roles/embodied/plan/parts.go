@@ -166,7 +166,7 @@ func (d *Draft) measureLearner(pol policy.Policy) int {
 		}
 	}
 	d.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
-	return int(memory.Need()) - algo.ReplayBytes(s.Rollout, stacks, 1, held)
+	return max(2*d.paramBytes, int(memory.Need())-algo.ReplayBytes(s.Rollout, stacks, 1, held))
 }
 
 // checkSequences checks that a recurrent policy can be trained on sequences.
