@@ -239,7 +239,7 @@ var layers = []layer{
 		"what is in which file; it knows no transition"},
 	{"internal/tables", []string{"internal/durable", "github.com/parquet-go/parquet-go/..."}, nil,
 		"the only package that sees Parquet; it knows rows and columns, whatever they mean"},
-	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
+	{"internal/gpu", []string{"internal/ptx", "C", "gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
 	{"internal/ptx", nil, nil, "what a text of PTX computes follows from it and from memory"},
 	{"internal/e2e/...", nil, []string{"..."}, "tests of the whole"},
 	{"internal/digests", nil, []string{"roles", "algo", "policy", "reward", "env/...", "tensor", sys},
