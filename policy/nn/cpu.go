@@ -32,15 +32,6 @@ func (o cpu[T]) Product(c, a, b, bias []T, m, n, k int, acc bool) {
 	}
 }
 
-func (o cpu[T]) ProductTB(c, a, b, scratch []T, m, n, k int, acc bool) {
-	if o.blas != nil {
-		kernel.Transpose(scratch, b, n, k)
-		o.blas.Gemm(c, a, scratch, m, n, k, acc)
-		return
-	}
-	kernel.GemmTB(c, a, b, scratch, m, n, k, acc)
-}
-
 func (o cpu[T]) Gradient(c, a, b []T, m, n, k int, acc bool) {
 	if o.blas != nil {
 		o.blas.GemmTA(c, a, b, m, n, k, acc)

@@ -62,14 +62,18 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	if dx == nil {
 		return
 	}
-	o.ProductTB(dx[:n*l.In], dy, l.Weight(), scratch[:l.In*l.Out], n, l.In, l.Out, add)
+	wt := scratch[:l.In*l.Out]
+	o.Transpose(wt, l.Weight(), l.In, l.Out, 1)
+	o.Product(dx[:n*l.In], dy, wt, nil, n, l.In, l.Out, add)
 }
 
 // InputGrad sets dx, [n,In-first], to the gradient of the columns [first,In) of x. dy, [n,Out], is the gradient of the
 // output. InputGrad does not change the gradients of W and b. scratch must have In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
-	in, w := l.In-first, l.Weight()[first*l.Out:]
-	l.p.Ops().ProductTB(dx[:n*in], dy[:n*l.Out], w, scratch[:in*l.Out], n, in, l.Out, false)
+	in := l.In - first
+	wt := scratch[:in*l.Out]
+	l.p.Ops().Transpose(wt, l.Weight()[first*l.Out:], in, l.Out, 1)
+	l.p.Ops().Product(dx[:n*in], dy[:n*l.Out], wt, nil, n, in, l.Out, false)
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.

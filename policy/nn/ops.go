@@ -11,8 +11,6 @@ type Ops[T Float] interface {
 	// Product sets c [m,n] to a·b for a [m,k] and b [k,n], plus bias [n] in every row unless bias is nil. With acc, it
 	// adds a·b to c, and bias is nil.
 	Product(c, a, b, bias []T, m, n, k int, acc bool)
-	// ProductTB sets c [m,n] to a·bᵀ for a [m,k] and b [n,k]. With acc, it adds to c. scratch has n·k elements.
-	ProductTB(c, a, b, scratch []T, m, n, k int, acc bool)
 	// Gradient sets c [m,n] to aᵀ·b for a [k,m] and b [k,n]. With acc, it adds to c.
 	Gradient(c, a, b []T, m, n, k int, acc bool)
 	// ColSum sets dst [n] to the sum of the rows of a [m,n]. With acc, it adds to dst.

@@ -27,23 +27,6 @@ func GemmTA[T Float](c, a, b []T, m, n, k int, acc bool) {
 	product(c, b, &matrix[T]{a, 1, m}, &start[T]{acc: acc}, m, n, k)
 }
 
-// GemmTB computes C = A·Bᵀ, or C += A·Bᵀ with acc, for A [m,k], B [n,k] and C [m,n]. scratch must have n·k elements. If
-// B has the weights of a layer and A the gradient of its output, C is the gradient of its input. The bits are those of
-// Gemm.
-func GemmTB[T Float](c, a, b, scratch []T, m, n, k int, acc bool) {
-	checkLen("gemm tb", "c", len(c), m, n)
-	checkLen("gemm tb", "a", len(a), m, k)
-	checkLen("gemm tb", "b", len(b), n, k)
-	checkLen("gemm tb", "scratch", len(scratch), n, k)
-	if vectors(c) {
-		productSIMD(float32s(c), float32s(b), float32s(scratch), &matrix[float32]{float32s(a), k, 1},
-			&start[float32]{acc: acc}, m, n, k)
-		return
-	}
-	Transpose(scratch, b, n, k)
-	product(c, scratch, &matrix[T]{a, k, 1}, &start[T]{acc: acc}, m, n, k)
-}
-
 // A matrix is a left factor: element (i,p) is data[i·row + p·col].
 type matrix[T Float] struct {
 	data     []T
@@ -59,7 +42,7 @@ type start[T Float] struct {
 // product computes C [m,n] = start + A·B, for a left factor of m rows and k columns and B [k,n].
 func product[T Float](c, b []T, a *matrix[T], s *start[T], m, n, k int) {
 	if vectors(c) {
-		productSIMD(float32s(c), float32s(b), nil, &matrix[float32]{float32s(a.data), a.row, a.col},
+		productSIMD(float32s(c), float32s(b), &matrix[float32]{float32s(a.data), a.row, a.col},
 			&start[float32]{s.acc, float32s(s.bias)}, m, n, k)
 		return
 	}

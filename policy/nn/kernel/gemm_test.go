@@ -119,26 +119,6 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// The product with a transpose has the bits of the product with the matrix.
-func TestTransposedFactor(t *testing.T) {
-	eachLevel(t, func(t *testing.T, _ level) {
-		for i, s := range shapes {
-			for _, acc := range []bool{false, true} {
-				a, b, bT := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), make([]float32, s.k*s.n)
-				Transpose(bT, b, s.k, s.n)
-				want, c, scratch := randomN(s.m*s.n, 4), newGuarded(s.m*s.n, i%17), newGuarded(s.k*s.n, (i+5)%17)
-				copy(c.x, want)
-				Gemm(want, a, b, s.m, s.n, s.k, acc)
-				GemmTB(c.x, a, bT, scratch.x, s.m, s.n, s.k, acc)
-				what := fmt.Sprintf("gemm tb %d×%d×%d, acc %v", s.m, s.n, s.k, acc)
-				sameBits(t, what, c.x, want)
-				c.check(t, what)
-				scratch.check(t, what)
-			}
-		}
-	})
-}
-
 // A row of a product has the same bits in any batch, at any place of the batch, and at any alignment.
 func TestRowsOfAnyBatch(t *testing.T) {
 	const most = 512

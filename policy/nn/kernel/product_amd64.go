@@ -7,26 +7,20 @@ const (
 	thinColumns, thinMinRows = 8, 16
 )
 
-// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1. If turned
-// is not nil, b is the transpose of B, and turned is scratch memory of the same size.
-func productSIMD(c, b, turned []float32, a *matrix[float32], s *start[float32], m, n, k int) {
+// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1.
+func productSIMD(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	switch {
 	case a.row == k && n <= dotColumns && k >= dotMinK:
-		if turned != nil {
-			Transpose(turned, b, n, k)
-			b = turned
-		}
 		productDots(c, b, a, s, m, n, k)
-	case a.row == 1 && n <= thinColumns && m >= thinMinRows && s.bias == nil && turned == nil:
+	case a.row == 1 && n <= thinColumns && m >= thinMinRows && s.bias == nil:
 		productThin(c, b, a, s, m, n, k)
 	default:
-		productPanels(c, b, turned, a, s, m, n, k)
+		productPanels(c, b, a, s, m, n, k)
 	}
 }
 
-// productPanels computes C in panels, with neighbouring columns in the lanes. It transposes b panel by panel, so that a
-// panel is still in the cache for its product.
-func productPanels(c, b, turned []float32, a *matrix[float32], s *start[float32], m, n, k int) {
+// productPanels computes C in panels, with neighbouring columns in the lanes.
+func productPanels(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	for p := 0; p == 0 || p < k; p += blockK { // runs once even if k is 0
 		for i := 0; i < m; i += blockRows {
 			for j, columns := 0, 0; j < n; j += columns {
@@ -36,18 +30,7 @@ func productPanels(c, b, turned []float32, a *matrix[float32], s *start[float32]
 					m: min(blockRows, m-i), k: min(blockK, k-p),
 				}
 				if t.k > 0 {
-					t.a = &a.data[i*a.row+p*a.col]
-				}
-				switch {
-				case t.k == 0:
-				case turned == nil:
-					t.b = &b[p*n+j]
-				default:
-					part := turned[p*n+j*t.k:][:t.k*columns]
-					if i == 0 {
-						packTransposed(part, b[j*k+p:], k, t.k, columns)
-					}
-					t.b, t.bStep = &part[0], 4*columns
+					t.a, t.b = &a.data[i*a.row+p*a.col], &b[p*n+j]
 				}
 				t.start, t.startStep = begin(s, p, j, t.c, t.cStep, &zeros[0])
 				t.run(columns)

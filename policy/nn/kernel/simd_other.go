@@ -7,7 +7,7 @@ var best = portable
 
 const noSIMD = "kernel: no vector code on this architecture"
 
-func productSIMD(c, b, turned []float32, _ *matrix[float32], _ *start[float32], m, n, k int) {
+func productSIMD([]float32, []float32, *matrix[float32], *start[float32], int, int, int) {
 	panic(noSIMD)
 }
 func transposeSIMD([]float32, []float32, int, int) (rows, columns int) { panic(noSIMD) }

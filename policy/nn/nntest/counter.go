@@ -33,12 +33,6 @@ func (o *Counter[T]) Product(c, a, b, bias []T, m, n, k int, acc bool) {
 	}
 }
 
-func (o *Counter[T]) ProductTB(c, a, b, scratch []T, m, n, k int, acc bool) {
-	if o.called("ProductTB", len(c) == m*n && len(a) == m*k && len(b) == n*k && len(scratch) == n*k) {
-		o.Ops.ProductTB(c, a, b, scratch, m, n, k, acc)
-	}
-}
-
 func (o *Counter[T]) Gradient(c, a, b []T, m, n, k int, acc bool) {
 	if o.called("Gradient", len(c) == m*n && len(a) == k*m && len(b) == k*n) {
 		o.Ops.Gradient(c, a, b, m, n, k, acc)
