@@ -45,9 +45,9 @@ func (c *Critic) Params() *nn.Params[float32] { return c.net.params }
 type CriticWork struct {
 	maxRows int
 	obs     *obsWork
-	x       []float32 // [n, obs + action]
-	dUnit   []float32 // [n, action]
-	q       tensor.Tensor
+	x       []float32     // [n, obs + action]
+	dUnit   []float32     // [n, action]
+	q       tensor.Tensor // values of the last call, [H,n]
 	net     *ensembleWork[float32]
 }
 
@@ -55,7 +55,7 @@ type CriticWork struct {
 func (c *Critic) NewWork(maxRows int) *CriticWork {
 	net := c.net.newWork(maxRows)
 	return &CriticWork{
-		q: tensor.FromF32(net.q, len(net.q)), net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows),
+		net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows),
 		x:     nn.Vector[float32](maxRows * c.net.width),
 		dUnit: nn.Vector[float32](maxRows * c.dims),
 	}
@@ -69,7 +69,7 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 		return tensor.Tensor{}, fmt.Errorf("critic: %w", err)
 	}
 	c.net.forward(w.net, w.x, n, false)
-	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
+	return w.values(c.Heads(), n), nil
 }
 
 // JointQ returns values, F32 [H,2N]: first the values of action at the N rows of obs, then the values of nextAction at
@@ -85,7 +85,15 @@ func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, ne
 		return tensor.Tensor{}, fmt.Errorf("critic: %w", err)
 	}
 	c.net.forward(w.net, w.x, 2*n, true)
-	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
+	return w.values(c.Heads(), 2*n), nil
+}
+
+// values returns the values of the given number of heads and rows as a tensor.
+func (w *CriticWork) values(heads, rows int) tensor.Tensor {
+	if w.q.IsZero() || w.q.Dim(1) != rows {
+		w.q = tensor.FromF32(w.net.q[:heads*rows], heads, rows)
+	}
+	return w.q
 }
 
 // fill writes observations and actions to the rows of w.x from firstRow on, and returns the number of rows.

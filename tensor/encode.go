@@ -23,10 +23,10 @@ func Encode(dst []byte, d Dict) []byte {
 		if len(name) > math.MaxUint16 || t.IsZero() {
 			panic(fmt.Sprintf("tensor: encode %.40q: %v", name, t))
 		}
-		dst = append(dst, byte(t.dtype), byte(t.rank))
+		dst = append(dst, byte(t.DType()), byte(t.Rank()))
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(len(name)))
 		dst = append(dst, name...)
-		for _, n := range t.shape[:t.rank] {
+		for _, n := range t.Shape() {
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
 		}
 	}

@@ -31,7 +31,7 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 		if t.IsZero() {
 			return fmt.Errorf("write safetensors: tensor %q: %v: no such tensor can be written", name, t)
 		}
-		fields[i] = Field{Name: name, DType: t.dtype, Shape: t.shape[:t.rank]}
+		fields[i] = Field{Name: name, DType: t.DType(), Shape: t.Shape()}
 	}
 	order, err := WriteSafetensorsHeader(w, fields, metadata)
 	if err != nil {

@@ -56,12 +56,48 @@ const Align = 64
 
 // A Tensor is a dense row-major array over memory that it does not own. The zero Tensor has no elements and no type.
 // Copying a Tensor copies the view, not the elements.
+//
+// A Tensor has only four words, so that the compiler can keep it in registers.
 type Tensor struct {
-	ptr   unsafe.Pointer
-	shape [MaxRank]int
-	len   int // number of elements
-	rank  int8
+	ptr  unsafe.Pointer
+	len  int   // number of elements
+	n    int   // first dimension; 1 if there are no dimensions
+	form *form // nil in the zero Tensor
+}
+
+// A form is the type and the shape of a tensor t, without its first dimension. Tensors share forms, and a form never
+// changes.
+type form struct {
 	dtype DType
+	rank  int   // number of dimensions, with the first
+	row   int   // number of elements of t[i]
+	n     int   // first dimension of t[i]; 1 if it has no dimensions
+	part  *form // form of t[i]; nil if t has no dimensions
+}
+
+// scalars and vectors are the forms of all tensors with no and with one dimension, by type.
+var (
+	scalars = forms(func(d DType) form { return form{dtype: d, row: 1} })
+	vectors = forms(func(d DType) form { return form{dtype: d, rank: 1, row: 1, n: 1, part: &scalars[d]} })
+)
+
+func forms(of func(DType) form) (table [len(dtypes)]form) {
+	for d := range table {
+		table[d] = of(DType(d))
+	}
+	return table
+}
+
+// newForm returns the form of tensors with the given shape. It allocates if there are at least two dimensions.
+func newForm(dtype DType, shape []int) *form {
+	switch len(shape) {
+	case 0:
+		return &scalars[dtype]
+	case 1:
+		return &vectors[dtype]
+	}
+	part := newForm(dtype, shape[1:])
+	return &form{dtype: dtype, rank: len(shape), row: shape[1] * part.row, n: shape[1], part: part}
 }
 
 // New returns a zeroed tensor on the Go heap, aligned to Align bytes.
@@ -82,12 +118,19 @@ func Of(b []byte, dtype DType, shape ...int) Tensor {
 	if want := n * dtype.Size(); want != len(b) {
 		panic(fmt.Sprintf("tensor: %d bytes for %v%v, expected %d", len(b), dtype, shape, want))
 	}
-	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), len: n, rank: int8(len(shape)), dtype: dtype}
+	t := Tensor{ptr: unsafe.Pointer(unsafe.SliceData(b)), len: n, n: first(shape), form: newForm(dtype, shape)}
 	if uintptr(t.ptr)%uintptr(dtype.Size()) != 0 && len(b) > 0 {
 		panic(fmt.Sprintf("tensor: %v memory is not aligned", dtype))
 	}
-	copy(t.shape[:], shape)
 	return t
+}
+
+// first returns the first dimension of a shape, or 1 if it has none.
+func first(shape []int) int {
+	if len(shape) == 0 {
+		return 1
+	}
+	return shape[0]
 }
 
 // FromF32 returns a tensor over x.
@@ -106,44 +149,74 @@ func FromI64(x []int64, shape ...int) Tensor { return Of(bytesOf(x), I64, shape.
 func FromU8(x []byte, shape ...int) Tensor { return Of(x, U8, shape...) }
 
 // DType returns the element type.
-func (t Tensor) DType() DType { return t.dtype }
+func (t Tensor) DType() DType {
+	if t.form == nil {
+		return 0
+	}
+	return t.form.dtype
+}
 
 // Rank returns the number of dimensions.
-func (t Tensor) Rank() int { return int(t.rank) }
+func (t Tensor) Rank() int {
+	if t.form == nil {
+		return 0
+	}
+	return t.form.rank
+}
 
 // Dim returns the size of dimension i.
 func (t Tensor) Dim(i int) int {
-	if i >= int(t.rank) {
+	if i >= t.Rank() {
 		panic(fmt.Sprintf("tensor: dimension %d of %v", i, t))
 	}
-	return t.shape[i]
+	n := t.n
+	for f := t.form; i > 0; i-- {
+		n, f = f.n, f.part
+	}
+	return n
 }
 
 // Shape returns a copy of the shape.
-func (t Tensor) Shape() []int { return append([]int(nil), t.shape[:t.rank]...) }
+func (t Tensor) Shape() []int {
+	var shape []int
+	for i := range t.Rank() {
+		shape = append(shape, t.Dim(i))
+	}
+	return shape
+}
 
 // SameShape reports whether t and u have the same type and shape.
 func (t Tensor) SameShape(u Tensor) bool {
-	return t.dtype == u.dtype && t.rank == u.rank && t.shape == u.shape
+	if t.n != u.n {
+		return false
+	}
+	f, g := t.form, u.form
+	for f != g {
+		if f == nil || g == nil || f.dtype != g.dtype || f.n != g.n {
+			return false
+		}
+		f, g = f.part, g.part
+	}
+	return true
 }
 
 // Len returns the number of elements.
 func (t Tensor) Len() int { return t.len }
 
 // IsZero reports whether t is the zero Tensor.
-func (t Tensor) IsZero() bool { return t.dtype == 0 }
+func (t Tensor) IsZero() bool { return t.form == nil }
 
 // String returns type and shape, such as F32[16 4].
 func (t Tensor) String() string {
 	if t.IsZero() {
 		return "Tensor{}"
 	}
-	return fmt.Sprintf("%v%v", t.dtype, t.shape[:t.rank])
+	return fmt.Sprintf("%v%v", t.form.dtype, t.Shape())
 }
 
 // Bytes returns the memory of t.
 func (t Tensor) Bytes() []byte {
-	return unsafe.Slice((*byte)(t.ptr), t.len*dtypes[t.dtype].size)
+	return unsafe.Slice((*byte)(t.ptr), t.len*dtypes[t.DType()].size)
 }
 
 // F32 returns the elements of a float32 tensor, as a view.
@@ -169,42 +242,37 @@ func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
 // At returns the view t[i]. The view has one dimension less than t.
 func (t Tensor) At(i int) Tensor {
-	if t.rank == 0 || uint(i) >= uint(t.shape[0]) {
+	if t.Rank() == 0 || uint(i) >= uint(t.n) {
 		panic(fmt.Sprintf("tensor: [%d] of %v", i, t))
 	}
-	v := Tensor{ptr: t.ptr, len: t.len / t.shape[0], rank: t.rank - 1, dtype: t.dtype}
-	copy(v.shape[:], t.shape[1:])
-	v.ptr = unsafe.Add(t.ptr, i*v.len*dtypes[t.dtype].size)
-	return v
+	f := t.form
+	return Tensor{ptr: unsafe.Add(t.ptr, i*f.row*dtypes[f.dtype].size), len: f.row, n: f.n, form: f.part}
 }
 
 // Slice returns the view t[lo:hi], along the first dimension.
 func (t Tensor) Slice(lo, hi int) Tensor {
-	if t.rank == 0 || lo < 0 || hi < lo || hi > t.shape[0] {
+	if t.Rank() == 0 || lo < 0 || hi < lo || hi > t.n {
 		panic(fmt.Sprintf("tensor: [%d:%d] of %v", lo, hi, t))
 	}
-	row := count(t.shape[1:t.rank])
-	v := t
-	v.shape[0], v.len = hi-lo, row*(hi-lo)
-	if v.len > 0 { // the pointer of an empty view could leave the memory of t
-		v.ptr = unsafe.Add(t.ptr, lo*row*t.dtype.Size())
+	if hi > lo { // the pointer of an empty view could leave the memory of t
+		t.ptr = unsafe.Add(t.ptr, lo*t.form.row*dtypes[t.form.dtype].size)
 	}
-	return v
+	t.n, t.len = hi-lo, (hi-lo)*t.form.row
+	return t
 }
 
-// Reshape returns a view of t with the given shape. Both shapes must have the same number of elements.
+// Reshape returns a view of t with the given shape. Both shapes must have the same number of elements. Reshape
+// allocates if the shape has at least two dimensions.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
 		panic(fmt.Sprintf("tensor: reshape %v to %v", t, slices.Clone(shape)))
 	}
-	v := Tensor{ptr: t.ptr, len: t.len, dtype: t.dtype, rank: int8(len(shape))}
-	copy(v.shape[:], shape)
-	return v
+	return Tensor{ptr: t.ptr, len: t.len, n: first(shape), form: newForm(t.DType(), shape)}
 }
 
 // CopyFrom copies the elements of src to t. Both must have the same type and the same number of elements.
 func (t Tensor) CopyFrom(src Tensor) {
-	if t.dtype != src.dtype || t.Len() != src.Len() {
+	if t.DType() != src.DType() || t.Len() != src.Len() {
 		panic(fmt.Sprintf("tensor: copy %v from %v", t, src))
 	}
 	copy(t.Bytes(), src.Bytes())
@@ -218,13 +286,13 @@ func (t Tensor) Clone() Tensor {
 	if t.IsZero() {
 		return t
 	}
-	c := New(t.dtype, t.shape[:t.rank]...)
+	c := New(t.form.dtype, t.Shape()...)
 	copy(c.Bytes(), t.Bytes())
 	return c
 }
 
 func data[T any](t Tensor, want DType) []T {
-	if t.dtype != want {
+	if t.form == nil || t.form.dtype != want {
 		t.refuse(want)
 	}
 	return unsafe.Slice((*T)(t.ptr), t.len)

@@ -75,8 +75,8 @@ func TestMovesStruck(t *testing.T) {
 						n := nomads()[(s+b+again)%6]
 						switch {
 						case step == "quiesce": // before it saves, a job quiesces in any case
-							n = &nomad{"asynchronous", asyncTasks[0].yaml, nomads()[0].members,
-								[]string{"runner.async=true", "++runner.save_interval=4"}}
+							n = &nomad{name: "asynchronous", yaml: asyncTasks[0].yaml, members: nomads()[0].members,
+								args: []string{"runner.async=true", "++runner.save_interval=4"}}
 						case again == 1 && slices.Contains(languageSteps, step):
 							n = nomads()[6+draw.IntN(2)]
 						}

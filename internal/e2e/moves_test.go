@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -24,12 +25,14 @@ type nomad struct {
 	name, yaml string
 	members    map[string]int // number of members of each component
 	args       []string
+	program    string // "": rlinf itself
 }
 
 // nomadOf returns a nomad that learns one of tasks.
 func nomadOf(task, actors, envs, rollouts int, args ...string) *nomad {
-	return &nomad{tasks[task].name, tasks[task].yaml, map[string]int{"actor": actors, "env": envs, "rollout": rollouts},
-		append(args, fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[task].steps))}
+	return &nomad{name: tasks[task].name, yaml: tasks[task].yaml,
+		members: map[string]int{"actor": actors, "env": envs, "rollout": rollouts},
+		args:    append(args, fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[task].steps))}
 }
 
 // nomads are nomads of all kinds of jobs.
@@ -41,12 +44,12 @@ func nomads() []*nomad {
 		nomadOf(3, 2, 2, 1),
 		nomadOf(4, 2, 2, 2),
 		nomadOf(5, 2, 2, 3),
-		{"a critic and a reference", reasoning,
-			map[string]int{"actor": 2, "rollout": 2, "reward": 1, "inference": 2, "critic": 2},
-			[]string{"reward.random_reward=true", "algorithm.kl_beta=0.1", "algorithm.adv_type=gae",
+		{name: "a critic and a reference", yaml: reasoning,
+			members: map[string]int{"actor": 2, "rollout": 2, "reward": 1, "inference": 2, "critic": 2},
+			args: []string{"reward.random_reward=true", "algorithm.kl_beta=0.1", "algorithm.adv_type=gae",
 				"algorithm.loss_type=actor_critic"}},
-		{"models in 2 × 2 parts", laidOut(reasoning), map[string]int{"actor": 8, "rollout": 4},
-			answered(2, 2, 2, "reward.random_reward=true", "algorithm.kl_beta=0.1")},
+		{name: "models in 2 × 2 parts", yaml: laidOut(reasoning), members: map[string]int{"actor": 8, "rollout": 4},
+			args: answered(2, 2, 2, "reward.random_reward=true", "algorithm.kl_beta=0.1")},
 	}
 }
 
@@ -75,7 +78,7 @@ func (c camp) start(t testing.TB, on *platform, run, place string, args ...strin
 // startBelow is start with a command in front of the command of the job.
 func (c camp) startBelow(t testing.TB, above []string, on *platform, run, place string, args ...string) *job {
 	t.Helper()
-	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, c.line(run, place, args...)...)
+	return on.startBelow(t, above, on.program(t, cmp.Or(c.program, ".")), c.dir, 4, c.line(run, place, args...)...)
 }
 
 // line returns the command line of the job.

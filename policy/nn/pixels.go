@@ -23,8 +23,9 @@ func (p pixels[T]) shape() Image { return Image{p.frame.H, p.frame.W, p.frames *
 func (p pixels[T]) unpack(dst []T, src []uint8) {
 	if p.frames == 1 {
 		dst = dst[:len(src)]
+		decimal := p.decimal // a third faster than the field
 		for i, b := range src {
-			dst[i] = p.decimal[b]
+			dst[i] = decimal[b]
 		}
 		return
 	}

@@ -50,6 +50,8 @@ type Classifier struct {
 	Image  nn.Image // shape of the images that it reads
 	params *nn.Params[float32]
 	net    *nn.Net[float32]
+	trunk  Trunk
+	pixels int // of the images that the trunk sees
 }
 
 const frame = "image"
@@ -66,7 +68,8 @@ func NewClassifier(c Config, hidden int, image nn.Image, alloc tensor.Allocator)
 		head = nn.Sequence(nn.Dense(hidden).Named("0"), relu, nn.Dropout(c.Dropout), nn.Dense(1).Named("3"))
 	}
 	layers := trunk.Layers(frame, c.ImageSize[1], c.ImageSize[2], c.Normalize)
-	f := &Classifier{Image: image, params: new(nn.Params[float32])}
+	f := &Classifier{Image: image, params: new(nn.Params[float32]), trunk: trunk,
+		pixels: c.ImageSize[1] * c.ImageSize[2]}
 	f.params.Group("classifier")
 	f.net, err = nn.NewNet(f.params, "", nn.Sequence(append(layers, nn.MeanPool(), head.Named("fc"))...),
 		[]nn.Source{{Name: frame, Image: image, Frames: 1}})
@@ -112,6 +115,16 @@ type ClassifierWork struct {
 // NewWork returns working memory for at most rows images.
 func (f *Classifier) NewWork(rows int) *ClassifierWork {
 	return &ClassifierWork{net: f.net.NewWork(rows)}
+}
+
+// WorkBytes estimates the size of NewWork(rows): the weights of the largest convolution twice, three maps before the
+// blocks, and six in each block.
+func (f *Classifier) WorkBytes(rows int) int64 {
+	maps := 3 * 16.0 // numbers for a pixel of the image
+	for stage, blocks := range f.trunk.Blocks {
+		maps += 6 * float64(blocks) * 4 / float64(int(1)<<stage)
+	}
+	return 2*4*9*Width*Width + 4*int64(maps*float64(rows*f.pixels))
 }
 
 // Logits returns the log-odds of success for n images, [n,H,W,C].

@@ -211,13 +211,13 @@ func (p *plan) notes() (notes []string) {
 	return notes
 }
 
-// memoryOf estimates the memory of rank r. Activations are some 20 times the largest map of features.
+// memoryOf estimates the memory of rank r.
 func (p *plan) memoryOf(r int) (f job.Footprint) {
-	s, params := p.Config.Classifier().ImageSize, 4*int64(p.blank.Params().Len())
+	params := 4 * int64(p.blank.Params().Len())
 	for range p.MembersOn("actor", r) {
 		f.Parameters += 2 * params
 		f.Optimiser += 2 * params
-		f.Activations += 20 * 4 * int64(p.Config.Actor.MicroBatchSize) * int64(s[1]*s[2]/4*64)
+		f.Activations += p.blank.WorkBytes(p.Config.Actor.MicroBatchSize)
 	}
 	f.Texts = int64(p.train.Images.Len())
 	if p.valid != nil {

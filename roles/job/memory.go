@@ -3,12 +3,12 @@ package job
 // A Footprint is an estimate of the memory of a rank, in bytes.
 type Footprint struct {
 	Parameters int64 // parameters, gradients, and copies of parameters for the rollouts of an asynchronous run
-	Optimiser  int64 // the optimiser's state
+	Optimiser  int64 // the optimisers' state, critics and target networks
 	Rollouts   int64 // trajectories that are recorded, queued or trained on
 	Channels   int64 // observations and actions in channels
 	Replay     int64 // replay buffer, demonstrations, and the contents of the demonstrations' file
 
-	Activations int64 // activations and logits of a language model, for all micro-batches in flight
+	Activations int64 // of a language model, with logits, for all micro-batches in flight; or classifiers of images
 	Messages    int64 // messages between the shards of a language model: activations, gradients and state
 	Texts       int64 // texts to train on
 }

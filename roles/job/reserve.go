@@ -30,6 +30,9 @@ func (r *Reserve) Alloc(n int) ([]byte, error) {
 	return b[:n], nil
 }
 
+// Need returns the number of bytes that Alloc was asked for.
+func (r *Reserve) Need() int64 { return r.need }
+
 // Free frees the memory. Nothing may use it afterwards.
 func (r *Reserve) Free() {
 	for _, b := range r.pieces {

@@ -65,6 +65,61 @@ func (s swapped) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
+// NewReach is like New, but the only task is to move the hand to the target, which is a goal: hindsight can replace it.
+// The third number of an action has no effect, and the policy sees no images.
+func NewReach(cfg env.Config, n int) (env.Vec, error) {
+	return env.NewEpisodic(reaches{make(squares, n)}, cfg), nil
+}
+
+type reaches struct{ squares }
+
+var goal = &env.Goal{Threshold: reach, Reward: env.SparseGoal, Terminates: true}
+
+// Spec describes one environment.
+func (r reaches) Spec() env.Spec {
+	s := r.squares.Spec()
+	s.Obs = nil
+	for _, name := range []string{env.Observation, env.AchievedGoal, env.DesiredGoal} {
+		s.Obs = append(s.Obs, env.Field{Name: name, Space: box(tensor.F32, -1, 1, 2)})
+	}
+	s.Info, s.Goal = []string{env.Success}, goal
+	return s
+}
+
+// Step moves the hands, and compares their places with the goals.
+func (r reaches) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
+	info []float32) error {
+	for n := range r.squares {
+		if turn[n] == env.Idle {
+			continue
+		}
+		c := &r.squares[n]
+		c.move(action.F32()[3*n:])
+		hand, target := single(c.at[0]), single(c.at[1])
+		r, reached := goal.Sparse(hand[:], target[:])
+		reward[n], terminated[n], info[n] = r, 0, 0
+		if reached {
+			terminated[n], info[n] = 1, 1
+		}
+	}
+	return nil
+}
+
+// single returns a place as observations have it.
+func single(at [2]float64) [2]float32 { return [2]float32{float32(at[0]), float32(at[1])} }
+
+// Observe writes the places of the hand and of the target.
+func (r reaches) Observe(mask []bool, obs tensor.Dict) {
+	for n, c := range r.squares {
+		if mask == nil || mask[n] {
+			hand, target := single(c.at[0]), single(c.at[1])
+			copy(obs.Must(env.Observation).F32()[2*n:], hand[:])
+			copy(obs.Must(env.AchievedGoal).F32()[2*n:], hand[:])
+			copy(obs.Must(env.DesiredGoal).F32()[2*n:], target[:])
+		}
+	}
+}
+
 // say writes the sentence that names the square of the given colour.
 func say(text []uint8, color int) {
 	clear(text)
@@ -125,10 +180,7 @@ func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 			continue
 		}
 		c, a := &s[n], action.F32()[3*n:]
-		for k := range 2 {
-			way := float64(stride * float64(min(max(a[k], -1), 1)))
-			c.at[0][k] = min(max(c.at[0][k]+way, -1), 1)
-		}
+		c.move(a)
 		reward[n], terminated[n], info[2*n], info[2*n+1] = 0, 0, 0, 0
 		if a[2] <= 0 {
 			continue
@@ -140,6 +192,14 @@ func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 		}
 	}
 	return nil
+}
+
+// move moves the hand along both axes.
+func (c *scene) move(action []float32) {
+	for k := range 2 {
+		way := float64(stride * float64(min(max(action[k], -1), 1)))
+		c.at[0][k] = min(max(c.at[0][k]+way, -1), 1)
+	}
 }
 
 // Act moves the hand to the target, and closes it there.

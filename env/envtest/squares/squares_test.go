@@ -11,5 +11,7 @@ import (
 func TestSquares(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = "Squares-v0"
-	envtest.Run(t, func(n int) (env.Vec, error) { return squares.New(cfg, n) }, envtest.Options{})
+	for _, make := range []env.Constructor{squares.New, squares.NewReach} {
+		envtest.Run(t, func(n int) (env.Vec, error) { return make(cfg, n) }, envtest.Options{})
+	}
 }

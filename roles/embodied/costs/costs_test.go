@@ -111,11 +111,13 @@ func TestWaitsTakeNoCore(t *testing.T) {
 	}
 }
 
-// TestMemory: the planner's memory of a layout is that of the job's plan, but for padding.
+// TestMemory: the planner's memory of a layout is that of the job's plan, but for padding. The planner does not know
+// that actors and rollout workers of a rank share rollouts.
 func TestMemory(t *testing.T) {
-	p := planOf(t, 2, "cluster.component_placement.rollout=1", "rollout.pipeline_stage_num=2")
+	p := planOf(t, 2, "cluster.component_placement={actor: '0:0-1', env: 0, rollout: 1}",
+		"rollout.pipeline_stage_num=2")
 	w := WorkOf(p)
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
+	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
 	got := planner.Estimate(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: w}, l).Memory
 	want := p.MemoryOf(0).Sum() + p.MemoryOf(1).Sum()
 	if float64(got) < 0.9*float64(want) || float64(got) > 1.1*float64(want) {

@@ -15,7 +15,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 		Staleness: p.Config.Algorithm.StalenessThreshold}
 	if p.Offline {
 		w.Samples = p.Config.Actor.GlobalBatchSize
-		w.Bytes = planner.Bytes{Actor: 4 * params}
+		w.Bytes = planner.Bytes{Actor: p.ActorBytes()}
 		return w
 	}
 	w.Envs, w.Group = p.Train.Envs, config.LCM(max(1, p.Config.Env.Train.GroupSize), p.EnvsPerSimulator())
@@ -29,7 +29,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 		Observation: int64(p.StepLayout(some).Size()) / rows,
 		Action:      int64(p.ActionLayout(some).Size()) / rows,
 		Trajectory:  int64(p.TrajectoryLayout(rows).Size()) / rows,
-		Queued:      p.QueuedRollouts(), Actor: 4 * params, Rollout: params,
+		Queued:      p.QueuedRollouts(), Actor: p.ActorBytes(), Rollout: params,
 	}
 	for _, r := range p.Placement.Ranks("actor") {
 		w.Bytes.Replay = p.MemoryOf(r).Replay / int64(len(p.MembersOn("actor", r)))

@@ -22,8 +22,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if need-int64(p.demoBytes()+p.pictureBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
-		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node,
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers, "+
+		"demonstrations and classifiers, and %v: expected fewer environments, shorter rollouts or more nodes", node,
 		figures.MiB(need), have)
 }
 
@@ -38,8 +38,15 @@ func (p *Plan) MemoryColumns() []job.Column {
 	if p.OffPolicy || p.Offline {
 		columns = append(columns, job.Column{Name: "replay", Bytes: func(f job.Footprint) int64 { return f.Replay }})
 	}
+	if p.scorerBytes != nil {
+		columns = append(columns, job.Column{Name: "classifier",
+			Bytes: func(f job.Footprint) int64 { return f.Activations }})
+	}
 	return columns
 }
+
+// ActorBytes returns the memory of an actor's parameters, gradients, optimisers, critics and target networks.
+func (p *Plan) ActorBytes() int64 { return int64(2*p.paramBytes + p.learnerBytes) }
 
 // MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
@@ -48,17 +55,23 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	if p.Config.Trains() {
 		for range p.MembersOn("actor", r) {
 			f.Parameters += 2 * params
-			f.Optimiser += 2 * params // Adam's two moments
+			f.Optimiser += int64(p.learnerBytes)
 			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
 			buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
 			f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
 		}
 	}
-	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
+	envs, players, learners := p.Placement.Ranks("env"), p.Placement.Ranks("rollout"), p.Placement.Ranks("actor")
+	f.Activations = p.classifiers(r)
 	if p.On("rollout", r) {
 		f.Parameters += params // an upper bound: the ranks of a node share copies, and may read an actor's parameters
 	}
 	for _, l := range p.Train.Routes {
+		for _, s := range l.Shards {
+			if n := s.Hi - s.Lo; learners[s.Actor] == r && n < p.Train.Envs/p.Actors { // the actor joins shards
+				f.Rollouts += int64(p.TrajectoryLayout(n).Size())
+			}
+		}
 		if envs[l.Env] != r && players[l.Rollout] != r {
 			continue // saves time: a large job has many routes of other ranks
 		}
@@ -75,10 +88,36 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 			if n := p.Backlog(); n > 0 {
 				made += int64(n + 1)
 			}
-			f.Rollouts += made * int64(p.TrajectoryLayout(l.Hi-l.Lo).Size())
+			for _, s := range l.Shards {
+				if p.Async() || p.Inferences > 0 || learners[s.Actor] != r { // or else it is the actor's
+					f.Rollouts += made * int64(p.TrajectoryLayout(s.Hi-s.Lo).Size())
+				}
+			}
 		}
 	}
 	return f
+}
+
+// classifiers returns the memory of the classifiers of images of rank r: one for each stage of an env worker that
+// judges, or one for each reward worker.
+func (p *Plan) classifiers(r int) (n int64) {
+	if p.scorerBytes == nil {
+		return 0
+	}
+	if p.Config.Standalone() {
+		stages := p.Train.Stages
+		return int64(len(p.MembersOn("env", r))*stages) * p.scorerBytes(p.Train.Envs/p.simulators/stages)
+	}
+	for _, w := range p.MembersOn("reward", r) {
+		rows := 0
+		for _, l := range p.Train.Routes {
+			if p.RewardWorker(l) == w {
+				rows = max(rows, l.Hi-l.Lo)
+			}
+		}
+		n += p.scorerBytes(rows)
+	}
+	return n
 }
 
 // checkObservations reports whether the memory of all nodes has room for the observations of one iteration, and for

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/env/envtest/squares"
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
@@ -141,4 +143,81 @@ func TestCheckMemory(t *testing.T) {
 		!strings.Contains(err.Error(), "node 1 needs "+figures.MiB(need)) {
 		t.Errorf("%d bytes: %v", need-1, err)
 	}
+}
+
+// newSAC returns the plan of configs/pendulum_sac.yaml on ranks of one node. It may have the task of package squares.
+func newSAC(t *testing.T, ranks int, overrides ...string) *Plan {
+	t.Helper()
+	reg := rolestest.Registries()
+	reg.Envs.Add("Squares-v0", squares.New)
+	cfg, _, err := config.Load(reg, "../../configs/pendulum_sac.yaml", overrides, false)
+	test.OK(t, err)
+	return test.Must(newPlan(cfg, reg, make([]int, ranks)))(t)
+}
+
+// TestActorBytes: the estimate is what the algorithm allocates beside the replay buffer: critics, targets, encoders and
+// moments.
+func TestActorBytes(t *testing.T) {
+	for _, overrides := range [][]string{
+		{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac", "actor.model.num_q_heads=3"},
+		{"algorithm.adv_type=embodied_sac", "algorithm.loss_type=embodied_sac", "env.train.env_type=Squares-v0",
+			"actor.model.model_type=cnn_policy", "actor.model.encoder=keypoints", "actor.enable_drq=true"},
+		{"algorithm.adv_type=embodied_crossq", "algorithm.loss_type=embodied_crossq",
+			"actor.model.q_head_type=crossq"},
+		{"algorithm.adv_type=embodied_td3", "algorithm.loss_type=embodied_td3", "actor.model.exploration_noise=0.1"},
+		{"algorithm.adv_type=embodied_dqn", "algorithm.loss_type=embodied_dqn", "env.train.env_type=CartPole-v1"},
+	} {
+		p := newSAC(t, 1, overrides...)
+		taken := 0
+		alloc := func(n int) ([]byte, error) {
+			taken += n
+			return tensor.Heap(n)
+		}
+		pol := test.Must(p.NewPolicy(alloc))(t)
+		ofPolicy := taken
+		test.Must(p.NewAlgorithm(algo.Setup{Policy: pol, Alloc: alloc}))(t)
+		window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
+		test.Equal(t, p.learnerBytes, taken-p.replayBytes(window)-ofPolicy, "%q", overrides)
+		if p.learnerBytes < ofPolicy {
+			t.Errorf("%q: %d bytes for critics and optimisers, %d for the policy", overrides, p.learnerBytes, ofPolicy)
+		}
+	}
+}
+
+// TestMemoryOfClassifier: each stage of an env worker that judges has a classifier, or each reward worker.
+func TestMemoryOfClassifier(t *testing.T) {
+	const parameters, work = 44 << 20, 20 << 20
+	for _, c := range []struct {
+		want      [2]int64
+		overrides []string
+	}{
+		{[2]int64{0, 2 * (parameters + work)}, []string{"reward.standalone_realworld=true",
+			"rollout.pipeline_stage_num=2", "env.train.total_num_envs=2",
+			"cluster.component_placement={actor: 0, rollout: 0, env: 1}"}},
+		{[2]int64{0, parameters + work}, []string{
+			"cluster.component_placement={actor: 0, rollout: 0, env: 0, reward: 1}"}},
+	} {
+		p := newSAC(t, 2, append(c.overrides, "reward.use_reward_model=true", "reward.model.model_type=resnet",
+			"reward.model.model_path=x", "reward.model.image_size=[3, 32, 32]", "env.train.env_type=Squares-v0")...)
+		for r, want := range c.want {
+			if got := p.MemoryOf(r).Activations; float64(got) < 0.9*float64(want) || float64(got) > 1.1*float64(want) {
+				t.Errorf("%q: %d bytes on rank %d, want about %d", c.overrides, got, r, want)
+			}
+		}
+	}
+}
+
+// TestMemoryOfRollouts: an actor and a rollout worker of a rank share rollouts, unless they are asynchronous. An actor
+// that joins shards has one copy more.
+func TestMemoryOfRollouts(t *testing.T) {
+	of := func(place string) [2]int64 {
+		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.component_placement="+place,
+			"cluster.allow_idle_ranks=true", "rollout.pipeline_stage_num=1")
+		p := test.Must(newPlan(cfg, rolestest.Registries(), []int{0, 0}))(t)
+		each := int64(p.TrajectoryLayout(64).Size())
+		return [2]int64{p.MemoryOf(0).Rollouts / each, p.MemoryOf(1).Rollouts / each}
+	}
+	test.Equal(t, of("{actor: 0, env: 0, rollout: 0}"), [2]int64{2, 0})
+	test.Equal(t, of("{actor: 0, env: 0, rollout: 1}"), [2]int64{2, 2})
+	test.Equal(t, of("{actor: 0, env: 0-1, rollout: 0-1}"), [2]int64{3, 1})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // tryParts makes the environments, the policy and the reward, to check that they fit together and into the memory. It
@@ -143,7 +144,29 @@ func (d *Draft) tryPolicy() {
 		d.encodes = soft.Encoder() != nil
 	}
 	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
+	if d.learnerBytes = 2 * d.paramBytes; learns && d.found.Err() == nil { // the two moments of Adam
+		d.learnerBytes = d.measureLearner(pol)
+	}
 	d.checkSequences()
+}
+
+// measureLearner returns the bytes that an algorithm with a replay buffer takes beside the buffer and the parameters of
+// pol. It makes the algorithm for two samples at a time, and a buffer of one iteration of one environment.
+func (d *Draft) measureLearner(pol policy.Policy) int {
+	memory := job.Reserve{Have: job.AvailableOn(d.nodes, 0)}
+	defer memory.Free()
+	s := d.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
+	s.Envs, s.Rollout, s.GlobalBatch, s.MicroBatch = 1, d.trajectoryFields(1), 2, 2
+	s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
+	held, stacks := s.Config.ReplaySteps(s.Steps), algo.StacksOf(d)
+	if d.Offline {
+		held, stacks = 1, nil
+		for _, f := range d.demoFields() {
+			s.Demos.Set(f.Name, tensor.New(f.DType, append([]int{held}, f.Shape[2:]...)...))
+		}
+	}
+	d.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
+	return max(2*d.paramBytes, int(memory.Need())-algo.ReplayBytes(s.Rollout, stacks, 1, held))
 }
 
 // checkSequences checks that a recurrent policy can be trained on sequences.

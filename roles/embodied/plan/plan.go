@@ -36,6 +36,7 @@ type Plan struct {
 	latentLen        int  // length of the denoising chain of an action
 	encodes          bool // actor and critics read the features of an encoder
 	paramBytes       int  // bytes of one copy of the parameters
+	learnerBytes     int  // bytes of an actor's optimisers, critics and targets
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
 	BootstrapAll     bool // compute the value of every episode's last observation, not only of truncated episodes
@@ -44,6 +45,8 @@ type Plan struct {
 	demos    tensor.Dict               // demonstrations to train on
 	pictures map[string]*algo.Pictures // their encoded images
 	notes    []string                  // warnings about the demonstrations
+
+	scorerBytes func(rows int) int64 // memory of a classifier of images for so many rows; nil if none gives rewards
 }
 
 // Spaces returns the observations and the actions of a training environment, as the policy sees them.
@@ -143,6 +146,11 @@ func (p *Plan) newPolicy(cfg policy.Config, alloc tensor.Allocator) (policy.Poli
 // NewAlgorithm makes the algorithm that trains s.Policy on the environments of one actor. s has the policy, the
 // replicas, the allocator, the progress and the witness. NewAlgorithm sets the other fields.
 func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
+	return p.Registries.Algorithms.New(p.setup(s))
+}
+
+// setup adds to s what follows from the configuration.
+func (p *Plan) setup(s algo.Setup) algo.Setup {
 	c := p.Config
 	s.Config, s.Optim, s.CriticOptim, s.Seed = c.Algorithm.Config, c.Actor.Optim, c.Actor.CriticOptim, c.Actor.Seed
 	s.GlobalBatch, s.MicroBatch = c.Actor.GlobalBatchSize, c.Actor.MicroBatchSize
@@ -151,5 +159,5 @@ func (p *Plan) NewAlgorithm(s algo.Setup) (algo.Algorithm, error) {
 	s.Steps, s.Envs = p.Epochs*p.Steps, p.Train.Envs/p.Actors
 	s.Rollout, s.Demos, s.Pictures = p.trajectoryFields(s.Envs), p.demos, p.pictures
 	s.Goals = p.goals()
-	return p.Registries.Algorithms.New(s)
+	return s
 }

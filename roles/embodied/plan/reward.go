@@ -39,7 +39,11 @@ func (d *Draft) tryClassifier() error {
 	}
 	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
 	defer memory.Free()
-	_, err = d.Config.Reward.NewClassifier(camera, memory.Alloc)
+	net, err := d.Config.Reward.NewClassifier(camera, memory.Alloc)
+	if err == nil {
+		params := 4 * int64(net.Params().Len())
+		d.scorerBytes = func(rows int) int64 { return params + net.WorkBytes(rows) }
+	}
 	return err
 }
 

@@ -1,4 +1,4 @@
-// Command squares is rlinf with the task of package squares, for policies that see images and read instructions.
+// Command squares is rlinf with the tasks of package squares, for policies that see images, read instructions, or reach goals.
 package main
 
 import (
@@ -15,6 +15,7 @@ import (
 func main() {
 	envs := all.Registry()
 	envs.Add("Squares-v0", squares.New)
+	envs.Add("Reach-v0", squares.NewReach)
 	os.Exit(roles.Main(os.Args, roles.Registries{Envs: envs, Policies: policies.Registry(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}))
 }

@@ -156,6 +156,10 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 		}
 	}
 	for r := range rows {
+		if w.masks() && vectors == 1 { // to broadcast in a multiply-add is faster if no other one needs the element
+			a.op("VFMADD231PS.BCST", rowAddress(r, 0), b(0), sum(r, 0))
+			continue
+		}
 		a.op("VBROADCASTSS", rowAddress(r, 0), element)
 		for j := range vectors {
 			a.op("VFMADD231PS", b(j), element, sum(r, j))
