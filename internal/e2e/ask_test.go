@@ -38,8 +38,9 @@ func TestReplayOfSimulators(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			args := append([]string{"-c", filepath.Join(here, "kinds.yaml"), "env.train.external.command=" + python + " " +
-				filepath.Join(here, "kinds.py") + " " + kind, "runner.max_steps=5", "runner.save_interval=2",
+			command := python + " " + filepath.Join(here, "kinds.py") + " " + kind
+			args := append([]string{"-c", filepath.Join(here, "kinds.yaml"), "env.train.external.command=" + command,
+				"runner.max_steps=5", "runner.save_interval=2",
 				"runner.keep_checkpoints=0", "runner.val_check_interval=-1", "env.train.total_num_envs=4",
 				"env.train.max_steps_per_rollout_epoch=8", "actor.micro_batch_size=32", "actor.global_batch_size=32",
 				"algorithm.update_epoch=1"}, c.more...)
@@ -55,7 +56,8 @@ func TestReplayOfSimulators(t *testing.T) {
 				test.OK(t, err)
 				return d
 			}
-			got, all := read("out/environment_1.safetensors"), read("logs/recorded/demos/train_global_step_0.safetensors")
+			got := read("out/environment_1.safetensors")
+			all := read("logs/recorded/demos/train_global_step_0.safetensors")
 			compared := 0
 			for i := range all.Len() {
 				name, x := all.Entry(i)

@@ -75,8 +75,8 @@ func (r *Run) readTrunk() {
 		return nil
 	})
 	if err != nil {
-		r.problem("The run is a fork, and its curves begin at iteration %d, because its parent cannot be read: %v.", step,
-			err)
+		r.problem("The run is a fork, and its curves begin at iteration %d, because its parent cannot be read: %v.",
+			step, err)
 	}
 }
 

@@ -543,7 +543,8 @@ func TestFork(t *testing.T) {
 	lines := strings.SplitAfter(text, "\n")
 	reporttest.WriteFile(t, fork, "metrics.jsonl", strings.ReplaceAll(strings.Join(lines[20:30], ""),
 		`"env/return":`, `"env/return":1`))
-	reporttest.WriteFile(t, fork, "config.yaml", string(test.Must(os.ReadFile(filepath.Join(parent, "config.yaml")))(t)))
+	reporttest.WriteFile(t, fork, "config.yaml",
+		string(test.Must(os.ReadFile(filepath.Join(parent, "config.yaml")))(t)))
 	reporttest.WriteFile(t, fork, "STATUS", "done\n")
 	reporttest.WriteFile(t, fork, "provenance.json", fmt.Sprintf(`[{"started":"2026-01-02T03:04:05Z",`+
 		`"resumed":"kept/global_step_20","forked":%q}]`, filepath.Join(parent, "checkpoints", "global_step_20")))

@@ -135,7 +135,9 @@ func (r *Run) savesSimulators() bool {
 			return true
 		}
 		defer f.Close()
-		return !slices.ContainsFunc(f.Fields, func(x tensor.Field) bool { return !strings.HasPrefix(x.Name, "seeder.") })
+		return !slices.ContainsFunc(f.Fields, func(x tensor.Field) bool {
+			return !strings.HasPrefix(x.Name, "seeder.") // a seeder says which seeds come next
+		})
 	})
 }
 

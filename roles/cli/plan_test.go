@@ -79,7 +79,7 @@ func planCosts(t *testing.T, file string) {
 	}
 	code, text, errs = run(t, planArgs(append(more, "--ranks", "2,4")...)...)
 	rows := strings.Split(strings.TrimSpace(text), "\n")
-	if code != loop.ExitOK || len(rows) != 5 || !strings.HasPrefix(rows[2], "ranks  iteration  whole job  core hours") ||
+	if code != loop.ExitOK || len(rows) != 5 || !strings.HasPrefix(rows[2], "ranks  iteration  whole job  core ") ||
 		!strings.Contains(rows[0], "1000 iterations, at most ") || !strings.Contains(rows[0], ", 4 checkpoints") {
 		t.Fatalf("code %d\n%s%s", code, text, errs)
 	}

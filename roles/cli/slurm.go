@@ -145,8 +145,8 @@ func predictedTime(c *cli.Context, cfg *config.Config, reg config.Registries, ta
 	}
 	minutes := int(math.Ceil(whole.Seconds/60*timeFactor + timeStart.Minutes()))
 	limit := fmt.Sprintf("%d-%02d:%02d:00", minutes/60/24, minutes/60%24, minutes%60)
-	_, err = fmt.Fprintf(c.App.ErrWriter, "%s The time limit is %s: %s of this, and %v for start and end.\n", whole, limit,
-		figures.Percent(timeFactor), timeStart)
+	_, err = fmt.Fprintf(c.App.ErrWriter, "%s The time limit is %s: %s of this, and %v for start and end.\n", whole,
+		limit, figures.Percent(timeFactor), timeStart)
 	return limit, err
 }
 
