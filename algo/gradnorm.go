@@ -39,7 +39,7 @@ func (n *gradNorm) sum(b int) {
 	from := n.lo + b*normBlock
 	for _, g := range n.params.Groups {
 		if lo, hi := max(g.Lo, from), min(g.Hi, from+normBlock, n.hi); g.Trainable && lo < hi {
-			n.sums[b] += n.params.Ops().SumSq(n.params.Grad[lo:hi])
+			n.sums[b] += n.params.Host().SumSq(n.params.Grad[lo:hi])
 		}
 	}
 }

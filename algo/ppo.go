@@ -104,6 +104,7 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	if err != nil {
 		return fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
+	p.train.upload()
 	p.sums.reset()
 	raw := tr.Reward
 	if a.rewards != nil {
@@ -154,6 +155,8 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
 		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
+	p.train.upload()
+	defer p.train.download()
 	iteration := int(p.counters.I64()[0])
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	for p.epochs = 0; p.epochs < p.cfg.UpdateEpoch; p.epochs++ {

@@ -83,6 +83,11 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 	if err != nil {
 		return nil, err
 	}
+	for _, x := range []tensor.Tensor{adam.m, adam.v} {
+		if err := p.Share(x.Bytes()); err != nil {
+			return nil, fmt.Errorf("memory of the optimiser: %w", err)
+		}
+	}
 	t := &trainState{params: p, hi: len(p.Data), adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas,
 		witness: s.Witness}
 	t.ready = func(lo, hi int) { t.sum.Ready(lo-t.lo, hi-t.lo) }
@@ -91,20 +96,38 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 
 // open begins a new gradient.
 func (t *trainState) open() {
-	clear(t.params.Grad[t.lo:t.hi])
+	t.params.Clear(t.params.Grad[t.lo:t.hi])
 	if t.beside != nil {
 		clear(t.beside.params.Grad[t.beside.lo:t.beside.hi])
 	}
-	t.begin()
+	if !t.params.OnDevice() {
+		t.begin()
+	}
 }
 
 // begin starts the sum of the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
 
+// upload gives a device the parameters and the optimiser's moments. Between updates the program's memory has the newest
+// values: there they are published, saved, restored and compared. In an update the device has them.
+func (t *trainState) upload() {
+	for _, x := range [][]float32{t.params.Data, t.adam.m.F32(), t.adam.v.F32()} {
+		t.params.Upload(x)
+	}
+}
+
+// download is the inverse of upload.
+func (t *trainState) download() {
+	for _, x := range [][]float32{t.params.Data, t.adam.m.F32(), t.adam.v.F32()} {
+		t.params.Download(x)
+	}
+}
+
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
-// last is set, because only the last pass of a gradient makes ranges final.
+// last is set, because only the last pass of a gradient makes ranges final. It also returns nil on a device, whose
+// gradient comes to the program as a whole.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
-	if last {
+	if last && !t.params.OnDevice() {
 		return t.ready
 	}
 	return nil
@@ -147,6 +170,7 @@ func (t *trainState) move(iteration int, scale float32) error {
 // sumGradient completes the sum of the gradient over the replicas, and returns its norm.
 func (t *trainState) sumGradient() (float64, error) {
 	clear(t.norm.known)
+	t.params.Download(t.params.Grad[t.lo:t.hi])
 	if t.sum == nil {
 		t.begin()
 	}
@@ -154,6 +178,7 @@ func (t *trainState) sumGradient() (float64, error) {
 	if t.sum = nil; err != nil {
 		return 0, fmt.Errorf("sum gradients: %w", err)
 	}
+	t.params.Upload(t.params.Grad[t.lo:t.hi])
 	squares, err := t.squares()
 	if err != nil {
 		return 0, err

@@ -105,10 +105,14 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 	return p, nil
 }
 
-// newParams returns empty parameters. Layers with these parameters compute with OpenBLAS if cfg.BLAS is set and the
-// program contains OpenBLAS.
+// newParams returns empty parameters. Layers with these parameters compute on cfg.Device, if there is one. Otherwise
+// they compute with OpenBLAS if cfg.BLAS is set and the program contains OpenBLAS.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
+	if cfg.Device != nil {
+		params.UseDevice(cfg.Device)
+		return params
+	}
 	if cfg.BLAS && blas.Core() != "" {
 		params.Use(nn.NewCPU(&nn.Products[float32]{Gemm: blas.Gemm, GemmTA: blas.GemmTA, GemmBias: blas.GemmBias}))
 	}
@@ -174,7 +178,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	p.net.forward(w.net, &x, actionsOf(act.Action), mode, noise)
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
-		p.net.params.Ops().Activate(nn.Tanh, act.Bounded.F32(), act.Action.F32())
+		p.net.params.Host().Activate(nn.Tanh, act.Bounded.F32(), act.Action.F32())
 		p.box.fromUnit(act.Bounded.F32(), act.Bounded.F32())
 	}
 	if err := act.CheckFinite(); err != nil {

@@ -134,7 +134,7 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 			o += k
 		}
 	}
-	w.p.Ops().Exp(prob, logp)
+	w.p.Host().Exp(prob, logp)
 	o = 0
 	for range in.n {
 		for _, k := range w.options {

@@ -136,6 +136,8 @@ type Config struct {
 	// Blank leaves the parameters 0, because the caller will load them or only checks the policy. This saves minutes
 	// for wide layers. A builder may ignore Blank.
 	Blank bool `yaml:"-"`
+	// Device computes the layers, if it is not nil. Only NewMLP uses it.
+	Device nn.Device[float32] `yaml:"-"`
 
 	// Own holds the additional keys of a user-defined policy.
 	Own params.Own `yaml:",inline"`

@@ -80,14 +80,18 @@ func (w *gaussianWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], i
 	if !w.learn {
 		return
 	}
+	grad := w.p.GradOf(w.logStd)
+	w.p.Download(grad)
 	for k, d := range w.dLogStd {
-		w.p.GradOf(w.logStd)[k] += T(d)
+		grad[k] += T(d)
 	}
+	w.p.Upload(grad)
 }
 
 func (w *gaussianWork[T]) BackwardFeatures([]T, inputs[T]) {}
 
 func (w *gaussianWork[T]) deviations() {
+	w.p.Download(w.p.Of(w.logStd))
 	for k, l := range w.p.Of(w.logStd) {
 		w.std[k] = T(math.Exp(float64(l)))
 	}

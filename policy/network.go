@@ -123,6 +123,8 @@ type networkWork[T nn.Float] struct {
 	scratch                  []T // for the weights of the actor's head
 	dActor                   []T // the actor's term of the gradient of h
 
+	input []T // memory of the numbers of x on a device
+
 	// inputs and results of the last evaluate, for backward
 	x      batch[T]
 	h      []T // the output of the front
@@ -132,11 +134,12 @@ type networkWork[T nn.Float] struct {
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	perRow := func(width int) []T { return nn.Vector[T](maxRows * width) }
+	shared := func(width int) []T { return n.params.Shared(maxRows * width) }
 	w := &networkWork[T]{
-		dist: n.dist.NewWork(maxRows), out: perRow(n.dist.Outputs()), dOut: perRow(n.dist.Outputs()),
+		dist: n.dist.NewWork(maxRows), out: shared(n.dist.Outputs()), dOut: shared(n.dist.Outputs()),
 		logProb: perRow(n.dims / n.summed), entropy: perRow(n.dims / n.summed),
 		zeros:   perRow(n.dims),
-		scratch: nn.Vector[T](n.actorHead.In * max(1, n.actorHead.Out)),
+		scratch: n.params.Vector(n.actorHead.In * max(1, n.actorHead.Out)),
 	}
 	w.dimLogProb, w.dimEntropy = w.logProb, w.entropy
 	if n.summed > 1 {
@@ -144,13 +147,13 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 		w.dDimLogProb, w.dDimEntropy = perRow(n.dims), perRow(n.dims)
 	}
 	if n.front != nil {
-		w.front, w.dActor = n.front.NewWork(maxRows), perRow(n.front.Out)
+		w.front, w.dActor = n.front.NewWork(maxRows), n.params.Vector(maxRows*n.front.Out)
 	}
 	if n.actorTrunk != nil {
 		w.actorTrunk = n.actorTrunk.NewWork(maxRows)
 	}
 	if n.critic != nil {
-		w.critic, w.value = n.critic.NewWork(maxRows), perRow(n.critic.Out)
+		w.critic, w.value = n.critic.NewWork(maxRows), shared(n.critic.Out)
 	}
 	return w
 }
@@ -185,14 +188,17 @@ func (n *network[T]) run(w *networkWork[T], x *batch[T]) {
 		features = n.actorTrunk.Forward(w.actorTrunk, w.rows())
 	}
 	n.actorHead.Forward(w.out, features, x.Rows)
+	n.params.Download(w.out[:x.Rows*n.dist.Outputs()])
 	w.in = inputs[T]{n: x.Rows, out: w.out, features: features, mask: x.mask}
 	n.runCritic(w)
 }
 
 // runFront computes the inputs of actor and critic.
 func (n *network[T]) runFront(w *networkWork[T], x *batch[T]) {
-	if w.x, w.h = *x, x.Numbers; n.front != nil {
-		w.h = n.front.Forward(w.front, x.Batch)
+	w.x = *x
+	w.x.Numbers = n.params.Import(&w.input, x.Numbers)
+	if w.h = w.x.Numbers; n.front != nil {
+		w.h = n.front.Forward(w.front, w.x.Batch)
 	}
 }
 
@@ -201,7 +207,9 @@ func (w *networkWork[T]) rows() nn.Batch[T] { return nn.Batch[T]{Rows: w.x.Rows,
 
 func (n *network[T]) runCritic(w *networkWork[T]) {
 	if n.critic != nil {
-		copy(w.value, n.critic.Forward(w.critic, w.rows()))
+		y := n.critic.Forward(w.critic, w.rows())
+		n.params.Ops().CopyColumns(w.value, len(y), y, len(y), len(y), 1)
+		n.params.Download(w.value[:len(y)])
 	}
 }
 
@@ -219,12 +227,14 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		dOut := n.critic.OutGrad(w.critic)
 		clear(dOut)
 		copy(dOut, dValue)
+		n.params.Upload(dOut)
 		n.critic.Backward(w.critic, dh, ready)
 		dActor = w.dActor[:len(dh)]
 	}
 
 	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows),
 		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
+	n.params.Upload(w.dOut[:rows*n.dist.Outputs()])
 	dFeatures, added := dh, n.critic != nil // if the critic's term is in dh, the head goes on with this sum
 	if n.actorTrunk != nil {
 		dFeatures, added = n.actorTrunk.OutGrad(w.actorTrunk), false

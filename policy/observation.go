@@ -283,7 +283,7 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 		off := 0
 		for i := range o.vectors {
 			v := &o.vectors[i]
-			v.read(o.params.Ops(), x[off:], o.numbers, obs.Must(v.Name), n)
+			v.read(o.params.Host(), x[off:], o.numbers, obs.Must(v.Name), n)
 			off += v.Dim()
 		}
 	}
@@ -295,7 +295,7 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 		w.mean[i], w.inv[i] = float32(mean[i]), float32(1/math.Sqrt(variance[i]+obsVariance))
 	}
 	rows := w.rows[:n*o.numbers]
-	o.params.Ops().Normalize(rows, x, w.mean, w.inv, n, o.numbers, o.clip)
+	o.params.Host().Normalize(rows, x, w.mean, w.inv, n, o.numbers, o.clip)
 	return rows
 }
 

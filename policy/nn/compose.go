@@ -34,7 +34,7 @@ func (s *sequence[T]) add(u unit[T], width int) {
 }
 
 func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
-	w := &sequenceWork[T]{widths: s.widths}
+	w := &sequenceWork[T]{net: net, widths: s.widths}
 	switch s.units[0].(type) {
 	case *numbers[T], *picture[T], *view[T]:
 		w.reads = true
@@ -52,6 +52,7 @@ func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 }
 
 type sequenceWork[T Float] struct {
+	net    *NetWork[T]
 	units  []unitWork[T]
 	widths []int
 	d      [2][]T // gradients of the outputs of units, used in turn; allocated by the first Backward
@@ -84,7 +85,7 @@ func (w *sequenceWork[T]) below(b *Batch[T], i, free int) []T {
 		return nil
 	}
 	if w.d[free] == nil {
-		w.d[free] = Vector[T](w.size)
+		w.d[free] = w.net.params.Vector(w.size)
 	}
 	return w.d[free][:b.Rows*w.widths[i-1]]
 }

@@ -20,9 +20,10 @@ type Net[T Float] struct {
 	Out   int // width of a row of output
 	State int // length of the recurrent state of one sequence
 
-	root  unit[T]
-	norms []*BatchRenorm[T]
-	node  graph.Node
+	params *Params[T]
+	root   unit[T]
+	norms  []*BatchRenorm[T]
+	node   graph.Node
 }
 
 // A Batch is the input of a Net: rows of every source. It must not change before Backward.
@@ -97,7 +98,7 @@ func newNet[T Float](p *Params[T], name string, l Layer, sources []Source, in *I
 	for _, c := range b.cells {
 		c.total = b.state
 	}
-	return &Net[T]{Out: out.Len(), State: b.state, root: root, norms: b.norms, node: b.nodes[0]}, nil
+	return &Net[T]{Out: out.Len(), State: b.state, params: p, root: root, norms: b.norms, node: b.nodes[0]}, nil
 }
 
 // Graph describes the layers.
@@ -108,6 +109,7 @@ func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }
 
 // A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
 type NetWork[T Float] struct {
+	params  *Params[T]
 	maxRows int
 	root    unitWork[T]
 	batch   Batch[T] // argument of the last Forward
@@ -120,13 +122,13 @@ type NetWork[T Float] struct {
 
 // NewWork returns working memory for at most maxRows rows.
 func (n *Net[T]) NewWork(maxRows int) *NetWork[T] {
-	w := &NetWork[T]{maxRows: maxRows, dy: Vector[T](maxRows * n.Out)}
+	w := &NetWork[T]{params: n.params, maxRows: maxRows, dy: n.params.Shared(maxRows * n.Out)}
 	w.root = n.root.NewWork(w)
 	return w
 }
 
 // rows returns memory for rows of the given width.
-func (w *NetWork[T]) rows(width int) []T { return Vector[T](w.maxRows * width) }
+func (w *NetWork[T]) rows(width int) []T { return w.params.Vector(w.maxRows * width) }
 
 // Forward returns the output [Rows,Out] for b, in memory of w.
 func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
@@ -134,7 +136,7 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	return w.root.Forward(&w.batch, b.Numbers)
 }
 
-// OutGrad returns memory, [Rows,Out], for the gradient of the output. Fill it before Backward or InputGrad.
+// OutGrad returns shared memory, [Rows,Out], for the gradient of the output. Fill it before Backward or InputGrad.
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
 // Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and

@@ -30,7 +30,8 @@ type Params[T Float] struct {
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
 
-	ops Ops[T]
+	ops    Ops[T]
+	device Device[T] // ops, if they compute on a device
 }
 
 // A Field is one named parameter tensor.
@@ -133,10 +134,16 @@ func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	size := p.Layout().Size()
 	state, err := alloc(size)
+	if err == nil {
+		err = p.Share(state)
+	}
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
 	grad, err := alloc(p.size * sizeOf[T]())
+	if err == nil {
+		err = p.Share(grad)
+	}
 	if err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}

@@ -72,7 +72,7 @@ func (u *dense[T]) Init(seed uint64) { u.Linear.Init(seed, u.gain) }
 
 func (u *dense[T]) NewWork(w *NetWork[T]) unitWork[T] {
 	if n := u.In * u.Out; n > len(w.weight) {
-		w.weight = Vector[T](n)
+		w.weight = w.params.Vector(n)
 	}
 	return &denseWork[T]{Linear: u.Linear, net: w, y: w.rows(u.Out)}
 }

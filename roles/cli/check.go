@@ -250,6 +250,7 @@ func (r *findings) write(out io.Writer, headline string, overrides []string, err
 // little memory.
 func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	devices, note := gpu.Devices()
+	onDevices := p.Config.Actor.Device == config.DeviceCUDA
 	fmt.Fprintf(out, "%s on %s, %s\n", figures.Count(len(nodes), "rank"), figures.Count(nodes[len(nodes)-1]+1, "node"),
 		p.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -262,7 +263,8 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	local := map[int]int{}
 	for r, node := range nodes {
 		device := "cpu"
-		if len(devices) > 0 {
+		computes := func(name string) bool { return strings.HasPrefix(name, "actor") }
+		if len(devices) > 0 && onDevices && slices.ContainsFunc(p.NamesOn(r), computes) {
 			device = devices[local[node]%len(devices)].Name
 		}
 		local[node]++
@@ -278,7 +280,7 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	if note != "" {
 		fmt.Fprintln(out, note)
 	}
-	if len(devices) > 0 && local[0] > len(devices) {
+	if len(devices) > 0 && onDevices && local[0] > len(devices) {
 		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
 	}
 	for _, line := range p.Lines {

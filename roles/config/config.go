@@ -314,6 +314,10 @@ type ActorConfig struct {
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// EnableDrQ shifts the images of transitions at random, by up to 4 pixels, and repeats edges. Default false.
 	EnableDrQ bool `yaml:"enable_drq"`
+	// Device is where an actor computes its updates: cpu, or cuda for a GPU, with the same results. cuda trains
+	// mlp_policy by on-policy algorithms, in a program with the build tag cuda. A rank uses the GPU of its number on
+	// the node, modulo the number of GPUs. Default cpu. (+)
+	Device string `yaml:"device"`
 	// Seed is the seed of initial weights, of action noise and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
 	// EnableDPLoadBalance distributes the texts of a batch so that all actors get about the same number of tokens.
@@ -333,6 +337,12 @@ type ActorConfig struct {
 	// FSDPConfig configures how a language model saves memory. Its keys are named as in PyTorch's FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
 }
+
+// Values of ActorConfig.Device.
+const (
+	DeviceCPU  = "cpu"
+	DeviceCUDA = "cuda"
+)
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
@@ -368,7 +378,7 @@ func Default() *Config {
 			TensorParallelSize: 1, PipelineParallelSize: 1, ReturnLogprobs: true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
-		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
+		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1, Device: DeviceCPU,
 			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
 		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},

@@ -9,6 +9,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/graph"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -129,6 +130,14 @@ func (p *Plan) Graph() (graph.Node, error) {
 // NewPolicy makes the policy with its initial parameters, which are the same on every rank.
 func (p *Plan) NewPolicy(alloc tensor.Allocator) (policy.Policy, error) {
 	return p.newPolicy(p.Config.PolicyConfig(), alloc)
+}
+
+// NewActorPolicy is NewPolicy for an actor, whose layers compute on d unless d is nil. With blank, the caller will load
+// the parameters.
+func (p *Plan) NewActorPolicy(alloc tensor.Allocator, d nn.Device[float32], blank bool) (policy.Policy, error) {
+	cfg := p.Config.PolicyConfig()
+	cfg.Device, cfg.Blank = d, blank
+	return p.newPolicy(cfg, alloc)
 }
 
 // NewBlankPolicy makes the policy for a check, or for parameters that the caller will load.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/policy/nn/kernel/device"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/weights"
@@ -26,6 +29,7 @@ type Shared struct {
 	inference  *weights.Weights // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
+	devices  []gpu.Driver                     // of the actors on this rank
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -90,21 +94,25 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 // newPolicies makes the policies of a component's workers on this rank, by member number. An actor that stays on this
 // rank in a move keeps its policy.
 func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
-	newPolicy := s.plan.NewPolicy
-	if s.own.Moved() && !s.plan.SendsPatches() { // patches apply to the initial parameters
-		newPolicy = s.plan.NewBlankPolicy
-	}
+	blank := s.own.Moved() && !s.plan.SendsPatches() // patches apply to the initial parameters
 	policies := map[int]policy.Policy{}
 	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
 		if part, ok := loop.Part[*actorPart](s.own, component, m); ok {
 			policies[m] = part.policy
 			continue
 		}
-		alloc := tensor.Heap
+		alloc, d := tensor.Heap, nn.Device[float32](nil)
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
+			if s.plan.Config.Actor.Device == config.DeviceCUDA {
+				ops, err := s.openDevice()
+				if err != nil {
+					return nil, fmt.Errorf("%s %d: %w", component, m, err)
+				}
+				d = ops
+			}
 		}
-		pol, err := newPolicy(alloc)
+		pol, err := s.plan.NewActorPolicy(alloc, d, blank)
 		if err != nil {
 			return nil, fmt.Errorf("%s %d: %w", component, m, err)
 		}
@@ -113,14 +121,31 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 	return policies, nil
 }
 
+// openDevice opens the GPU of this rank.
+func (s *Shared) openDevice() (*device.Ops, error) {
+	devices, why := gpu.Devices()
+	if len(devices) == 0 {
+		return nil, errors.New(why)
+	}
+	driver, err := gpu.Open(s.world.LocalRank() % len(devices))
+	if err != nil {
+		return nil, err
+	}
+	s.devices = append(s.devices, driver)
+	return device.New(driver)
+}
+
 // newWeights makes the Weights that carry the actors' parameters to a component.
 func (s *Shared) newWeights(ctx context.Context, label, component string, mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
 		Params: func(of string, member int) *nn.Params[float32] { return s.policies[of][member].Params() }})
 }
 
-// Close ends the weights. Every rank calls Close after the last Publish.
+// Close ends the weights and closes the devices. Every rank calls Close after the last Publish.
 func (s *Shared) Close() {
+	for _, d := range s.devices {
+		d.Close() // the results are here already, so an error changes nothing
+	}
 	s.training.Close()
 	s.evaluation.Close()
 	s.inference.Close()

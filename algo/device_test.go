@@ -1,0 +1,129 @@
+package algo
+
+import (
+	"bytes"
+	"math"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+
+	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn/kernel/device"
+	"github.com/rlinf/rlinf/policy/nn/kernel/device/devicetest"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// A learner is PPO of an MLP, on the CPU or on a device.
+type learner struct {
+	*PPO
+	interpreter *devicetest.Interpreter // nil on the CPU
+}
+
+func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space) *learner {
+	t.Helper()
+	spec := env.Spec{Name: "test", Action: action, Obs: []env.Field{{Name: "state", Space: env.Space{Kind: env.Box,
+		DType: tensor.F32, Shape: []int{3}}}}}
+	l := &learner{}
+	if on {
+		l.interpreter = new(devicetest.Interpreter)
+		cfg.Device = test.Must(device.New(l.interpreter))(t)
+	}
+	pol := test.Must(policy.NewMLP(cfg, spec, 3, tensor.Heap))(t)
+	l.PPO = mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.ClipGrad = pol, 0.1 }))
+	return l
+}
+
+// iterate makes the iterations first..last-1 and returns the metrics of the last.
+func (l *learner) iterate(t *testing.T, first, last int) (m Metrics) {
+	t.Helper()
+	for i := first; i < last; i++ {
+		r := randomRollout(uint64(i), l.advantages.steps, 0, l.advantages.envs)
+		if _, space := l.policy.Spaces(); space.Kind == env.Box {
+			choices := r.Must(FieldAction).I32()
+			action := tensor.New(tensor.F32, l.advantages.steps, l.advantages.envs, 1, 1)
+			for i, c := range choices {
+				action.F32()[i] = float32(c) - 0.3
+			}
+			r.Set(FieldAction, action)
+		}
+		test.OK(t, l.Prepare(&r))
+		m = test.Must(l.Update(r))(t)
+	}
+	return m
+}
+
+// same checks that two learners have the same metrics, parameters and moments, bit for bit.
+func same(t *testing.T, a, b *learner, x, y Metrics) {
+	t.Helper()
+	test.EqualSlices(t, x.Names, y.Names)
+	for i, v := range x.Values {
+		if w := y.Values[i]; math.Float64bits(v) != math.Float64bits(w) && (v == v || w == w) {
+			t.Errorf("%s: %v, want %v", x.Names[i], w, v)
+		}
+	}
+	if !bytes.Equal(a.policy.Params().State(), b.policy.Params().State()) {
+		t.Error("other parameters")
+	}
+	d, e := test.Must(a.Save())(t), test.Must(b.Save())(t)
+	for i := range d.Len() {
+		name, v := d.Entry(i)
+		if !bytes.Equal(v.Bytes(), e.Must(name).Bytes()) {
+			t.Errorf("other %s", name)
+		}
+	}
+}
+
+// PPO of an MLP on a device has the bits of PPO on the CPU. The state of one goes on on the other.
+func TestDeviceLearnsAlike(t *testing.T) {
+	t.Parallel()
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("kernels have the bits of a processor with AVX2 and FMA, which this processor lacks")
+	}
+	choice := env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}
+	number := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}
+	for name, c := range map[string]struct {
+		action env.Space
+		change func(*policy.Config)
+	}{
+		"choices":        {choice, func(c *policy.Config) {}},
+		"numbers":        {number, func(c *policy.Config) { c.NormalizeObservations = true }},
+		"shared layers":  {choice, func(c *policy.Config) { c.ShareTrunk, c.Activation = true, "relu" }},
+		"deviations":     {number, func(c *policy.Config) { c.IndependentStd = false }},
+		"no hidden ones": {number, func(c *policy.Config) { c.HiddenSizes = nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg := policy.DefaultConfig()
+			cfg.HiddenSizes = []int{33, 9}
+			c.change(&cfg)
+			host, dev := newLearner(t, false, cfg, c.action), newLearner(t, true, cfg, c.action)
+			same(t, host, dev, host.iterate(t, 0, 2), dev.iterate(t, 0, 2))
+
+			for _, on := range []bool{false, true} { // the state of the other
+				from, to := dev, newLearner(t, on, cfg, c.action)
+				if on {
+					from = host
+				}
+				copy(to.policy.Params().State(), from.policy.Params().State())
+				test.OK(t, to.Load(test.Must(from.Save())(t)))
+				same(t, from, to, from.iterate(t, 2, 3), to.iterate(t, 2, 3))
+			}
+		})
+	}
+}
+
+// The number of launches of an optimiser step does not depend on the batch, and is at most 70 with two hidden layers.
+func TestLaunches(t *testing.T) {
+	t.Parallel()
+	cfg := policy.DefaultConfig()
+	cfg.HiddenSizes = []int{8, 8}
+	l := newLearner(t, true, cfg, env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}})
+	l.iterate(t, 0, 1)
+	steps := l.cfg.UpdateEpoch * len(l.plans)
+	if n := l.interpreter.Launches; n%steps != 0 || n/steps > 70 {
+		t.Errorf("%d launches in %d steps, expected at most 70 in each", n, steps)
+	}
+	t.Logf("%d launches in an optimiser step", l.interpreter.Launches/steps)
+}

@@ -1,0 +1,88 @@
+// Package devicetest is a device without a card, for tests: it runs kernels by an interpreter of PTX.
+package devicetest
+
+import (
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/ptx"
+)
+
+// An Interpreter is a device.Driver that runs kernels by package ptx.
+type Interpreter struct {
+	memory   ptx.Memory
+	blocks   map[uint64][]byte
+	kernels  []*ptx.Kernel
+	next     uint64
+	Launches int         // so far
+	Broken   *ptx.Module // has kernels that replace those with the same names; nil if there are none
+}
+
+// Alloc returns the address of size bytes of zeros.
+func (d *Interpreter) Alloc(size int) (uint64, error) {
+	if d.blocks == nil {
+		d.blocks, d.next = map[uint64][]byte{}, 1<<32
+	}
+	at, b := d.next, make([]byte, size)
+	d.blocks[at] = b
+	d.next += uint64(size+255)&^255 + 256
+	return at, d.memory.Map(at, b)
+}
+
+// within returns the n bytes at an address.
+func (d *Interpreter) within(at uint64, n int) ([]byte, error) {
+	for from, b := range d.blocks {
+		if at >= from && at-from+uint64(n) <= uint64(len(b)) {
+			return b[at-from:][:n], nil
+		}
+	}
+	return nil, fmt.Errorf("no %d bytes at %#x", n, at)
+}
+
+// Upload copies bytes to the device.
+func (d *Interpreter) Upload(to uint64, from []byte) error {
+	b, err := d.within(to, len(from))
+	copy(b, from)
+	return err
+}
+
+// Download copies bytes from the device.
+func (d *Interpreter) Download(to []byte, from uint64) error {
+	b, err := d.within(from, len(to))
+	copy(to, b)
+	return err
+}
+
+// Clear sets bytes to 0.
+func (d *Interpreter) Clear(at uint64, size int) error {
+	b, err := d.within(at, size)
+	clear(b)
+	return err
+}
+
+// Load parses PTX and returns the kernels with the given names.
+func (d *Interpreter) Load(text string, names []string) (functions []uintptr, err error) {
+	m, err := ptx.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		k := m.Kernel(name)
+		if d.Broken != nil && d.Broken.Kernel(name) != nil {
+			k = d.Broken.Kernel(name)
+		}
+		if k == nil {
+			return nil, fmt.Errorf("no kernel %s", name)
+		}
+		functions = append(functions, uintptr(len(d.kernels)))
+		d.kernels = append(d.kernels, k)
+	}
+	return functions, nil
+}
+
+// Launch runs a kernel.
+func (d *Interpreter) Launch(f uintptr, x, y int, args [14]uint64) error {
+	const threads = 256
+	d.Launches++
+	k := d.kernels[f]
+	return k.Launch(&d.memory, ptx.Grid{X: x, Y: y}, threads, args[:len(k.Params)])
+}

@@ -1,0 +1,79 @@
+package device
+
+import (
+	"embed"
+	"fmt"
+)
+
+//go:embed kernels/*.ptx
+var texts embed.FS
+
+// A kernel is an index in kernels.
+type kernel int
+
+const (
+	productLarge kernel = iota
+	productSmall
+	productNarrow
+	productFew
+	gradientLarge
+	gradientSmall
+	gradientNarrow
+	tanhForward
+	reluForward
+	expForward
+	logForward
+	tanhGradient
+	reluGradient
+	axpy
+	scale
+	logSoftmax
+	normalize
+	columnSum
+	transpose
+	copyColumns
+	addColumns
+	adam
+	squareSums
+	numKernels
+)
+
+// modules are the files of PTX, and the kernels that they have.
+var modules = []struct {
+	file    string
+	kernels map[kernel]string
+}{
+	{"product.ptx", map[kernel]string{productLarge: "product_large", productSmall: "product_small",
+		productNarrow: "product_narrow", productFew: "product_few", gradientLarge: "gradient_large",
+		gradientSmall: "gradient_small", gradientNarrow: "gradient_narrow"}},
+	{"elementwise.ptx", map[kernel]string{tanhForward: "tanh_forward", reluForward: "relu_forward",
+		expForward: "exp_forward", logForward: "log_forward", tanhGradient: "tanh_gradient",
+		reluGradient: "relu_gradient", axpy: "axpy", scale: "scale", logSoftmax: "log_softmax",
+		normalize: "normalize"}},
+	{"rows.ptx", map[kernel]string{columnSum: "column_sum", transpose: "transpose", copyColumns: "copy_columns",
+		addColumns: "add_columns"}},
+	{"optimizer.ptx", map[kernel]string{adam: "adam", squareSums: "square_sums"}},
+}
+
+// load loads all kernels.
+func load(d Driver) (functions [numKernels]Function, err error) {
+	for _, m := range modules {
+		text, err := texts.ReadFile("kernels/" + m.file)
+		if err != nil {
+			return functions, err
+		}
+		var indices []kernel
+		var names []string
+		for k, name := range m.kernels {
+			indices, names = append(indices, k), append(names, name)
+		}
+		loaded, err := d.Load(string(text), names)
+		if err != nil {
+			return functions, fmt.Errorf("load %s: %w", m.file, err)
+		}
+		for i, k := range indices {
+			functions[k] = loaded[i]
+		}
+	}
+	return functions, nil
+}

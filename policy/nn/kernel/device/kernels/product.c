@@ -1,0 +1,185 @@
+// Matrix products. An element of C [m,n] is its initial value plus a chain of fused multiply-adds over k in order.
+// The initial value is C itself with acc, else the bias of the column, or 0 without a bias.
+#include "kernel.h"
+
+// DEPTH steps of k are in each of two buffers of shared memory. A thread has up to MOST x MOST sums.
+enum { DEPTH = 8, MOST = 8 };
+
+// A shape is constant in each kernel. A thread has rows x columns sums, and a block 16·rows x 16·columns. by_rows says
+// how A lies in memory: element (i,p) is a[i*k + p] if it is set, else a[p*m + i].
+typedef struct {
+	int rows, columns, by_rows;
+} shape;
+
+typedef __attribute__((address_space(3))) float *tile;
+typedef __attribute__((address_space(3))) float4 *tile4;
+
+// in_tile returns the row or the column of the i-th of count sums. lane is from 0 to 15. A thread has up to four
+// neighbours, which it loads at once, and the threads of a half warp have one row of shared memory in turn.
+INLINE int in_tile(int i, int count, int lane) {
+	const int together = count < 4 ? count : 4;
+	return i / together * 16 * together + lane * together + i % together;
+}
+
+// fetch reads up to four neighbours; those from count on are 0. whole allows one load of 16 bytes.
+INLINE float4 fetch(in x, int count, int whole) {
+	if (whole && count >= 4)
+		return *(const GLOBAL float4 *)x;
+	float4 v;
+	UNROLL
+	for (int i = 0; i < 4; i++)
+		v[i] = i < count ? x[i] : 0.0f;
+	return v;
+}
+
+// load reads the numbers of a thread for one k, from a row of a tile. Four neighbours are one load.
+INLINE void load(float x[MOST], tile row, int count, int lane) {
+	UNROLL
+	for (int i = 0; i < count; i++) {
+		if (count < 4)
+			x[i] = row[in_tile(i, count, lane)];
+		else if (i % 4 == 0)
+			*(float4 *)(x + i) = *(tile4)(row + in_tile(i, count, lane));
+	}
+}
+
+// multiply adds one k to the sums of a thread. a and b are rows of the tiles.
+INLINE void multiply(float sum[MOST][MOST], const shape s, tile a, tile b, int tx, int ty) {
+	float x[MOST] __attribute__((aligned(16))), y[MOST] __attribute__((aligned(16)));
+	load(x, a, s.rows, ty);
+	load(y, b, s.columns, tx);
+	UNROLL
+	for (int i = 0; i < s.rows; i++)
+		UNROLL
+		for (int j = 0; j < s.columns; j++)
+			sum[i][j] = fma(x[i], y[j], sum[i][j]);
+}
+
+// product computes a block of C. a_tile and b_tile are two buffers each, of DEPTH rows of columns of A and of B. While
+// the threads multiply one buffer, the next steps of k are on their way into registers, and from there into the other.
+INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, in bias, int m, int n, int k, int acc) {
+	const int t = THREAD, tx = t % 16, ty = t / 16, rows = 16 * s.rows, columns = 16 * s.columns;
+	const int row0 = BLOCK_Y * rows, column0 = BLOCK_X * columns;
+	float sum[MOST][MOST];
+	UNROLL
+	for (int i = 0; i < s.rows; i++)
+		UNROLL
+		for (int j = 0; j < s.columns; j++) {
+			const int row = row0 + in_tile(i, s.rows, ty), column = column0 + in_tile(j, s.columns, tx);
+			sum[i][j] = 0.0f;
+			if (row < m && column < n)
+				sum[i][j] = acc ? c[(long)row * n + column] : bias ? bias[column] : 0.0f;
+		}
+
+	// The four neighbours of A that this thread fetches: of one row if A lies by rows, else of one k.
+	const int fetches_a = t < rows * DEPTH / 4;
+	const int a_row = s.by_rows ? t / (DEPTH / 4) : t % (rows / 4) * 4;
+	const int a_k = s.by_rows ? t % (DEPTH / 4) * 4 : t / (rows / 4);
+	const int whole_a = (((long)a | (s.by_rows ? k : m) * 4L) & 15) == 0;
+	const long step_a = s.by_rows ? DEPTH : (long)DEPTH * m;
+	a += s.by_rows ? (long)(row0 + a_row) * k + a_k : (long)a_k * m + row0 + a_row;
+	// And of B.
+	const int fetches_b = t < columns * DEPTH / 4;
+	const int b_column = t % (columns / 4) * 4, b_k = t / (columns / 4);
+	const int whole_b = (((long)b | n * 4L) & 15) == 0;
+	const long step_b = (long)DEPTH * n;
+	b += (long)b_k * n + column0 + b_column;
+
+	const int live = row0 + in_tile(0, s.rows, ty) < m && column0 + in_tile(0, s.columns, tx) < n;
+	tile a_now = a_tile + DEPTH * rows, a_next = a_tile, b_now = b_tile + DEPTH * columns, b_next = b_tile;
+	for (int p = -DEPTH; p < k; p += DEPTH) { // the first round only fetches
+		const int left = k - p - DEPTH;
+		float4 from_a, from_b;
+		if (left > 0 && fetches_a) {
+			const int in_rows = m - row0 - a_row, in_k = left - a_k;
+			from_a = fetch(a, in_rows <= 0 || in_k <= 0 ? 0 : s.by_rows ? in_k : in_rows, whole_a);
+			a += step_a;
+		}
+		if (left > 0 && fetches_b) {
+			from_b = fetch(b, b_k < left ? n - column0 - b_column : 0, whole_b);
+			b += step_b;
+		}
+		if (p >= 0 && live && left >= 0)
+			UNROLL
+			for (int q = 0; q < DEPTH; q++)
+				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
+		else if (p >= 0 && live)
+			for (int q = 0; q < k - p; q++)
+				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
+		if (left > 0 && fetches_a && s.by_rows)
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				a_next[(a_k + i) * rows + a_row] = from_a[i];
+		else if (left > 0 && fetches_a)
+			*(tile4)(a_next + a_k * rows + a_row) = from_a;
+		if (left > 0 && fetches_b)
+			*(tile4)(b_next + b_k * columns + b_column) = from_b;
+		BARRIER;
+		tile other = a_now;
+		a_now = a_next;
+		a_next = other;
+		other = b_now;
+		b_now = b_next;
+		b_next = other;
+	}
+
+	UNROLL
+	for (int i = 0; i < s.rows; i++)
+		UNROLL
+		for (int j = 0; j < s.columns; j++) {
+			const int row = row0 + in_tile(i, s.rows, ty), column = column0 + in_tile(j, s.columns, tx);
+			if (row < m && column < n)
+				c[(long)row * n + column] = sum[i][j];
+		}
+}
+
+// PRODUCT defines a kernel of one shape.
+#define PRODUCT(NAME, ROWS, COLUMNS, BY_ROWS)                                                            \
+	SHARED float NAME##_a[2 * DEPTH * 16 * ROWS], NAME##_b[2 * DEPTH * 16 * COLUMNS];                    \
+	KERNEL NAME(out c, in a, in b, in bias, int m, int n, int k, int acc) {                              \
+		const shape s = {ROWS, COLUMNS, BY_ROWS};                                                        \
+		product(s, NAME##_a, NAME##_b, c, a, b, bias, m, n, k, acc);                                     \
+	}
+
+PRODUCT(product_large, 8, 8, 1)
+PRODUCT(product_small, 2, 2, 1)
+PRODUCT(product_narrow, 8, 1, 1)
+PRODUCT(gradient_large, 8, 8, 0)
+PRODUCT(gradient_small, 2, 2, 0)
+PRODUCT(gradient_narrow, 8, 1, 0)
+
+// Lanes are the chains of an element in product_few, one for each k mod 16. CHUNK steps of k become one sum.
+enum { LANES = 16, CHUNK = 256 };
+SHARED float chains[THREADS];
+
+// product_few is the product for n <= 4 and k >= 32, with A by rows. A block has 16 rows, with a thread for each lane.
+// A chunk of k has sixteen chains that begin with 0. They are added as a tree, and then to the sum of the chunks
+// before.
+KERNEL product_few(out c, in a, in b, in bias, int m, int n, int k, int acc) {
+	const int lane = THREAD % LANES, row = BLOCK_Y * (THREADS / LANES) + THREAD / LANES;
+	for (int j = 0; j < n; j++) {
+		float sum = 0.0f;
+		if (lane == 0 && row < m)
+			sum = acc ? c[(long)row * n + j] : bias ? bias[j] : 0.0f;
+		for (int p = 0; p < k; p += CHUNK) {
+			const int end = k - p < CHUNK ? k : p + CHUNK;
+			float chain = 0.0f;
+			for (int q = p; q < end; q += LANES) {
+				const int at = q + lane, inside = row < m && at < end;
+				chain = fma(inside ? a[(long)row * k + at] : 0.0f, inside ? b[(long)at * n + j] : 0.0f, chain);
+			}
+			chains[THREAD] = chain;
+			BARRIER;
+			if (lane == 0) {
+				float l[8];
+				UNROLL
+				for (int i = 0; i < 8; i++)
+					l[i] = chains[THREAD + i] + chains[THREAD + i + 8];
+				sum = sum + (((l[0] + l[1]) + (l[2] + l[3])) + ((l[4] + l[5]) + (l[6] + l[7])));
+			}
+			BARRIER;
+		}
+		if (lane == 0 && row < m)
+			c[(long)row * n + j] = sum;
+	}
+}

@@ -1,0 +1,148 @@
+package device
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rlinf/rlinf/internal/ptx"
+	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/policy/nn/kernel/device/devicetest"
+)
+
+// compiler skips the test without the compiler of the kernels.
+func compiler(t *testing.T) {
+	if _, err := exec.LookPath("clang-19"); err != nil {
+		t.Skip("clang-19 compiles the kernels: apt-get install clang-19")
+	}
+}
+
+// TestKernelsAreListed: each kernel of the PTX has a name in modules, and each name stands once.
+func TestKernelsAreListed(t *testing.T) {
+	t.Parallel()
+	known := map[kernel]bool{}
+	for _, m := range modules {
+		module := test.Must(ptx.Parse(string(test.Must(texts.ReadFile("kernels/" + m.file))(t))))(t)
+		test.Equal(t, len(m.kernels), len(module.Names()), "%s: kernels", m.file)
+		for k, name := range m.kernels {
+			if module.Kernel(name) == nil || known[k] {
+				t.Errorf("%s: kernel %d, %s", m.file, k, name)
+			}
+			known[k] = true
+		}
+	}
+	test.Equal(t, len(known), int(numKernels), "kernels")
+}
+
+// TestKernelsAreCurrent: the PTX in the tree is what clang makes of the C files.
+func TestKernelsAreCurrent(t *testing.T) {
+	t.Parallel()
+	compiler(t)
+	dir := t.TempDir()
+	if out, err := exec.Command("kernels/generate", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, m := range modules {
+		got := test.Must(texts.ReadFile("kernels/" + m.file))(t)
+		want := test.Must(os.ReadFile(filepath.Join(dir, m.file)))(t)
+		if string(got) != string(want) {
+			t.Errorf("%s is not what clang-19 makes of its C file: run go generate ./policy/nn/kernel/device", m.file)
+		}
+	}
+}
+
+// TestBrokenKernels: the interpreter, or the comparison with package kernel, finds each mistake.
+func TestBrokenKernels(t *testing.T) {
+	t.Parallel()
+	compiler(t)
+	newMachine(t, nil) // skips on other processors
+	product := func(m *machine) {
+		const rows, n, k = 37, 20, 19
+		a, b, c := m.numbers(rows*k, 0), m.numbers(k*n, 0), make([]float32, rows*n)
+		got := m.on(c)
+		m.host.Product(c, a, b, nil, rows, n, k, false)
+		m.device.Product(got, m.on(a), m.on(b), nil, rows, n, k, false)
+		m.same(got, c, "product")
+	}
+	few := func(m *machine) {
+		a, b, c := m.numbers(5*40, 0), m.numbers(40*2, 0), make([]float32, 5*2)
+		got := m.on(c)
+		m.host.Product(c, a, b, nil, 5, 2, 40, false)
+		m.device.Product(got, m.on(a), m.on(b), nil, 5, 2, 40, false)
+		m.same(got, c, "product")
+	}
+	for _, c := range []struct {
+		name, old, new string
+		call           func(m *machine)
+		found          string
+	}{
+		{"barrier removed", "\t\tBARRIER;\n\t\ttile other", "\t\ttile other", product,
+			"shared memory at"},
+		{"second barrier removed", "\t\t\tBARRIER;\n\t\t}\n\t\tif (lane == 0 && row < m)",
+			"\t\t}\n\t\tif (lane == 0 && row < m)", few, "a race"},
+		{"row off by one", "if (row < m && column < n)\n\t\t\t\tc[",
+			"if (row <= m && column < n)\n\t\t\t\tc[", product, "are outside the memory"},
+		{"column off by one", "if (row < m && column < n)\n\t\t\t\tc[",
+			"if (row < m && column <= n)\n\t\t\t\tc[", product, "a race"},
+		{"k reversed", "a_now + q * rows, b_now + q * columns",
+			"a_now + (DEPTH - 1 - q) * rows, b_now + (DEPTH - 1 - q) * columns", product, "element"},
+		{"two operations for one", "sum[i][j] = fma(x[i], y[j], sum[i][j])", "sum[i][j] += x[i] * y[j]",
+			product, "element"},
+		{"misaligned", "whole && count >= 4", "(whole || count >= 4) && count >= 4", product,
+			"is no multiple of 16"},
+		{"lane left out", "i < 8; i++)\n\t\t\t\t\tl[i] =", "i < 7; i++)\n\t\t\t\t\tl[i] =", few, "element"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m := newMachine(t, &devicetest.Interpreter{Broken: compiled(t, c.old, c.new)})
+			found := failure(m, c.call)
+			if !strings.Contains(found, c.found) {
+				t.Errorf("found %q, expected %q", found, c.found)
+			}
+		})
+	}
+}
+
+// compiled returns the kernels of product.c, with a text replaced. It leaves out kernels that the test does not call.
+func compiled(t *testing.T, old, new string) *ptx.Module {
+	text := string(test.Must(os.ReadFile("kernels/product.c"))(t))
+	if !strings.Contains(text, old) {
+		t.Fatalf("product.c has no %q", old)
+	}
+	text = regexp.MustCompile(`(?m)^PRODUCT\((product_large|product_narrow|gradient.*),.*`).ReplaceAllString(text, "")
+	dir := t.TempDir()
+	test.OK(t, os.WriteFile(filepath.Join(dir, "product.c"), []byte(strings.Replace(text, old, new, 1)), 0o666))
+	for _, name := range []string{"kernel.h", "generate"} {
+		test.OK(t, os.WriteFile(filepath.Join(dir, name), test.Must(os.ReadFile("kernels/"+name))(t), 0o777))
+	}
+	if out, err := exec.Command(filepath.Join(dir, "generate")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return test.Must(ptx.Parse(string(test.Must(os.ReadFile(filepath.Join(dir, "product.ptx")))(t))))(t)
+}
+
+// A failed is a test that has failed, with the reason.
+type failed string
+
+// A probe is a test that may fail.
+type probe struct{ testing.TB }
+
+func (p probe) Helper() {}
+
+func (p probe) Fatalf(format string, args ...any) { panic(failed(fmt.Sprintf(format, args...))) }
+
+// failure returns why a call fails: the panic of an Op, or a difference. It is empty if the call does not fail.
+func failure(m *machine, call func(m *machine)) (why string) {
+	defer func() {
+		if e := recover(); e != nil {
+			why = fmt.Sprint(e)
+		}
+	}()
+	m.t = probe{m.t}
+	call(m)
+	return ""
+}
