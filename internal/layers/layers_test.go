@@ -103,7 +103,7 @@ var layers = []layer{
 		"a task: it leads its workers, and knows no other task"},
 	{"roles/embodied/worker", []string{"roles/job", "roles/member", "roles/state", "roles/weights", "roles/loop",
 		"roles/embodied/plan", "roles/embodied/play", "algo", "collectives", "env", "policy/...", "reward", "spmd",
-		"tensor"}, []string{"..."},
+		"tensor", sys}, []string{"..."},
 		"workers do what the plan says, when a runner calls them"},
 	{"roles/embodied/costs", []string{"roles/config", "roles/embodied/plan", "roles/embodied/play", "roles/planner",
 		"roles/planner/probe", "algo", "env", "reward", "policy", "tensor", gonum}, []string{"..."},
