@@ -21,6 +21,14 @@ type DemoConfig struct {
 	// Names are the columns of a LeRobot folder, by the names of demonstrations: observation.NAME, action, reward,
 	// terminated. Default: the columns of the same names, observation.images.NAME, next.reward and next.done. (+)
 	Names map[string]string `yaml:"names"`
+	// SampleWindowSize is the room for what people do in the environments: as many transitions as SampleWindowSize
+	// iterations bring. Transitions in which a person acts go to the demonstrations, too, beside those of LoadPath,
+	// which never leave. In a full buffer new ones replace the oldest. 0, the default, keeps them in the replay buffer
+	// alone.
+	SampleWindowSize int `yaml:"sample_window_size"`
+	// MinBufferSize, without LoadPath, is the size from which learning begins: people have acted in as many transitions
+	// as MinBufferSize iterations bring to an actor, and in at least one, on every actor. Default 1.
+	MinBufferSize int `yaml:"min_buffer_size"`
 	// FPS is the number of frames per second that a LeRobot folder must have. 0, the default, means any number. (+)
 	FPS float64 `yaml:"fps"`
 	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation. These are
@@ -32,6 +40,10 @@ type DemoConfig struct {
 func (c *DemoConfig) Check(want Want) {
 	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
 		"a number in [0, 1)")
+	want(c.SampleWindowSize >= 0, "demo_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations >= 0")
+	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
+		"demo_buffer.min_buffer_size", c.MinBufferSize,
+		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
 	want(c.FPS >= 0, "demo_buffer.fps", c.FPS, "a number of frames per second, or 0 for any")
 }
 

@@ -69,8 +69,9 @@ type film struct {
 	unrelated bool
 	now       []seen // of each environment; front is nil where an episode must begin
 	steps     [][]plainStep
-	frames    []int // number of the newest frame of each environment
-	begun     []int // number of the first frame of the episode
+	frames    []int  // number of the newest frame of each environment
+	begun     []int  // number of the first frame of the episode
+	acts      []bool // a person acts in the environment
 }
 
 func newFilm(f filmed, mean int, unrelated bool, seed uint64) *film {

@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
@@ -24,7 +25,9 @@ type offPolicy struct {
 	replica    int // index of this replica
 	progress   Progress
 
-	replay  *Replay // experience, or demonstrations if offline is set
+	replay  *Replay        // experience, or demonstrations if offline is set
+	demos   int            // transitions in the demonstration buffer that never leave it
+	people  *interventions // nil if the demonstration buffer gets none
 	offline bool
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
 	goals   []int32      // with hindsight: the goals of these transitions
@@ -43,9 +46,9 @@ type offPolicy struct {
 	first     int           // index in the batch of the micro-batch's first sample
 	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
 
-	held    [2]float64 // over all replicas: transitions that can be drawn, and Replay.extra of frames
-	rewards [2]float64 // sum and number of the rewards in the last rollout
-	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
+	held    [numHeld]float64 // sums over all replicas, of the present state of the buffers
+	rewards [2]float64       // sum and number of the rewards in the last rollout
+	sums    means            // of an iteration: rolloutReward, then the means of the algorithm
 	metrics Metrics
 }
 
@@ -55,10 +58,21 @@ const (
 	firstMean
 )
 
-// A share is the range [lo, hi) of a micro-batch that comes from one replay buffer. rows has views of this range, into
-// which Replay.Gather copies the transitions.
+// Indices of offPolicy.held.
+const (
+	heldSize  = iota // transitions in the replay buffer that can be drawn
+	heldExtra        // Replay.extra of frames
+	heldDemos        // transitions of people that can be drawn
+	heldReady        // replicas whose demonstration buffer is large enough
+	heldSteps        // interventions.used: at least that of every replica
+	heldFrames
+	numHeld
+)
+
+// A share is the range [lo, hi) of a micro-batch that comes from one buffer. rows has views of this range, into which
+// pool.gather copies the transitions.
 type share struct {
-	replay *Replay
+	from   pool
 	lo, hi int
 	rows   *Transitions
 }
@@ -90,9 +104,9 @@ func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	return a, nil
 }
 
-// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
-// they are half of each batch. If offline is set, batches hold only demonstrations, and learning begins in the first
-// iteration. numMeans is the number of means, including rolloutReward.
+// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations
+// or interventions, they are half of each batch. If offline is set, batches hold only demonstrations, and learning
+// begins in the first iteration. numMeans is the number of means, including rolloutReward.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -130,28 +144,44 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 			return nil, err
 		}
 	}
-	if offline || s.Demos.Len() == 0 {
-		e.shares = []share{{e.replay, 0, e.micro, e.batch}}
+	if !offline {
+		if e.people, err = newInterventions(s); err != nil {
+			return nil, fmt.Errorf("demonstration buffer: %w", err)
+		}
+	}
+	if offline || s.Demos.Len() == 0 && e.people == nil {
+		e.shares = []share{{pool{e.replay}, 0, e.micro, e.batch}}
 		return e, nil
 	}
 	if e.micro%2 != 0 {
 		return nil, fmt.Errorf("micro_batch_size %d: expected an even number (half of each batch is from demo_buffer)",
 			e.micro)
 	}
-	half := e.micro / 2
-	demos, err := newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
-	e.shares = []share{
-		{e.replay, 0, half, e.batch.slice(0, half)},
-		{demos, half, e.micro, e.batch.slice(half, e.micro)},
+	var shown pool
+	if s.Demos.Len() > 0 {
+		demos, err := newDemos(s.Rollout, s.Demos, s.Pictures, s.Alloc)
+		if err != nil {
+			return nil, err
+		}
+		shown, e.demos = pool{demos}, demos.Size()
 	}
-	return e, err
+	if e.people != nil {
+		shown = append(shown, e.people.rings...)
+	}
+	half := e.micro / 2
+	e.shares = []share{
+		{pool{e.replay}, 0, half, e.batch.slice(0, half)},
+		{shown, half, e.micro, e.batch.slice(half, e.micro)},
+	}
+	return e, nil
 }
 
 // replayKeys declares the keys of the loop. Demonstrations alone need no replay buffer.
 func replayKeys(k *Keys, offline bool) {
 	k.Read("update_epoch", "demo_buffer.load_path", "demo_buffer.names", "demo_buffer.fps", "actor.enable_drq")
 	if !offline {
-		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size")
+		k.Read("replay_buffer.sample_window_size", "replay_buffer.min_buffer_size", "demo_buffer.sample_window_size",
+			"demo_buffer.min_buffer_size")
 	}
 }
 
@@ -161,10 +191,13 @@ func returnKeys(k *Keys) { k.Read("n_step", "gamma", "bootstrap_type") }
 // actorKeys declares the keys that decide in which updates the actor learns.
 func actorKeys(k *Keys) { k.Read("critic_actor_ratio", "train_actor_steps") }
 
-// Prepare adds a rollout to the replay buffer; see Algorithm.
+// Prepare adds a rollout to the replay buffer, and what people did in it to the demonstration buffer; see Algorithm.
 func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	if err := e.replay.Add(*rollout); err != nil {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
+	}
+	if e.people != nil {
+		e.people.add(*rollout)
 	}
 	if err := e.countHeld(); err != nil {
 		return err
@@ -181,12 +214,21 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// countHeld sets e.held. Without frames it is the same on all replicas.
+// countHeld sets e.held. Without frames and interventions it is the same on all replicas.
 func (e *offPolicy) countHeld() error {
-	e.held = [2]float64{float64(e.replay.envs * e.replay.Size()), float64(e.replay.extra())}
-	if len(e.replay.frames) == 0 {
-		e.held[0] *= float64(e.count)
+	clear(e.held[:])
+	e.held[heldSize], e.held[heldExtra] = float64(e.replay.envs*e.replay.Size()), float64(e.replay.extra())
+	if len(e.replay.frames) == 0 && e.people == nil {
+		e.held[heldSize] *= float64(e.count)
 		return nil
+	}
+	if p := e.people; p != nil {
+		steps, frames := p.used()
+		e.held[heldDemos] = float64(p.rings.size())
+		e.held[heldSteps], e.held[heldFrames] = float64(steps), float64(frames)
+		if e.demos > 0 || p.added() >= p.enough {
+			e.held[heldReady] = 1
+		}
 	}
 	if err := e.replicas.Sum(e.held[:]); err != nil {
 		return fmt.Errorf("replay buffer: %w", err)
@@ -195,7 +237,8 @@ func (e *offPolicy) countHeld() error {
 }
 
 // iterate makes the updates of an iteration, each on a new batch, and sums e.sums over the replicas. It makes no
-// updates before iteration min_buffer_size, counted from 1.
+// updates before iteration min_buffer_size, counted from 1, or before the demonstration buffer of every replica is
+// large enough.
 func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
 	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])
@@ -203,7 +246,8 @@ func (e *offPolicy) iterate(update func() error) error {
 	counters := e.counters.I64()
 	e.iteration, e.reported = int(counters[0]), -1
 	counters[0]++
-	if int(counters[0]) >= e.off.ReplayBuffer.MinBufferSize {
+	ready := e.people == nil || int(e.held[heldReady]) == e.count
+	if ready && int(counters[0]) >= e.off.ReplayBuffer.MinBufferSize {
 		for e.made = range e.cfg.UpdateEpoch {
 			e.number = uint64(counters[1])
 			e.draw()
@@ -227,7 +271,7 @@ func (e *offPolicy) draw() {
 	s := philox.New(e.seed, philox.Replay, uint64(e.replica), e.number)
 	for first := 0; first < e.local; first += e.micro {
 		for _, x := range e.shares {
-			x.replay.Draw(e.rows[first+x.lo:first+x.hi], &s)
+			x.from.draw(e.rows[first+x.lo:first+x.hi], &s)
 		}
 	}
 	if h := e.replay.hindsight; h != nil {
@@ -261,10 +305,10 @@ func (e *offPolicy) gather() error {
 		return nil
 	}
 	for _, x := range e.shares {
-		if x.replay.hindsight != nil {
+		if x.rows.goals != nil && x.from[0] == e.replay {
 			copy(x.rows.goals, e.goals[e.first+x.lo:e.first+x.hi])
 		}
-		err := x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
+		err := x.from.gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
 			e.cfg.BootstrapType == BootstrapAlways)
 		if err != nil {
 			e.gathered = -1
@@ -313,15 +357,18 @@ func (e *offPolicy) reportCritic(t *trainState) {
 	e.metrics.add("critic/grad_norm", t.meanNorm())
 }
 
-// reportReplay adds the metrics of the replay buffers of all replicas: the number of transitions held, and the number
-// ever added.
+// reportReplay adds the metrics of the buffers of all replicas: the number of transitions held, and the number ever
+// added.
 func (e *offPolicy) reportReplay() {
-	e.metrics.add("replay_buffer/size", e.held[0])
+	e.metrics.add("replay_buffer/size", e.held[heldSize])
 	e.metrics.add("replay_buffer/total_samples", float64(e.replay.envs*e.count)*float64(e.replay.Total()))
+	if e.people != nil {
+		e.metrics.add("demo_buffer/size", float64(e.demos)+e.held[heldDemos])
+	}
 }
 
-// Save returns views of the algorithm's state, and the experience of the replay buffer, which is a copy until the rings
-// are full. Demonstrations are not saved: a resumed run reads them again. See Algorithm.
+// Save returns views of the algorithm's state, and the experience of the buffers, which is a copy until the rings are
+// full. Demonstrations of a file are not saved: a resumed run reads them again. See Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
 	d, used := e.SaveInPlace()
 	packRings(&d, used)
@@ -338,21 +385,36 @@ func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 	}
 	e.replay.save(&d)
 	if len(e.replay.frames) > 0 {
-		d.Set(extraName, tensor.FromI64([]int64{int64(e.held[1])}, 1))
+		d.Set(extraName, tensor.FromI64([]int64{int64(e.held[heldExtra])}, 1))
 	}
-	return d, e.replay.used(d, int(e.held[1]))
+	used = e.replay.used(d, int(e.held[heldExtra]))
+	if e.people != nil {
+		steps, frames := int64(e.held[heldSteps]), int64(e.held[heldFrames])
+		d.Set(placesName, tensor.FromI64([]int64{steps, frames}, 2))
+		e.people.save(&d, used, int(steps), int(frames))
+	}
+	return d, used
 }
 
-// extraName is the name of the second number of offPolicy.held in saved states.
-const extraName = "replay.extra_frames"
+// Names of numbers of offPolicy.held in saved states.
+const (
+	extraName  = "replay.extra_frames"
+	placesName = "interventions.places"
+)
 
 // Follow makes the target encoder equal to the policy's encoder; see Follower.
 func (e *offPolicy) Follow() { e.features.follow(1) }
 
 // Interrupt ends the last episodes of the replay buffer; see Interruptible.
 func (e *offPolicy) Interrupt() {
-	if !e.offline {
-		e.replay.interrupt()
+	if e.offline {
+		return
+	}
+	e.replay.interrupt()
+	if e.people != nil {
+		for _, r := range e.people.rings {
+			r.interrupt()
+		}
 	}
 }
 
@@ -361,10 +423,18 @@ func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {
 		err = e.replay.load(from)
-		e.held[1] = math.MaxInt32 // a state without the number: until Prepare, all places count as in use
+		e.held[heldExtra] = math.MaxInt32 // a state without the number: until Prepare, all places count as in use
 		if extra, ok := from.Get(extraName); ok && extra.DType() == tensor.I64 && extra.Len() == 1 {
-			e.held[1] = float64(extra.I64()[0])
+			e.held[heldExtra] = float64(extra.I64()[0])
 		}
+	}
+	if err == nil && e.people != nil {
+		places, ok := from.Get(placesName)
+		if !ok || places.DType() != tensor.I64 || places.Len() != 2 || slices.Min(places.I64()) < 0 {
+			return fmt.Errorf("%s: load: %s is %v, expected two numbers >= 0", e.name, placesName, places)
+		}
+		e.held[heldSteps], e.held[heldFrames] = float64(places.I64()[0]), float64(places.I64()[1])
+		err = e.people.load(from)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: load: %w", e.name, err)

@@ -95,6 +95,7 @@ const (
 func defaultOffPolicy() OffPolicyConfig {
 	return OffPolicyConfig{
 		ReplayBuffer: ReplayConfig{MinBufferSize: 100, Hindsight: HindsightConfig{NSampledGoal: 4}},
+		Demos:        DemoConfig{MinBufferSize: 1},
 		Dagger:       DaggerConfig{InitBeta: 0.5, BetaSchedule: BetaExponential, BetaDecay: 0.99, BetaMin: 0.05},
 		NStep:        1, Tau: 0.005, TargetUpdateFreq: 1, TargetUpdateType: TargetAll, CriticActorRatio: 1,
 		AggQ: AggMin, CriticSubsampleSize: -1, BackupEntropy: true, DoubleQ: true, TargetNoise: 0.2,

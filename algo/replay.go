@@ -40,6 +40,7 @@ const (
 	ringSize = iota
 	ringNext
 	ringTotal
+	cursorLen
 )
 
 // replayFields returns the tensors of a Replay; see NewReplay.
@@ -76,13 +77,26 @@ func ReplayBytes(rollout []tensor.Field, stacks Stacks, envs, capacity int) int 
 // NewReplay returns a Replay with room for capacity steps of each environment. Rollouts have the given fields,
 // [T,N,...]. The observations in stacks are stored as frames; of very short episodes, fewer steps fit: see frames.
 func NewReplay(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
+	all, err := newRings(rollout, stacks, envs, capacity, alloc)
+	if err != nil {
+		return nil, err
+	}
+	return replayIn(all, tensor.New(tensor.I64, cursorLen), rollout, stacks)
+}
+
+// newRings returns the memory of a Replay; see NewReplay.
+func newRings(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc tensor.Allocator) (tensor.Dict, error) {
 	layout := tensor.NewLayout(replayFields(rollout, stacks, envs, capacity)...)
 	mem, err := alloc(layout.Size())
 	if err != nil {
-		return nil, fmt.Errorf("memory of the replay buffer: %w", err)
+		return tensor.Dict{}, fmt.Errorf("memory of the replay buffer: %w", err)
 	}
-	all := layout.Bind(mem)
-	r := &Replay{envs: envs, capacity: capacity, stride: 1, cursor: tensor.New(tensor.I64, 3)}
+	return layout.Bind(mem), nil
+}
+
+// replayIn returns a Replay in the memory of newRings, with this cursor; see NewReplay.
+func replayIn(all tensor.Dict, cursor tensor.Tensor, rollout []tensor.Field, stacks Stacks) (*Replay, error) {
+	r := &Replay{stride: 1, cursor: cursor}
 	for name, t := range map[string]*tensor.Tensor{FieldReward: &r.reward, FieldTerminated: &r.terminated,
 		FieldTruncated: &r.truncated} {
 		var ok bool
@@ -90,6 +104,7 @@ func NewReplay(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc 
 			return nil, fmt.Errorf("rollouts without %s", name)
 		}
 	}
+	r.envs, r.capacity = r.reward.Dim(0), r.reward.Dim(1)
 	r.status, _ = all.Get(FieldStatus)
 	for _, f := range rollout {
 		f.Shape = f.Shape[2:]
@@ -206,10 +221,31 @@ func (r *Replay) abort(start, steps, numOlder int) {
 	}
 }
 
+// push copies step t of environment n of a rollout, [T,N,...], into r, which is the Replay of one environment. findSize
+// must follow.
+func (r *Replay) push(rollout tensor.Dict, t, n int) {
+	c := r.cursor.I64()
+	at := int(c[ringNext])
+	for _, col := range r.columns {
+		if col.frames == nil {
+			src := rollout.Must(col.Name)
+			copy(col.data.Bytes()[at*col.size:][:col.size], src.Bytes()[(t*src.Dim(1)+n)*col.size:])
+		}
+	}
+	for _, f := range r.frames {
+		f.add(0, at, c[ringSize] > 0, rollout.Must(f.obs).At(t).At(n).Bytes(), rollout.Must(f.next).At(t).At(n).Bytes())
+	}
+	c[ringSize] = min(c[ringSize]+1, int64(r.capacity))
+	c[ringNext] = (c[ringNext] + 1) % int64(r.capacity)
+	c[ringTotal]++
+}
+
 // interrupt truncates the episodes that have not ended with the newest step.
 func (r *Replay) interrupt() {
-	for n := range r.envs * min(r.Size(), 1) {
-		if at := r.place((n+1)*r.Size() - 1); r.terminated.U8()[at] == 0 {
+	c := r.cursor.I64()
+	for n := range r.envs * int(min(c[ringSize], 1)) {
+		at := n*r.capacity + (int(c[ringNext])-1+r.capacity)%r.capacity
+		if r.terminated.U8()[at] == 0 {
 			r.truncated.U8()[at] = 1
 		}
 	}
@@ -302,10 +338,15 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 // steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. An image that cannot be decoded
 // is an error.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
+	return r.gather(b, 0, rows, nStep, gamma, bootstrapAlways)
+}
+
+// gather is Gather into the rows of b that begin at first.
+func (r *Replay) gather(b *Transitions, first int, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
-		age := int(k) % size
+		i, age := first+i, int(k)%size
 		last, sum, discount := r.place(int(k)), float32(0), float32(1)
 		for n, j := 0, age; n < nStep && j < size; n, j = n+1, j+r.stride {
 			last = r.place(int(k) + j - age)
@@ -330,6 +371,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 		dst := b.columns[c].Bytes()
 		size := len(dst) / b.columns[c].Dim(0)
 		for i, k := range rows {
+			i := first + i
 			at, dst := b.last[i], dst[i*size:][:size]
 			if !col.next {
 				at = r.place(int(k))
@@ -463,17 +505,15 @@ func (r *Replay) load(d tensor.Dict) error {
 }
 
 // loadRings copies the rings called name in d into rings, [envs, capacity, ...]. Those in d may be packed: then they
-// have this number of steps.
+// have at least this number of steps.
 func loadRings(d tensor.Dict, name string, rings tensor.Tensor, steps int) error {
 	t, ok := d.Get(replayPrefix + name)
-	envs, ring := rings.Dim(0), len(rings.Bytes())/rings.Dim(0)
-	size := ring / rings.Dim(1)
-	if !ok || !t.SameShape(rings) {
-		ring = steps * size
-	}
-	if !ok || t.DType() != rings.DType() || len(t.Bytes()) != envs*ring {
+	envs, size := rings.Dim(0), len(rings.Bytes())/(rings.Dim(0)*rings.Dim(1))
+	if !ok || t.DType() != rings.DType() || t.Rank() < 2 || t.Dim(1) < steps || t.Dim(1) > rings.Dim(1) ||
+		len(t.Bytes()) != envs*t.Dim(1)*size {
 		return fmt.Errorf("%s%s is %v, expected %v with %d steps", replayPrefix, name, t, rings, steps)
 	}
+	ring := t.Dim(1) * size
 	if steps == 0 || &t.Bytes()[0] == &rings.Bytes()[0] { // the caller has filled the rings
 		return nil
 	}

@@ -102,6 +102,9 @@ type Config struct {
 	// are short and few are long (a Pareto distribution). StepDelayMax needs StepDelay. Default 0:
 	// all steps last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
+	// Person is a scripted person, who takes over from the policy in some steps. The environment must have an expert.
+	// Evaluations do not inherit it. (+)
+	Person PersonConfig `yaml:"person"`
 	// VideoCfg configures the videos of evaluations. Training makes no videos.
 	VideoCfg Video `yaml:"video_cfg"`
 	// DataCollection records episodes as demonstrations. Evaluations do not inherit it.
@@ -209,6 +212,9 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.StepDelay >= 0, "step_delay", c.StepDelay, "a duration, as 2ms")
 	want(c.StepDelayMax == 0 || c.StepDelayMax >= c.StepDelay, "step_delay_max", c.StepDelayMax,
 		fmt.Sprintf("at least %v (step_delay), or 0", c.StepDelay))
+	c.Person.check(below("person", want))
+	want(c.Person.Share <= 0 || c.ID() != ExternalID, "person.share", c.Person.Share,
+		"0: the program of the simulator has its own person")
 	c.External.check(below("external", want))
 	want((c.ID() == ExternalID) == !c.External.IsZero(), "env_type", c.EnvType,
 		"external, with external.command or external.listen; or neither")

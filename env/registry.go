@@ -87,7 +87,7 @@ func (c Config) fits(s Spec) error {
 	if c.DataCollection.OnlySuccess && s.InfoIndex(Success) < 0 {
 		return fmt.Errorf("%s reports no success: expected a recording without only_success", c.ID())
 	}
-	if s.Intervene && c.ActionRepeat > 1 {
+	if (s.Intervene || c.Person.Share > 0) && c.ActionRepeat > 1 {
 		return fmt.Errorf("%s: action_repeat %d, but a person may act in every step: expected 1", c.ID(),
 			c.ActionRepeat)
 	}
@@ -100,11 +100,15 @@ func (c Config) fits(s Spec) error {
 	return s.checkStack(c.FrameStack)
 }
 
-// Wrap adds the wrappers that cfg selects to vec: repeated actions, scaled and clipped rewards, hidden elements,
-// stacked frames, delayed steps. If vec has an ActionMask, Wrap also adds a check of the mask.
+// Wrap adds the wrappers that cfg selects to vec: a person who takes over, repeated actions, scaled and clipped
+// rewards, hidden elements, stacked frames, delayed steps. If vec has an ActionMask, Wrap also adds a check of the
+// mask.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
 		vec = masked{wrapper{Vec: vec}, vec.Spec()}
+	}
+	if cfg.Person.Share > 0 {
+		vec = NewPerson(vec, cfg.Person)
 	}
 	if cfg.ActionRepeat > 1 {
 		vec = NewActionRepeat(vec, cfg.ActionRepeat)

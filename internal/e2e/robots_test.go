@@ -52,6 +52,8 @@ actor:
 	return []*nomad{
 		job("SAC", pixels(by("embodied_sac", "actor.model.num_q_heads=3", "algorithm.critic_subsample_size=2")...)),
 		job("RLPD", pixels(by("embodied_sac", "actor.model.layer_norm=true", demonstrations)...)),
+		job("a person", pixels(by("embodied_sac", "env.train.person.share=0.5",
+			"algorithm.demo_buffer.sample_window_size=2")...)),
 		job("CrossQ", pixels(by("embodied_crossq", crossq...)...)),
 		job("TD3", pixels(by("embodied_td3", noise, "algorithm.target_update_type=q_head_only")...)),
 		job("IQL", pixels(by("offline_iql", demonstrations, "algorithm.n_step=1")...)),

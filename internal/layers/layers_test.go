@@ -104,7 +104,7 @@ var layers = []layer{
 		"a task: it leads its workers, and knows no other task"},
 	{"roles/embodied/worker", []string{"roles/config", "roles/job", "roles/member", "roles/state", "roles/weights",
 		"roles/loop", "roles/embodied/plan", "roles/embodied/play", "algo", "collectives", "env", "policy/...",
-		"reward", "internal/gpu", "spmd", "tensor"}, []string{"..."},
+		"reward", "internal/gpu", "spmd", "tensor", sys}, []string{"..."},
 		"workers do what the plan says, when a runner calls them"},
 	{"roles/embodied/costs", []string{"roles/config", "roles/embodied/plan", "roles/embodied/play", "roles/planner",
 		"roles/planner/probe", "algo", "env", "reward", "policy", "tensor", gonum}, []string{"..."},

@@ -250,7 +250,7 @@ func (c *Config) idleEvaluation() {
 
 // trainingAlone resets the keys of e that have no effect on evaluations.
 func trainingAlone(e *env.Config) {
-	e.AutoReset, e.InstructionMix = false, ""
+	e.AutoReset, e.InstructionMix, e.Person = false, "", env.PersonConfig{}
 	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // metrics have the task's own rewards
 }
 

@@ -121,7 +121,7 @@ func inherited(key string) string {
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") &&
-		!strings.HasPrefix(rest, "data_collection") {
+		!strings.HasPrefix(rest, "data_collection") && !strings.HasPrefix(rest, "person") {
 		return "env.train." + rest
 	}
 	for _, optim := range []string{"actor.critic_optim.", "algorithm.entropy_tuning.optim."} {

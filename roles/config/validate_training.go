@@ -147,7 +147,8 @@ func (c *validation) checkOffPolicy(learns Learning) {
 		c.found.Want(off.CriticSubsampleSize <= heads, "algorithm.critic_subsample_size", off.CriticSubsampleSize,
 			fmt.Sprintf("at most %d (actor.model.num_q_heads)", heads))
 	}
-	c.found.Want(off.Demos.LoadPath == "" || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
+	guided := off.Demos.LoadPath != "" || off.Demos.SampleWindowSize > 0
+	c.found.Want(!guided || c.Actor.MicroBatchSize%2 == 0, "actor.micro_batch_size",
 		c.Actor.MicroBatchSize, "an even number (half of each batch is from demo_buffer)")
 	c.checkHindsight(learns)
 }

@@ -41,6 +41,11 @@ func (p *Plan) Describe() []string {
 				fmt.Sprintf("update: %d optimiser steps per iteration from iteration %d on, on %d samples (%d on "+
 					"each actor, %d at a time)",
 					c.Algorithm.UpdateEpoch, max(b.MinBufferSize, 1), batch, batch/actors, c.Actor.MicroBatchSize))
+			if n := c.Algorithm.OffPolicy.Demos.SampleWindowSize; n > 0 && p.Spec.Intervene {
+				room := config.Product(samples, n)
+				lines = append(lines, fmt.Sprintf("demonstrations: half of each batch; room for %d transitions of "+
+					"people, %d on each actor", room, room/actors))
+			}
 			if h := b.Hindsight; h.GoalSelectionStrategy != "" {
 				lines = append(lines, fmt.Sprintf("hindsight: %d of %d samples have a goal that their episode "+
 					"achieved (%s)", h.NSampledGoal, h.NSampledGoal+1, h.GoalSelectionStrategy))

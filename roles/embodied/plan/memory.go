@@ -57,8 +57,11 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 			f.Parameters += 2 * params
 			f.Optimiser += int64(p.learnerBytes)
 			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
-			buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
-			f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
+			off := &p.Config.Algorithm.OffPolicy
+			for _, n := range []int{p.replayBytes(off.ReplayBuffer.SampleWindowSize),
+				p.interventionBytes(off.Demos.SampleWindowSize), p.demoBytes()} {
+				f.Replay += int64(min(n, 1<<60)) // bounded, so that sums do not overflow
+			}
 		}
 	}
 	envs, players, learners := p.Placement.Ranks("env"), p.Placement.Ranks("rollout"), p.Placement.Ranks("actor")

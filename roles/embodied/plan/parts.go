@@ -211,15 +211,21 @@ func (d *Draft) checkOutside() {
 	}
 }
 
-// checkExpert checks that the environments have an expert, if the algorithm learns from an expert. It skips
-// environments that could not be made.
+// checkExpert checks that the environments have an expert, if the algorithm learns from an expert or a scripted person
+// acts. It skips environments that could not be made.
 func (d *Draft) checkExpert() {
-	if d.Spec.Name == "" || !d.Labelled || !d.Config.Trains() {
+	needs := fmt.Sprintf("loss_type %s", d.Config.Algorithm.LossType)
+	if d.Config.Env.Train.Person.Share > 0 {
+		needs = "env.train.person.share"
+	} else if !d.Labelled {
+		return
+	}
+	if d.Spec.Name == "" || !d.Config.Trains() {
 		return
 	}
 	if e := &d.Config.Env.Train; e.External.Greeting != "" {
 		d.found.Want(external.HasExpert(e.External), "env.train.external", d.Spec.Name,
-			fmt.Sprintf("a simulator with an expert (loss_type %s): docs/experience.md", d.Config.Algorithm.LossType))
+			fmt.Sprintf("a simulator with an expert (%s): docs/experience.md", needs))
 		return
 	}
 	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)
@@ -228,7 +234,7 @@ func (d *Draft) checkExpert() {
 		err = errors.Join(s.Begin(), s.Vec.Close())
 	}
 	d.found.Want(err == nil, "env.train.env_type", d.Config.Env.Train.ID(),
-		fmt.Sprintf("environments that have an expert (loss_type %s): %v", d.Config.Algorithm.LossType, err))
+		fmt.Sprintf("environments that have an expert (%s): %v", needs, err))
 }
 
 // checkInterventions checks that what a person does in place of the policy can be a part of a chunk. A choice cannot,
@@ -236,6 +242,13 @@ func (d *Draft) checkExpert() {
 func (d *Draft) checkInterventions() {
 	d.found.Want(!d.Spec.Intervene || d.Spec.Action.Kind == env.Box || d.Chunks == 1, "actor.model.num_action_chunks",
 		d.Chunks, fmt.Sprintf("1: a person may act in %s, whose actions are choices", d.Spec.Name))
+	d.found.Want(d.Config.Env.Train.Person.Share <= 0 || d.Chunks <= 1, "actor.model.num_action_chunks", d.Chunks,
+		"1: env.train.person acts in single steps")
+	if demos := &d.Config.Algorithm.OffPolicy.Demos; d.OffPolicy && d.Spec.Name != "" && !d.Spec.Intervene &&
+		demos.SampleWindowSize > 0 {
+		d.notes = append(d.notes, fmt.Sprintf("algorithm.demo_buffer.sample_window_size: no effect, because nobody "+
+			"acts in place of the policy in %s", d.Spec.Name))
+	}
 }
 
 // checkRobot checks that a robot, which the training holds, is not to be evaluated, too.

@@ -75,6 +75,15 @@ func (p *Plan) replayBytes(iterations int) int {
 		config.Product(p.Epochs, p.Steps, iterations))
 }
 
+// interventionBytes returns the size in bytes of an actor's room for what people do in this number of iterations. It is
+// 0 if nobody acts in place of the policy.
+func (p *Plan) interventionBytes(iterations int) int {
+	if !p.Spec.Intervene || iterations == 0 {
+		return 0
+	}
+	return p.replayBytes(iterations)
+}
+
 // demoBytes returns the size in bytes of one copy of the demonstrations, without encoded images. Every rank has a copy.
 // Every actor has another copy, from which it samples.
 func (p *Plan) demoBytes() int {
@@ -107,17 +116,22 @@ func (p *Plan) describePictures() []string {
 // checkReplay returns an error if the replay buffers and demonstrations of this number of actors need more memory than
 // their node has.
 func (p *Plan) checkReplay(actors int, have job.Available) error {
-	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
+	off := &p.Config.Algorithm.OffPolicy
+	window, people := off.ReplayBuffer.SampleWindowSize, config.Product(actors, p.interventionBytes(
+		off.Demos.SampleWindowSize))
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
 	switch left := have.Free - int64(demos); {
 	case left < 0:
 		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+
 			"of a node draw from take %s, and %v",
 			p.Config.Algorithm.OffPolicy.Demos.LoadPath, figures.MiB(int64(demos)), have)
-	case int64(buffers) > left:
+	case int64(people) > left:
+		return fmt.Errorf("algorithm.demo_buffer.sample_window_size: %d: expected fewer: what people do takes %s on a "+
+			"node, and %v", off.Demos.SampleWindowSize, figures.MiB(int64(people)), have)
+	case int64(buffers) > left-int64(people):
 		beside := ""
-		if demos > 0 {
-			beside = fmt.Sprintf(" beside demonstrations of %s", figures.MiB(int64(demos)))
+		if left -= int64(people); demos+people > 0 {
+			beside = fmt.Sprintf(" beside demonstrations of %s", figures.MiB(int64(demos+people)))
 		}
 		fits := sort.Search(window, func(n int) bool {
 			return int64(config.Product(actors, p.replayBytes(n+1))) > left

@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
@@ -12,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
+	"golang.org/x/sys/unix"
 )
 
 // An ActorWorker trains one replica of the policy on a share of the environments.
@@ -207,7 +209,7 @@ func (a *ActorWorker) ComputeAdvantagesAndReturns() error {
 // RunTraining trains on the batch and releases its memory.
 func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	span := a.m.Span("train").Begin()
-	m, err := a.algo.Update(a.batch)
+	m, err := a.update()
 	span.End(0, 0)
 	a.release()
 	member.YieldToFirst(ctx, a.m, err)
@@ -219,6 +221,30 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	}
 	return m, err
 }
+
+// update lets the algorithm train on the batch. Beside robots it does so in a thread of lower priority, so that on the
+// rank's cores decisions come before updates.
+func (a *ActorWorker) update() (m algo.Metrics, err error) {
+	if a.plan.Backlog() == 0 {
+		return a.algo.Update(a.batch)
+	}
+	done := make(chan any)
+	go func() {
+		runtime.LockOSThread()                              // never unlocked: the thread ends with the goroutine
+		raised, _ := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
+		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), min(20-raised+updateNice, 19))
+		defer func() { done <- recover() }()
+		m, err = a.algo.Update(a.batch)
+	}()
+	if p := <-done; p != nil {
+		panic(p)
+	}
+	return m, err
+}
+
+// updateNice is added to the nice value of updates beside robots: on a busy core they get a tenth of what decisions
+// get.
+const updateNice = 10
 
 // CompareReplicas is called after each iteration. It adds the error of compressed gradients to m. Every
 // comm.check_replicas iterations it compares the parameters of all actors, which must be equal.

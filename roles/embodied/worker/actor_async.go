@@ -55,16 +55,21 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 				return nil
 			}
 		}
+		lost := 0 // rollouts that the backlogs of robots have dropped before these
 		for _, in := range a.inputs {
 			in.item, in.next = in.next, nil
 			a.arrivals.add(version-in.item.Version, in.Hi-in.Lo)
-			a.arrivals.Dropped += float64(in.item.Weight * (in.Hi - in.Lo)) // by the backlog of a robot
+			a.arrivals.Dropped += float64(in.item.Weight * (in.Hi - in.Lo))
+			lost += in.item.Weight
 			stamp(in.item)
 		}
 		a.arrivals.Rollouts++
 		a.assemble()
 		if !a.plan.OffPolicy {
 			return nil
+		}
+		if x, ok := a.algo.(algo.Interruptible); ok && lost > 0 { // no return of several steps goes over the gap
+			x.Interrupt()
 		}
 		if err := a.algo.Prepare(&a.batch); err != nil {
 			return err

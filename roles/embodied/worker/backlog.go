@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"runtime"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
@@ -18,7 +19,7 @@ type backlog struct {
 	spare   []*finished // memory for further rollouts
 	making  *finished   // the rollout that is being made; nil between two rollouts
 	dropped int64       // rollouts dropped in this run
-	untold  int         // those of them that no actor knows of yet
+	lost    int         // rollouts dropped just before the one that is being made
 }
 
 // A finished rollout has the trajectories of each shard.
@@ -26,6 +27,7 @@ type finished struct {
 	dicts   []tensor.Dict
 	version int64
 	guided  bool // a person intervened
+	lost    int  // rollouts dropped just before this one
 }
 
 // newBacklog returns the backlog of a route. It returns nil unless its environments are robots: see plan.Plan.Backlog.
@@ -34,6 +36,8 @@ func newBacklog(p *plan.Plan, layouts []*tensor.Layout) *backlog {
 		return nil
 	}
 	b := &backlog{}
+	// A goroutine that has observations waits for no other, whatever the actors compute.
+	runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 1)
 	for range p.Backlog() + 1 {
 		f := &finished{}
 		for _, l := range layouts {
@@ -48,10 +52,13 @@ func newBacklog(p *plan.Plan, layouts []*tensor.Layout) *backlog {
 func (b *backlog) begin() []tensor.Dict {
 	if b.making == nil && len(b.spare) == 0 {
 		i := max(0, slices.IndexFunc(b.waiting, func(f *finished) bool { return !f.guided }))
-		b.spare = append(b.spare, b.waiting[i])
-		b.waiting = slices.Delete(b.waiting, i, i+1)
+		old, lost := b.waiting[i], &b.lost
+		if i+1 < len(b.waiting) {
+			lost = &b.waiting[i+1].lost
+		}
+		*lost += old.lost + 1
+		b.spare, b.waiting = append(b.spare, old), slices.Delete(b.waiting, i, i+1)
 		b.dropped++
-		b.untold++
 	}
 	if b.making == nil {
 		last := len(b.spare) - 1
@@ -63,6 +70,7 @@ func (b *backlog) begin() []tensor.Dict {
 // end adds the rollout that was made with this version of the weights.
 func (b *backlog) end(version int64) {
 	b.making.version, b.making.guided = version, false
+	b.making.lost, b.lost = b.lost, 0
 	for _, d := range b.making.dicts {
 		if t, ok := d.Get(algo.FieldIntervened); ok && bytes.IndexByte(t.U8(), 1) >= 0 {
 			b.making.guided = true
@@ -90,7 +98,7 @@ func (l *asyncRoute) flush(ctx context.Context) error {
 			item.Dict.CopyFrom(f.dicts[i])
 			item.Weight = 0
 		}
-		l.items[0].Weight, b.untold = b.untold, 0 // the number of rollouts that were dropped before this one
+		l.items[0].Weight = f.lost
 		l.taken, b.spare = 0, append(b.spare, f)
 		if err := l.deliver(ctx, f.version); err != nil {
 			return err

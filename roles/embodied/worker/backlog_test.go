@@ -22,9 +22,9 @@ func TestBacklog(t *testing.T) {
 		b.begin() // the same rollout, after a pause
 		b.end(version)
 	}
-	versions := func() (all []int64) {
+	versions := func() (all []int64) { // and how many were dropped before each
 		for _, f := range b.waiting {
-			all = append(all, f.version)
+			all = append(all, f.version, int64(f.lost))
 		}
 		return all
 	}
@@ -32,13 +32,16 @@ func TestBacklog(t *testing.T) {
 	add(1, 0)
 	add(2, 1)
 	add(3, 0)
-	test.EqualSlices(t, versions(), []int64{0, 1, 2, 3}, "a rollout for each memory")
+	test.EqualSlices(t, versions(), []int64{0, 0, 1, 0, 2, 0, 3, 0}, "a rollout for each memory")
 	add(4, 1)
-	test.EqualSlices(t, versions(), []int64{0, 2, 3, 4}, "without 1")
+	test.EqualSlices(t, versions(), []int64{0, 0, 2, 1, 3, 0, 4, 0}, "without 1")
 	add(5, 1)
-	test.EqualSlices(t, versions(), []int64{0, 2, 4, 5}, "without 3")
+	test.EqualSlices(t, versions(), []int64{0, 0, 2, 1, 4, 1, 5, 0}, "without 3")
 	add(6, 0)
-	test.EqualSlices(t, versions(), []int64{2, 4, 5, 6}, "without 0, the oldest")
+	test.EqualSlices(t, versions(), []int64{2, 2, 4, 1, 5, 0, 6, 0}, "without 0, the oldest")
 	test.Equal(t, b.dropped, int64(3), "dropped")
-	test.Equal(t, b.untold, 3, "untold")
+	for range 3 {
+		add(7, 0)
+	}
+	test.EqualSlices(t, versions(), []int64{2, 2, 4, 1, 5, 0, 7, 3}, "the newest is dropped")
 }
