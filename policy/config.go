@@ -136,6 +136,9 @@ type Config struct {
 	// Blank leaves the parameters 0, because the caller will load them or only checks the policy. This saves minutes
 	// for wide layers. A builder may ignore Blank.
 	Blank bool `yaml:"-"`
+	// Frozen is the file of weights of a frozen ResNet-10, if Encoder is resnet. Actor and critics then normalise as in
+	// RLinf. See Backbone.
+	Frozen string `yaml:"-"`
 
 	// Own holds the additional keys of a user-defined policy.
 	Own params.Own `yaml:",inline"`
