@@ -58,7 +58,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 			f.Optimiser += int64(p.learnerBytes)
 			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
 			buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
-			f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
+			f.Replay += int64(min(buffer, 1<<62) + p.drawnBytes()) // bounded, so that sums do not overflow
 		}
 	}
 	envs, players, learners := p.Placement.Ranks("env"), p.Placement.Ranks("rollout"), p.Placement.Ranks("actor")
