@@ -53,6 +53,7 @@ func rules() []rule {
 			(*checker).playsOn},
 		{"RESET: equal seeds give equal episodes, in every child", sameEpisodes(inMemory, inMemory, true)},
 		{"RESET: equal seeds give equal episodes, in every environment", (*checker).repeatsInEveryRow},
+		{"RESET: an episode does not depend on those before it", (*checker).repeatsAfterOthers},
 		{"RESET: a seed is any number of 64 bits", (*checker).takesEverySeed},
 		{"RESET: environments outside the mask keep their rows, and go on", (*checker).resetsByMask},
 		{"STEP: environments outside the mask keep their rows, and wait", (*checker).stepsByMask},

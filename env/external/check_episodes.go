@@ -86,6 +86,20 @@ func (k *checker) repeatsInEveryRow() error {
 	})
 }
 
+// repeatsAfterOthers plays the same seeds and actions twice in a child. Before the second time other episodes ended.
+func (k *checker) repeatsAfterOthers() error {
+	return k.with(setup{shareMemory: true, maxSteps: short}, func(t *trial) error {
+		want, err := t.playAnew(k.Steps, true)
+		if err != nil {
+			return err
+		}
+		clear(t.episode)
+		clear(t.steps)
+		got, err := t.playAnew(k.Steps, true)
+		return errors.Join(err, t.compare(got, want))
+	})
+}
+
 func (k *checker) takesEverySeed() error {
 	return k.with(setup{shareMemory: true}, func(t *trial) error {
 		for _, seed := range []uint64{0, 1<<31 - 1, 1 << 31, 1<<63 - 1, 1 << 63, 1<<64 - 1} {

@@ -55,6 +55,7 @@ func TestCheck(t *testing.T) {
 			"environments outside the mask keep their rows, and go": "environment 1, step 0: state is [",
 			"AUTORESET": "step 0: state is [",
 		}},
+		{"ageing", "episode", map[string]string{"does not depend on those before it": "step 0: state is ["}},
 		{"goals", "", nil},
 		{"misjudging", "goal", map[string]string{"the goal's rule": "expected -1 from achieved_goal ["}},
 		{"unending", "goal", map[string]string{"the goal's rule": "terminated is 0: expected terminates true"}},

@@ -120,6 +120,9 @@ func (f *faulty) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 	switch f.fault {
 	case "seedless":
 		seeds = []uint64{uint64(time.Now().UnixNano())}
+	case "ageing": // every episode begins otherwise, in every child alike
+		f.resets++
+		seeds = []uint64{seeds[0] + uint64(f.resets)}
 	case "reset":
 		if f.resets++; f.resets == f.at && f.first() {
 			os.Exit(7)

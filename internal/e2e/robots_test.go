@@ -99,8 +99,8 @@ func TestRobotsLearnTheSame(t *testing.T) {
 	const n, places = 8, 4
 	for replicas := 1; replicas <= 2; replicas++ {
 		for i, robot := range robots(replicas) {
-			if !full && replicas != 1+i%2 {
-				continue
+			if !full && (replicas != 1+i%2 || strings.Contains(robot.yaml, "sft")) {
+				continue // roles/classifier tests placements and a resume
 			}
 			t.Run(fmt.Sprintf("%s, %d replicas", robot.name, replicas), func(t *testing.T) {
 				t.Parallel()

@@ -131,10 +131,7 @@ func (r *Run) curves(p *packer) *curvesData {
 		}
 		d.EnvSteps = new(p.f64(b.ends(filled)))
 	}
-	for _, step := range r.resumes() {
-		d.Marks = append(d.Marks, mark{step, "resumed"})
-	}
-	d.Marks = append(d.Marks, r.moveMarks()...)
+	d.Marks = append(r.resumes(), r.moveMarks()...)
 	names := slices.DeleteFunc(m.names(), func(name string) bool { return name == "env/steps" })
 	for _, name := range names {
 		x := m.Columns[name]

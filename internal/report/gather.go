@@ -166,16 +166,20 @@ func (l *RankLog) warnings() (n int, last string) {
 // mostWarning is the maximum length of a warning in the list of problems, in bytes.
 const mostWarning = 300
 
-// resumes returns the iterations after which the run was resumed.
-func (r *Run) resumes() (steps []float64) {
+// resumes marks the iterations after which the run was resumed, or forked from another run.
+func (r *Run) resumes() (marks []mark) {
 	for _, s := range r.Starts {
 		if n, ok := strings.CutPrefix(filepath.Base(s.Resumed), "global_step_"); ok {
 			if step, err := strconv.ParseUint(n, 10, 52); err == nil {
-				steps = append(steps, float64(step))
+				text := "resumed"
+				if s.Forked != "" {
+					text = plain("forked from " + filepath.Base(filepath.Dir(filepath.Dir(s.Forked))))
+				}
+				marks = append(marks, mark{float64(step), text})
 			}
 		}
 	}
-	return steps
+	return marks
 }
 
 // ranks returns the numbers of ranks and hosts of the newest start, or 0 if they are unknown.

@@ -7,10 +7,12 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/metrics"
+	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
 // Metrics are the lines of metrics.jsonl, as columns.
@@ -26,6 +28,7 @@ func (r *Run) readMetrics() {
 	r.Metrics = m
 	var replaced, backwards int
 	clock, problems := math.Inf(-1), len(r.Problems)
+	r.readTrunk()
 	missing := r.readLines("metrics.jsonl", func(values map[string]float64) {
 		at := values["time"]
 		if at < clock {
@@ -56,6 +59,24 @@ func (r *Run) readMetrics() {
 				r.problem("%s is never a finite number.", plain(name))
 			}
 		}
+	}
+}
+
+// readTrunk adds the lines of the run that a fork goes on from, as far as its checkpoint.
+func (r *Run) readTrunk() {
+	parent, step, fork := runfolder.Parent(r.Folder)
+	if !fork {
+		return
+	}
+	_, err := metrics.ReadLines(filepath.Join(parent, "metrics.jsonl"), 0, func(line []byte, _ int64) error {
+		if values := parseLine(line); values != nil && values["step"] <= float64(step) {
+			r.Metrics.add(values)
+		}
+		return nil
+	})
+	if err != nil {
+		r.problem("The run is a fork, and its curves begin at iteration %d, because its parent cannot be read: %v.",
+			step, err)
 	}
 }
 

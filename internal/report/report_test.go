@@ -535,6 +535,41 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
+// A fork is a branch: its curves begin with those of its parent, as far as the checkpoint from which it goes on.
+func TestFork(t *testing.T) {
+	dir := reporttest.Sweep(t)
+	parent, fork := filepath.Join(dir, "lr=1", "seed_0"), filepath.Join(dir, "forks", "lr=9", "seed_0")
+	text := string(test.Must(os.ReadFile(filepath.Join(parent, "metrics.jsonl")))(t))
+	lines := strings.SplitAfter(text, "\n")
+	reporttest.WriteFile(t, fork, "metrics.jsonl", strings.ReplaceAll(strings.Join(lines[20:30], ""),
+		`"env/return":`, `"env/return":1`))
+	reporttest.WriteFile(t, fork, "config.yaml",
+		string(test.Must(os.ReadFile(filepath.Join(parent, "config.yaml")))(t)))
+	reporttest.WriteFile(t, fork, "STATUS", "done\n")
+	reporttest.WriteFile(t, fork, "provenance.json", fmt.Sprintf(`[{"started":"2026-01-02T03:04:05Z",`+
+		`"resumed":"kept/global_step_20","forked":%q}]`, filepath.Join(parent, "checkpoints", "global_step_20")))
+	r := report.Gather(fork, report.About{}, nil)
+	steps, values := r.Metrics.Steps, r.Metrics.Columns["env/return"]
+	if len(steps) != 30 || steps[19] != 20 || steps[20] != 21 || values[19] > 100 || values[20] < 100 {
+		t.Errorf("steps %v, returns %v", steps, values)
+	}
+	d, _ := document(t, reporttest.PageOf(t, fork))
+	if got := texts(d["curves"].(map[string]any)["marks"]); got != `[{"at":20,"text":"forked from seed_0"}]` {
+		t.Errorf("marks %s", got)
+	}
+	runs := test.Must(report.GatherRuns([]string{filepath.Join(dir, "forks")}, reporttest.AnyReturn))(t)
+	rows := runs.Groups[0].Runs[0].Rows
+	if len(rows) != 30 || rows[0].Step != 1 || rows[29].Step != 30 {
+		t.Errorf("%d rows from %d to %d", len(rows), rows[0].Step, rows[len(rows)-1].Step)
+	}
+	test.Equal(t, len(runs.Table.Groups[0].Runs[0].Rows), 1) // the table compares the fork alone
+	test.OK(t, os.RemoveAll(parent))
+	if r := report.Gather(fork, report.About{}, nil); len(r.Metrics.Steps) != 10 ||
+		!strings.Contains(strings.Join(r.Problems, " "), "its curves begin at iteration 20") {
+		t.Errorf("without its parent: %d steps, %q", len(r.Metrics.Steps), r.Problems)
+	}
+}
+
 // The files of uPlot are those of its package on npm.
 func TestUPlot(t *testing.T) {
 	list := test.Must(os.ReadFile("page/uplot/SHA256"))(t)

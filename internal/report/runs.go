@@ -68,7 +68,28 @@ func GatherRuns(paths []string, bounds func(task string) (least, most float64)) 
 	}
 	r.compareSettings()
 	r.compareStates()
+	r.addTrunks()
 	return r, nil
+}
+
+// addTrunks adds to each fork the rows of its parent as far as the fork, so that its curves are branches.
+func (r *Runs) addTrunks() {
+	for _, g := range r.Groups {
+		for i := range g.Runs {
+			run := &g.Runs[i]
+			parent, step, fork := runfolder.Parent(run.Name)
+			if !fork {
+				continue
+			}
+			trunk, err := results.ReadRun(parent, "")
+			if err != nil {
+				r.Problems = append(r.Problems, fmt.Sprintf("The curves of %s begin at its fork: %v.", run.Name, err))
+				continue
+			}
+			trunk.Rows = slices.DeleteFunc(trunk.Rows, func(row results.Row) bool { return row.Step > step })
+			run.Rows = append(trunk.Rows, run.Rows...)
+		}
+	}
 }
 
 // filterGroups leaves out groups without the main metric, and gives the other groups distinct names.

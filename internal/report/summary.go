@@ -168,6 +168,7 @@ func (r *Run) origin() (facts []fact) {
 		}
 		add(label("started"), s.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
 		add(label("resumed from"), s.Resumed)
+		add(label("forked from"), s.Forked)
 		add(label("command"), strings.Join(s.Args, " "))
 		add(label("program"), join(s.Build.Version, s.Build.Revision, s.Build.Tags, s.Build.Go, s.Build.Platform))
 		add(label("ranks"), join(s.Transport, s.Library, s.Launcher, s.Threads))

@@ -16,10 +16,17 @@ import (
 // keptColumns are the first columns of a kept file. The columns of metrics follow them.
 var keptColumns = []string{"seed", "step", "env/steps", "seconds"}
 
+// keptForks ends the first comment of a kept file of forks.
+const keptForks = ", forks"
+
 // Keep writes the rows of runs as CSV: the comment lines, a line of column names, and a line for each row. Numbers
 // have six significant digits.
 func Keep(w io.Writer, runs []Run, comment ...string) error {
-	for _, line := range comment {
+	forks := !slices.ContainsFunc(runs, func(r Run) bool { return !r.Forked })
+	for i, line := range comment {
+		if i == 0 && forks {
+			line += keptForks
+		}
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
 			return err
 		}
@@ -54,9 +61,10 @@ func ReadKept(path string) ([]Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	task := ""
+	task, forked := "", false
 	if comment, ok := bytes.CutPrefix(text, []byte("# ")); ok {
 		task = string(comment[:max(0, bytes.IndexAny(comment, ",\n"))])
+		forked = bytes.HasSuffix(comment[:max(0, bytes.IndexByte(comment, '\n'))], []byte(keptForks))
 	}
 	in := csv.NewReader(bytes.NewReader(text))
 	in.Comment = '#'
@@ -90,7 +98,7 @@ func ReadKept(path string) ([]Run, error) {
 		if at < 0 {
 			at = len(runs)
 			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed, Task: task,
-				Iterations: true}) // false after a row whose environment steps differ from its step
+				Forked: forked, Iterations: true}) // false after a row whose environment steps differ from its step
 		}
 		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
 		runs[at].Iterations = runs[at].Iterations && numbers[2] == numbers[1]

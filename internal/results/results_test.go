@@ -212,6 +212,14 @@ seed,step,env/steps,seconds,eval/return
 	if got := kept[0].At("eval/return", math.Inf(1)); !slices.Equal(got, []float64{-120, 7}) {
 		t.Errorf("finals %v, want -120 and 7", got)
 	}
+	for i := range groups[0].Runs {
+		groups[0].Runs[i].Forked = true
+	}
+	b.Reset()
+	test.OK(t, results.Keep(&b, groups[0].Runs, "CartPole-v1, go1"))
+	test.OK(t, os.WriteFile(path, b.Bytes(), 0o666))
+	forks := test.Must(results.Load(path, "eval/return"))(t)[0].Runs
+	test.Equal(t, forks[1].Forked && forks[1].Task == "CartPole-v1" && !kept[0].Runs[1].Forked, true)
 	for text, want := range map[string]string{
 		"":                   "expected a file of kept results: EOF",
 		"a,b\n":              `kept.csv:1: columns a,b: expected seed,step,env/steps,seconds, then metrics`,

@@ -60,7 +60,8 @@ func ReadRun(dir, prefix string) (Run, error) {
 	if err != nil {
 		return r, runError(dir, err)
 	}
-	r.Seed, r.Task, r.Forked = config.Actor.Seed, config.Env.Train.EnvType, runfolder.Forked(dir)
+	r.Seed, r.Task = config.Actor.Seed, config.Env.Train.EnvType
+	_, _, r.Forked = runfolder.Parent(dir)
 	steps, err := r.readRows(filepath.Join(dir, "metrics.jsonl"), prefix)
 	if err != nil {
 		return r, runError(dir, err)

@@ -98,6 +98,20 @@ type Rank struct {
 	Components []string `json:"components"`
 }
 
+// ReadRanks reads the ranks.jsonl of the run folder at path. It leaves out damaged lines.
+func ReadRanks(path string) (ranks []Rank, err error) {
+	text, err := durable.ReadFile(filepath.Join(path, ranksFile), durable.Text)
+	for line := range bytes.Lines(text) {
+		var r Rank
+		if json.Unmarshal(line, &r) == nil {
+			ranks = append(ranks, r)
+		}
+	}
+	return ranks, err
+}
+
+const ranksFile = "ranks.jsonl"
+
 // WriteRanks writes ranks.jsonl, one line for each rank.
 func (f *Folder) WriteRanks(ranks []Rank) error {
 	var b bytes.Buffer
@@ -106,7 +120,7 @@ func (f *Folder) WriteRanks(ranks []Rank) error {
 			return fmt.Errorf("run folder: ranks: %w", err)
 		}
 	}
-	return f.write("ranks.jsonl", b.Bytes())
+	return f.write(ranksFile, b.Bytes())
 }
 
 // A Status is the word in STATUS.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ type Provenance struct {
 	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
-	Forked bool `json:"forked,omitempty"` // Resumed is a checkpoint of another run, whose keys may differ
+	Forked string `json:"forked,omitempty"` // checkpoint of the parent run if this run is a fork; Resumed is its copy
 	// Inputs has the SHA-256 of the files and folders that the configuration names: see HashInputs.
 	Inputs map[string]string `json:"inputs,omitempty"`
 
@@ -183,9 +184,16 @@ func LastStart(path string) (p Provenance, ok bool) {
 	return starts[len(starts)-1], true
 }
 
-// Forked reports whether the run in the folder at path goes on from a checkpoint of another run, with other settings.
-func Forked(path string) bool {
-	return slices.ContainsFunc(starts(path), func(p Provenance) bool { return p.Forked })
+// Parent returns the folder of the run from which the run in the folder at path was forked, and the step of the
+// checkpoint. ok is false if the run is no fork.
+func Parent(path string) (folder string, step int64, ok bool) {
+	for _, p := range starts(path) {
+		if p.Forked != "" {
+			step, _ = strconv.ParseInt(strings.TrimPrefix(filepath.Base(p.Forked), "global_step_"), 10, 64)
+			return filepath.Dir(filepath.Dir(p.Forked)), step, true
+		}
+	}
+	return "", 0, false
 }
 
 // starts returns the entries of provenance.json, or nil if they cannot be read.

@@ -3,9 +3,12 @@ package advice
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -23,7 +26,42 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	if err == nil && s.Measured != nil && s.Measured.network != nil {
 		m.Network = *s.Measured.network
 	}
+	if err == nil {
+		m.Disk, err = disk(s.Config.Runner.Logger.LogPath)
+	}
 	return m, err
+}
+
+// disk measures checkpoints below the folder dir, or below the nearest folder above it that exists. It leaves nothing.
+func disk(dir string) (l planner.Link, err error) {
+	for dir = filepath.Clean(dir); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, err := os.Stat(dir); err == nil {
+			break
+		}
+	}
+	temp, err := os.MkdirTemp(dir, ".rlinf-plan-")
+	if err != nil {
+		return l, nil // a folder without write permission: the time is unknown
+	}
+	defer os.RemoveAll(temp)
+	store, err := checkpoint.Open(temp, 0)
+	if err != nil {
+		return l, err
+	}
+	var took [2]float64
+	const files, size = 4, 4 << 20
+	for i := range took {
+		var all []checkpoint.File
+		for n := range files {
+			all = append(all, checkpoint.BytesFile(fmt.Sprint(n), make([]byte, i*size)))
+		}
+		start := time.Now()
+		if _, err := store.Save(checkpoint.Info{Step: int64(i), Config: []byte("{}\n")}, all...); err != nil {
+			return l, err
+		}
+		took[i] = time.Since(start).Seconds()
+	}
+	return planner.Link{Latency: took[0], PerByte: max(0, took[1]-took[0]) / (files * size)}, nil
 }
 
 // Profile measures what the job's operations cost on this machine. If the memory has room for all actors, a few real

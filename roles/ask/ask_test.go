@@ -9,11 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/checkpoint"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/ask"
@@ -122,50 +124,85 @@ func TestPlantedChanges(t *testing.T) {
 	receipt := filepath.Join(t.TempDir(), "receipt.json")
 	run := test.Must(ask.Open(rolestest.Registries(), original))(t)
 	test.OK(t, test.Must(ask.NewReceipt(run, nil))(t).Write(receipt))
-	for name, plant := range map[string]struct {
-		change      func(t *testing.T, dir string)
-		all, listed string // what --all and the receipt must say; regular expressions
-	}{
-		"a digit": {func(t *testing.T, dir string) {
-			edit(t, filepath.Join(dir, "metrics.jsonl"), `("step":4.*"rollout/returns_mean":-?\d+\.\d)`, "${1}7")
-		}, `metrics.jsonl: step 4: rollout/returns_mean: `, `^rollout/returns_mean: changed$`},
-		"a missing line": {func(t *testing.T, dir string) {
-			edit(t, filepath.Join(dir, "metrics.jsonl"), `\{"step":3.*\n`, "")
-		}, `metrics.jsonl: step 3: .*: missing, and `, `^env/return: changed$`},
-		"a weight": {func(t *testing.T, dir string) { changeWeight(t, dir, 4) },
-			`checkpoints/global_step_4/model.safetensors: [a-z0-9._]+: element 0 is .* units? in the last place apart`,
-			`^checkpoints/global_step_4/model.safetensors: [a-z0-9._]+: changed$`},
-		"swapped checkpoints": {func(t *testing.T, dir string) {
-			at := filepath.Join(dir, "checkpoints")
-			test.OK(t, os.Rename(filepath.Join(at, "global_step_2"), filepath.Join(at, "kept")))
-			test.OK(t, os.Rename(filepath.Join(at, "global_step_4"), filepath.Join(at, "global_step_2")))
-			test.OK(t, os.Rename(filepath.Join(at, "kept"), filepath.Join(at, "global_step_4")))
-		}, `global_step_2: manifest.json: step 4, expected 2`, `^checkpoints/global_step_2: missing$`},
-		"a missing checkpoint": {func(t *testing.T, dir string) {
-			test.OK(t, os.RemoveAll(filepath.Join(dir, "checkpoints", "global_step_2")))
-		}, `^checkpoints/global_step_2: missing$`, `^checkpoints/global_step_2: missing$`},
-		"a setting": {func(t *testing.T, dir string) {
-			edit(t, filepath.Join(dir, "config.yaml"), `gamma: .*`, "gamma: 0.5")
-		}, `config.yaml: algorithm.gamma: 0.5, but 0.95 in global_step_6`,
-			`^config.yaml: algorithm.gamma: 0.95 then, 0.5 now$`},
-		"another seed": {func(t *testing.T, dir string) {
-			edit(t, filepath.Join(dir, "config.yaml"), `(?m)^(actor:\n(?:    .*\n)*?    seed: )\d+`, "${1}77")
-		}, `config.yaml: actor.seed: 77, but \d+ in global_step_6`, `^config.yaml: actor.seed: \d+ then, 77 now$`},
-	} {
-		if testing.Short() && name != "a weight" {
+	test.EqualSlices(t, test.Must(test.Must(ask.ReadReceipt(receipt))(t).Check(run))(t), nil)
+	all := planted()
+	test.Equal(t, len(all), 30)
+	for i, x := range all {
+		if testing.Short() && i%10 != 0 {
 			continue
 		}
-		t.Run(name, func(t *testing.T) {
+		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "run")
 			test.OK(t, os.CopyFS(dir, os.DirFS(original)))
-			plant.change(t, dir)
-			says(t, verify(t, dir), plant.all)
+			x.plant(t, dir)
+			says(t, verify(t, dir), x.all)
 			run := test.Must(ask.Open(rolestest.Registries(), dir))(t)
-			says(t, test.Must(test.Must(ask.ReadReceipt(receipt))(t).Check(run))(t), plant.listed)
+			says(t, test.Must(test.Must(ask.ReadReceipt(receipt))(t).Check(run))(t), x.listed)
 		})
 	}
-	test.EqualSlices(t, test.Must(test.Must(ask.ReadReceipt(receipt))(t).Check(run))(t), nil)
+}
+
+// A plant is a change of a run. all and listed are regular expressions: what --all and the receipt must say.
+type plant struct {
+	name, all, listed string
+	plant             func(t *testing.T, dir string)
+}
+
+// planted returns changes of a run of six steps with three checkpoints.
+func planted() (list []plant) {
+	add := func(name, all, listed string, f func(t *testing.T, dir string)) {
+		list = append(list, plant{name, all, listed, f})
+	}
+	for i, metric := range []string{"rollout/returns_mean", "env/return", "train/actor/policy_loss", "env/steps",
+		"train/critic/value_loss", "train/actor/approx_kl", "train/actor/grad_norm", "rollout/advantages_mean",
+		"train/actor/lr", "env/episode_len", "train/actor/entropy_loss"} {
+		step := 1 + i%6
+		name := regexp.QuoteMeta(metric)
+		add(metric, fmt.Sprintf("metrics.jsonl: step %d: %s: ", step, name), "^"+name+": changed$",
+			func(t *testing.T, dir string) {
+				edit(t, filepath.Join(dir, "metrics.jsonl"), fmt.Sprintf(`("step":%d,.*"%s":-?[\d.e+-]*)\d([,}])`, step,
+					name), "${1}7$2", "${1}3$2")
+			})
+	}
+	for _, at := range []struct {
+		step, tensor int
+		file         string
+	}{{2, 0, "model"}, {2, 3, "model"}, {4, 1, "model"}, {4, 4, "model"}, {6, 0, "model"}, {6, 2, "model"},
+		{2, 0, "trainer"}, {4, 1, "trainer"}, {6, 2, "trainer"}} {
+		file := fmt.Sprintf("checkpoints/global_step_%d/%s.safetensors", at.step, at.file)
+		add(fmt.Sprintf("%s %d", file, at.tensor), "^"+file+`: [\w./]+: element .* is `,
+			"^"+file+`: [\w./]+: changed$`, func(t *testing.T, dir string) {
+				changeTensor(t, dir, at.step, at.file+".safetensors", at.tensor)
+			})
+	}
+	add("a missing line", `metrics.jsonl: step 3: .*: missing, and `, `^env/return: changed$`,
+		func(t *testing.T, dir string) { edit(t, filepath.Join(dir, "metrics.jsonl"), `\{"step":3.*\n`, "") })
+	for _, step := range []int{2, 4} {
+		name := fmt.Sprintf("checkpoints/global_step_%d: missing", step)
+		add(name, "^"+name+"$", "^"+name+"$", func(t *testing.T, dir string) {
+			test.OK(t, os.RemoveAll(filepath.Join(dir, "checkpoints", fmt.Sprintf("global_step_%d", step))))
+		})
+		add(fmt.Sprintf("checkpoint %d is that of step 6", step),
+			fmt.Sprintf("global_step_%d: manifest.json: step 6, expected %d", step, step), "^"+name+"$",
+			func(t *testing.T, dir string) {
+				at := filepath.Join(dir, "checkpoints")
+				test.OK(t, os.RemoveAll(filepath.Join(at, fmt.Sprintf("global_step_%d", step))))
+				test.OK(t, os.CopyFS(filepath.Join(at, fmt.Sprintf("global_step_%d", step)),
+					os.DirFS(filepath.Join(at, "global_step_6"))))
+			})
+	}
+	for _, key := range [][3]string{{"algorithm.gamma", "0.95", "0.5"}, {"algorithm.gae_lambda", "0.9", "0.8"},
+		{"algorithm.update_epoch", "3", "4"}, {"actor.seed", `\d+`, "77"}, {"actor.optim.lr", "0.02", "0.03"}} {
+		name := regexp.QuoteMeta(key[0])
+		section, _, _ := strings.Cut(key[0], ".")
+		add(key[0], fmt.Sprintf("config.yaml: %s: %s, but %s in global_step_6", name, key[2], key[1]),
+			fmt.Sprintf("^config.yaml: %s: %s then, %s now$", name, key[1], key[2]), func(t *testing.T, dir string) {
+				edit(t, filepath.Join(dir, "config.yaml"), `(?m)^(`+section+`:\n(?:    .*\n)*? +`+
+					key[0][strings.LastIndex(key[0], ".")+1:]+`: )\S+`, "${1}"+key[2])
+			})
+	}
+	return list
 }
 
 func says(t *testing.T, found []string, pattern string) {
@@ -178,33 +215,37 @@ func says(t *testing.T, found []string, pattern string) {
 	t.Errorf("found %q, want %s", found, pattern)
 }
 
-// edit replaces the first match of pattern in a file.
-func edit(t *testing.T, path, pattern, with string) {
+// edit replaces the first match of pattern in a file by the first of the texts that changes the file.
+func edit(t *testing.T, path, pattern string, with ...string) {
 	t.Helper()
 	text := string(test.Must(os.ReadFile(path))(t))
 	at := regexp.MustCompile(pattern).FindStringSubmatchIndex(text)
 	if at == nil {
 		t.Fatalf("%s has no %s", path, pattern)
 	}
-	changed := regexp.MustCompile(pattern).ExpandString(nil, with, text, at)
-	test.OK(t, os.WriteFile(path, []byte(text[:at[0]]+string(changed)+text[at[1]:]), 0o666))
+	for _, w := range with {
+		changed := text[:at[0]] + string(regexp.MustCompile(pattern).ExpandString(nil, w, text, at)) + text[at[1]:]
+		if changed != text {
+			test.OK(t, os.WriteFile(path, []byte(changed), 0o666))
+			return
+		}
+	}
 }
 
-// changeWeight changes the last bit of the first weight in a checkpoint, and sets the checksum right.
-func changeWeight(t *testing.T, dir string, step int) {
+// changeTensor changes the lowest bit of a tensor in a checkpoint, and sets the checksum right.
+func changeTensor(t *testing.T, dir string, step int, file string, number int) {
 	t.Helper()
 	at := filepath.Join(dir, "checkpoints", fmt.Sprintf("global_step_%d", step))
-	path := filepath.Join(at, "model.safetensors")
-	text := test.Must(os.ReadFile(path))(t)
+	text := test.Must(os.ReadFile(filepath.Join(at, file)))(t)
 	r := test.Must(tensor.NewSafetensorsReader(bytes.NewReader(text), int64(len(text))))(t)
-	first := make([]byte, 4)
-	test.OK(t, r.ReadTensor(0, first, 0))
-	text[bytes.Index(text, first)] ^= 1
+	data := make([]byte, r.Fields[number].Bytes())
+	test.OK(t, r.ReadTensor(number, data, 0))
+	text[bytes.LastIndex(text, data)] ^= 1
 	old := test.Must(checkpoint.Load(at))(t)
 	var files []checkpoint.File
 	for _, name := range old.Files()[1:] { // without config.yaml
 		data := test.Must(old.Read(name))(t)
-		if name == "model.safetensors" {
+		if name == file {
 			data = text
 		}
 		files = append(files, checkpoint.BytesFile(name, data))
@@ -216,115 +257,244 @@ func changeWeight(t *testing.T, dir string, step int) {
 	test.OK(t, os.CopyFS(at, os.DirFS(saved)))
 }
 
-// TestReplay: a repeated step shows what the run itself had recorded, though the run that is asked recorded nothing.
+// TestReplay: repeated steps show what the run itself had recorded, byte by byte, from a checkpoint and from the start.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	const steps, envs = 16, 16 // of ppo_collocated.yaml
 	small := []string{"actor.model.hidden_sizes=[8]"}
-	recorded := train(t, "ppo_collocated.yaml", "", append(small, "env.train.data_collection.enabled=true")...)
-	files := test.Must(filepath.Glob(filepath.Join(recorded, "demos", "train_*.safetensors")))(t)
-	demos, _, err := tensor.ReadSafetensors(test.Must(os.ReadFile(files[0]))(t))
-	test.OK(t, err)
-	run := test.Must(ask.Open(rolestest.Registries(), train(t, "ppo_collocated.yaml", "", small...)))(t)
-	again := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
-	p := test.Must(again.Replay(t.Context(), run, 4, t.TempDir(), nil))(t)
-	test.Equal(t, len(p.Differences), 0)
-	test.Equal(t, len(p.Episodes) > 0, true)
-	d := test.Must(p.Rollout(0))(t)
-	for name, theirs := range map[string]string{"observation.state": "observation.state", "action": "action",
-		"reward": "reward"} {
-		got, all := d.Must(name).Bytes(), demos.Must(theirs).Bytes()
-		if want := all[len(got)*3 : len(got)*4]; !bytes.Equal(got, want) { // step 4 of the first environment
-			t.Errorf("%s: %v, want %v", name, got, want)
+	for file, overrides := range map[string][]string{"ppo_collocated.yaml": small, "ppo_disaggregated.yaml": small,
+		"sac.yaml": small, "gru.yaml": {"actor.model.rnn_hidden_size=8"}} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			overrides := append(overrides, "env.train.max_episode_steps=7")
+			recorded := train(t, file, "", append(overrides, "env.train.data_collection.enabled=true")...)
+			files := test.Must(filepath.Glob(filepath.Join(recorded, "demos", "train_*.safetensors")))(t)
+			demos, _, err := tensor.ReadSafetensors(test.Must(os.ReadFile(files[0]))(t))
+			test.OK(t, err)
+			run := test.Must(ask.Open(rolestest.Registries(), train(t, file, "", overrides...)))(t)
+			again := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
+			counts := make([]int, run.Config.Env.Train.TotalNumEnvs) // rows of each environment in the recording
+			for _, step := range []int64{run.Last, 2, 4} {
+				p := test.Must(again.Replay(t.Context(), run, step, t.TempDir(), nil))(t)
+				test.Equal(t, len(p.Differences), 0)
+				test.Equal(t, len(p.Episodes) > 0, true)
+				rows := 0
+				for k := range counts {
+					d := test.Must(p.Rollout(k))(t)
+					steps := d.Must("reward").Dim(0)
+					before := int(step-1) * steps
+					if step == run.Last {
+						counts[k] = before + ended(d)
+					}
+					same(t, d, demos, min(steps, counts[k]-before), rows+before)
+					rows += counts[k]
+				}
+				test.Equal(t, rows, demos.Must("reward").Len())
+				_, err := p.Rollout(len(counts))
+				test.Fails(t, err, fmt.Sprintf("environment %d: expected 0 to %d", len(counts), len(counts)-1))
+			}
+			iterations, _, err := run.Cost(4)
+			test.OK(t, err)
+			test.Equal(t, iterations, 2) // from the checkpoint of step 2
+		})
+	}
+}
+
+// ended returns the number of steps of a rollout up to the end of its last complete episode.
+func ended(d tensor.Dict) (n int) {
+	truncated := d.Must("truncated").U8()
+	for t, x := range d.Must("terminated").U8() {
+		if x+truncated[t] > 0 {
+			n = t + 1
 		}
 	}
-	test.Fails(t, func() error { _, err := p.Rollout(envs); return err }(), "environment 16: expected 0 to 15")
-	iterations, _, err := run.Cost(4)
-	test.OK(t, err)
-	test.Equal(t, iterations, 2) // from the checkpoint of step 2
-	test.Equal(t, d.Must("reward").Dim(0), steps)
+	return n
+}
+
+// same compares the first n steps of a rollout with a recording, whose row number first is the first of them.
+func same(t *testing.T, d, demos tensor.Dict, n, first int) {
+	t.Helper()
+	compared := 0
+	for i := range demos.Len() {
+		name, x := demos.Entry(i)
+		y, ok := d.Get(name)
+		if !ok {
+			continue
+		}
+		compared++
+		each := len(x.Bytes()) / x.Dim(0)
+		got, want := y.Bytes()[:n*each], x.Bytes()[first*each:(first+n)*each]
+		if len(y.Bytes()) != y.Dim(0)*each || !bytes.Equal(got, want) {
+			t.Errorf("%s from row %d: %v, want %v", name, first, got, want)
+		}
+	}
+	if compared < 5 { // an observation, actions, rewards, ends
+		t.Errorf("compared %d tensors of %v", compared, demos)
+	}
 }
 
 // TestParting: of two runs that differ, the first phase and tensor that part are named.
 func TestParting(t *testing.T) {
 	t.Parallel()
-	small := []string{"actor.model.hidden_sizes=[8]"}
-	dir := train(t, "ppo_collocated.yaml", "", small...)
+	dir := train(t, "ppo_collocated.yaml", "", "actor.model.hidden_sizes=[8]")
 	run := test.Must(ask.Open(rolestest.Registries(), dir))(t)
 	same := test.Must(ask.NewDiff(run, run))(t)
 	test.Equal(t, same.Equal() && same.Parted() == 0, true)
-	for name, planted := range map[string]struct {
-		change func(algo.Setup, algo.Algorithm) algo.Algorithm
-		want   string
-	}{
-		"a gradient": {want: `^step 3: actor\[\d\]: gradient 2: actor.0.weight: element \[0 0\] is .* 1 unit in the`},
-		"an advantage": {want: `^step 3: actor\[0\]: advantages 1: advantage: element \[0 0\] is .* 1 unit in the last`,
-			change: func(_ algo.Setup, a algo.Algorithm) algo.Algorithm { return nudged{a} }},
-		"weights": {want: `^step 3: actor\[0\]: weights 1: actor.0.weight: element `,
-			change: func(s algo.Setup, _ algo.Algorithm) algo.Algorithm {
-				s.Optim.AdamBeta2 = 0.99
-				a, err := algo.Builtin().New(s)
-				if err != nil {
-					panic(err)
-				}
-				return a
-			}},
-	} {
-		t.Run(name, func(t *testing.T) {
+	one := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
+	none := test.Must(ask.Part(t.Context(), one, one, run, run, 3))(t)
+	test.Equal(t, none == nil, true)
+	all := differences()
+	for i, x := range all {
+		if testing.Short() && i%5 != 0 {
+			continue
+		}
+		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			reg := rolestest.Registries()
+			if x.vec != nil {
+				reg.Envs = env.NewRegistry()
+				reg.Envs.Add("CartPole-v1", func(cfg env.Config, n int) (env.Vec, error) {
+					vec, err := rolestest.Registries().Envs.New(cfg, n)
+					return x.vec(vec), err
+				})
+			}
 			reg.Algorithms = new(algo.Registry)
 			reg.Algorithms.Add("gae", "actor_critic", func(s algo.Setup) (algo.Algorithm, error) {
-				if planted.change == nil {
-					s.Replicas = pushed{Replicas: s.Replicas, steps: new(atomic.Int64)}
-					return algo.Builtin().New(s)
+				if x.setup != nil {
+					x.setup(&s)
 				}
 				a, err := algo.Builtin().New(s)
-				return planted.change(s, a), err
+				if err == nil && x.prepared != nil {
+					a = nudged{a, x.prepared}
+				}
+				return a, err
 			})
-			one := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
 			other := &ask.Again{Registries: reg, Tasks: tasks, Asked: asked(t)}
 			p := test.Must(ask.Part(t.Context(), one, other, run, run, 3))(t)
-			if p == nil || !regexp.MustCompile(planted.want).MatchString(p.String()) {
-				t.Errorf("they part in %v, want %s", p, planted.want)
+			if p == nil || !regexp.MustCompile("^step 3: actor\\[\\d\\]: "+x.want).MatchString(p.String()) {
+				t.Errorf("they part in %v, want %s", p, x.want)
 			}
-			none := test.Must(ask.Part(t.Context(), one, one, run, run, 3))(t)
-			test.Equal(t, none == nil, true)
 		})
 	}
 }
 
-// nudged changes the first advantage by one unit in the last place.
-type nudged struct{ algo.Algorithm }
+// A difference is planted in the second of two runs. want is a regular expression: what parts first.
+type difference struct {
+	name, want string
+	setup      func(*algo.Setup)
+	prepared   func(rollout tensor.Dict) // changes the advantages
+	vec        func(env.Vec) env.Vec
+}
+
+// differences returns differences in the third step of a run with 8 optimiser steps in a step.
+func differences() []difference {
+	const ulp = `is .* 1 unit in the last place apart$`
+	push := func(step int, change func(grad []float32)) func(*algo.Setup) {
+		return func(s *algo.Setup) { s.Replicas = pushed{s.Replicas, new(atomic.Int64), int64(step), change} }
+	}
+	first := func(x []float32) { x[0] = math.Nextafter32(x[0], 2) }
+	last := func(x []float32) { x[len(x)-1] = math.Nextafter32(x[len(x)-1], 2) }
+	return []difference{
+		{name: "first gradient", want: `gradient 1: actor.0.weight: element \[0 0\] ` + ulp, setup: push(1, first)},
+		{name: "second gradient", want: `gradient 2: actor.0.weight: element \[0 0\] ` + ulp, setup: push(2, first)},
+		{name: "last gradient", want: `gradient 8: actor.0.bias: element \[0\] ` + ulp,
+			setup: push(8, func(x []float32) { first(x[32:]) })}, // after actor.0.weight, [8 4]
+		{name: "order of a sum", want: `gradient 1: actor.0.weight: element `, setup: push(1, func(x []float32) {
+			for i := range x {
+				x[i] = x[i]*0.7 + x[i]*0.3
+			}
+		})},
+		{name: "advantage", want: `advantages 1: advantage: element \[0 0\] ` + ulp,
+			prepared: func(d tensor.Dict) { first(d.Must(algo.FieldAdvantage).F32()) }},
+		{name: "last advantage", want: `advantages 1: advantage: element \[15 7\] ` + ulp,
+			prepared: func(d tensor.Dict) { last(d.Must(algo.FieldAdvantage).F32()) }},
+		{name: "return", want: `advantages 1: return: element \[0 0\] ` + ulp,
+			prepared: func(d tensor.Dict) { first(d.Must(algo.FieldReturn).F32()) }},
+		{name: "gamma", want: `advantages 1: advantage: `, setup: func(s *algo.Setup) { s.Config.Gamma = 0.98 }},
+		{name: "lambda", want: `advantages 1: advantage: `, setup: func(s *algo.Setup) { s.Config.GAELambda = 0.9 }},
+		{name: "loss of the policy", want: `gradient 1: actor.0.weight: `,
+			setup: func(s *algo.Setup) { s.Config.EntropyBonus = 0.02 }},
+		{name: "loss of the critic", want: `gradient 1: critic.0.weight: `,
+			setup: func(s *algo.Setup) { s.Config.ValueLossCoef = 0.9 }},
+		{name: "clip", want: `gradient [2-8]: actor.0.weight: `,
+			setup: func(s *algo.Setup) { s.Config.ClipRatioHigh = 0.001 }},
+		{name: "normal advantages", want: `gradient 1: actor.0.weight: `,
+			setup: func(s *algo.Setup) { s.Config.NormalizeAdvantages = algo.NormalizeNone }},
+		{name: "another generator of batches", want: `gradient 1: actor.0.weight: `,
+			setup: func(s *algo.Setup) { s.Seed++ }},
+		{name: "rate", want: `weights 1: actor.0.weight: `, setup: func(s *algo.Setup) { s.Optim.LR *= 1.001 }},
+		{name: "second moment", want: `weights 1: actor.0.weight: `,
+			setup: func(s *algo.Setup) { s.Optim.AdamBeta2 = 0.99 }},
+		{name: "epsilon", want: `weights 1: actor.0.weight: `, setup: func(s *algo.Setup) { s.Optim.AdamEps *= 10 }},
+		{name: "decay", want: `weights 1: actor.0.weight: `, setup: func(s *algo.Setup) { s.Optim.WeightDecay = 0.1 }},
+		{name: "epochs", want: `gradient 9: actor.0.weight: the first run has no such tensor$`,
+			setup: func(s *algo.Setup) { s.Config.UpdateEpoch = 5 }},
+		{name: "another generator of episodes", want: `rollout 1: observation.state: element `,
+			vec: func(v env.Vec) env.Vec { return changedVec{Vec: v, seeds: 1} }},
+		{name: "reward", want: `rollout 1: reward: element \[0 0\] ` + ulp,
+			vec: func(v env.Vec) env.Vec { return changedVec{Vec: v, reward: first} }},
+	}
+}
+
+// A nudged algorithm changes what it has prepared.
+type nudged struct {
+	algo.Algorithm
+	change func(rollout tensor.Dict)
+}
 
 func (n nudged) Prepare(rollout *tensor.Dict) error {
 	err := n.Algorithm.Prepare(rollout)
-	nudge(rollout.Must(algo.FieldAdvantage).F32())
+	n.change(*rollout)
 	return err
 }
 
-func nudge(x []float32) { x[0] = math.Nextafter32(x[0], 1) }
+// A changedVec draws other episodes, or changes rewards.
+type changedVec struct {
+	env.Vec
+	seeds  uint64
+	reward func([]float32)
+}
 
-// pushed changes the first element of the second gradient by one unit in the last place.
+func (v changedVec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
+	other := slices.Clone(seeds)
+	for i := range other {
+		other[i] += v.seeds
+	}
+	err := v.Vec.Step(action, other, out)
+	if v.reward != nil {
+		v.reward(out.Reward.F32())
+	}
+	return err
+}
+
+// Save returns the state of the Vec.
+func (v changedVec) Save() (tensor.Dict, error) { return env.Save(v.Vec) }
+
+// Load restores the state of the Vec.
+func (v changedVec) Load(state tensor.Dict) error { return env.Load(v.Vec, state) }
+
+// pushed changes a gradient: that of optimiser step number step.
 type pushed struct {
 	algo.Replicas
-	steps *atomic.Int64
+	steps  *atomic.Int64
+	step   int64
+	change func(grad []float32)
 }
 
 func (p pushed) Gradient(grad []float32) algo.GradientStream {
-	return pushedStream{p.Replicas.Gradient(grad), grad, p.steps.Add(1) == 2}
+	return pushedStream{p.Replicas.Gradient(grad), grad, p.steps.Add(1) == p.step, p.change}
 }
 
 type pushedStream struct {
 	algo.GradientStream
-	grad []float32
-	push bool
+	grad   []float32
+	push   bool
+	change func(grad []float32)
 }
 
 func (p pushedStream) Wait(onSummed func(lo, hi int)) error {
 	err := p.GradientStream.Wait(onSummed)
 	if p.push {
-		nudge(p.grad)
+		p.change(p.grad)
 	}
 	return err
 }

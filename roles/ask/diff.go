@@ -124,6 +124,8 @@ func Part(ctx context.Context, one, other Testifier, a, b *Run, step int64) (*Pa
 	}
 	p := &Parting{Step: step, Sight: *of}
 	switch {
+	case x.Bytes == nil:
+		p.What = "the first run has no such tensor"
 	case y.Bytes == nil:
 		p.What = "the second run has no such tensor"
 	case x.DType != y.DType || !slices.Equal(x.Shape, y.Shape):

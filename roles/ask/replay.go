@@ -29,6 +29,7 @@ type Replay struct {
 	mu       sync.Mutex
 	rows     [2][]float64
 	rollouts map[int][]tensor.Dict // by actor
+	action   env.Space
 }
 
 // A Prompt has the answers to a prompt in a step.
@@ -150,12 +151,15 @@ func (p *Replay) readEpisodes(r *Run) error {
 		return nil
 	}
 	for i, cfg := range []env.Config{r.Config.Env.Train, r.Config.Env.Eval} {
-		if len(p.rows[i]) == 0 {
+		if i > 0 && len(p.rows[i]) == 0 {
 			continue
 		}
 		spec, err := r.reg.Probe(cfg)
 		if err != nil {
 			return err
+		}
+		if i == 0 {
+			p.action = spec.Action
 		}
 		all, err := env.FromRows(p.rows[i], len(spec.Figures()))
 		if err != nil {
@@ -166,8 +170,9 @@ func (p *Replay) readEpisodes(r *Run) error {
 	return nil
 }
 
-// Rollout returns what environment k did in the step, [T, ...] by name. It returns an error if there is no such
-// environment, or if the run learns from no rollouts.
+// Rollout returns what environment k did in the step, [T, ...] by name. Actions are those that the environment took, as
+// in a recording: within the bounds of the action space. Rollout returns an error if there is no such environment, or
+// if the run learns from no rollouts.
 func (p *Replay) Rollout(k int) (d tensor.Dict, err error) {
 	if len(p.rollouts) == 0 {
 		return d, fmt.Errorf("the run has no rollouts in step %d", p.Step)
@@ -183,7 +188,14 @@ func (p *Replay) Rollout(k int) (d tensor.Dict, err error) {
 		if x.Rank() < 2 || x.Dim(1) != envs || strings.HasPrefix(name, algo.FieldAdvantage) {
 			continue
 		}
-		d.Set(name, column(x, k%envs))
+		x = column(x, k%envs)
+		if name == algo.FieldAction && p.action.Kind == env.Box {
+			for j, a := range x.F32() {
+				low, high := p.action.Range(j % p.action.Dim())
+				x.F32()[j] = min(max(a, float32(low)), float32(high))
+			}
+		}
+		d.Set(name, x)
 	}
 	return d, nil
 }

@@ -1,7 +1,6 @@
 package ask
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,6 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Run is the folder of a run. It is only read.
@@ -57,7 +57,10 @@ func (r *Run) read() error {
 	if err != nil {
 		return fmt.Errorf("expected the folder of a run: %w", err)
 	}
-	if r.Config, err = config.Parse(r.reg, text); err != nil {
+	if r.Config, err = config.Parse(r.reg, text); err == nil {
+		err = r.Config.CheckNames(r.reg)
+	}
+	if err != nil {
 		return fmt.Errorf("config.yaml: %w", err)
 	}
 	last, ok := metrics.LastStep(r.metrics())
@@ -65,33 +68,21 @@ func (r *Run) read() error {
 		return errors.New("no metrics: the run has made no step")
 	}
 	r.Last = last
-	if err := r.readMembers(); err != nil {
-		return err
-	}
-	return r.readStates()
-}
-
-func (r *Run) metrics() string { return filepath.Join(r.Dir, "metrics.jsonl") }
-
-// readMembers counts the members in ranks.jsonl.
-func (r *Run) readMembers() error {
-	text, err := durable.ReadFile(filepath.Join(r.Dir, "ranks.jsonl"), durable.Text)
+	ranks, err := runfolder.ReadRanks(r.Dir)
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(text)) {
-		var rank runfolder.Rank
-		if err := json.Unmarshal([]byte(line), &rank); err != nil {
-			return fmt.Errorf("ranks.jsonl: %w", err)
-		}
-		r.Ranks++
+	r.Ranks = len(ranks)
+	for _, rank := range ranks {
 		for _, member := range rank.Components {
 			component, _, _ := strings.Cut(member, "[")
 			r.Members[component]++
 		}
 	}
-	return nil
+	return r.readStates()
 }
+
+func (r *Run) metrics() string { return filepath.Join(r.Dir, "metrics.jsonl") }
 
 // readStates lists the checkpoints of the run.
 func (r *Run) readStates() error {
@@ -139,8 +130,14 @@ func (r *Run) keepsEpisodes() bool {
 // savesSimulators reports whether every checkpoint has the states of the environments.
 func (r *Run) savesSimulators() bool {
 	return !slices.ContainsFunc(r.States[1:], func(s State) bool {
-		_, err := s.Checkpoint.Path("env.safetensors")
-		return err != nil
+		f, err := checkpoint.OpenTensors(filepath.Join(s.Checkpoint.Dir, "env.safetensors"))
+		if err != nil {
+			return true
+		}
+		defer f.Close()
+		return !slices.ContainsFunc(f.Fields, func(x tensor.Field) bool {
+			return !strings.HasPrefix(x.Name, "seeder.") // a seeder says which seeds come next
+		})
 	})
 }
 
@@ -155,6 +152,9 @@ func (r *Run) Repeatable() error {
 		return refuse("runner.async", true, "the run depends on the clock")
 	case !c.Runner.Deterministic:
 		return refuse("runner.deterministic", false, "the run depends on its placement")
+	}
+	if start, _ := runfolder.LastStart(r.Dir); start.Resumed != "" && !r.keepsEpisodes() {
+		return refuse("env.train.auto_reset", true, "the run was resumed, and its simulators do not save their states")
 	}
 	if err := r.sameInputs(); err != nil {
 		return err

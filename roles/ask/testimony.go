@@ -90,16 +90,22 @@ func (t *Testimony) witness(step int64, component string, member int, phase stri
 // returns nil if there is none.
 func (t *Testimony) part(other *Testimony) (first *Sight) {
 	place := 0
-	for _, who := range slices.Sorted(maps.Keys(t.Sights)) {
-		for i, s := range t.Sights[who] {
-			if i < len(other.Sights[who]) && other.Sights[who][i] == s && other.Digests[who][i] == t.Digests[who][i] {
-				continue
-			}
-			if first == nil || i < place {
-				first, place = &s, i
-			}
-			break
+	members := maps.Clone(t.Sights)
+	maps.Copy(members, other.Sights)
+	for _, who := range slices.Sorted(maps.Keys(members)) {
+		one, two := t.Sights[who], other.Sights[who]
+		i, n := 0, min(len(one), len(two))
+		for i < n && one[i] == two[i] && t.Digests[who][i] == other.Digests[who][i] {
+			i++
 		}
+		longer := one
+		if i == len(one) {
+			longer = two
+		}
+		if i == len(longer) || first != nil && (i >= place || longer[i].Phase == loop.PhaseEpisodes) {
+			continue // episodes follow from rollouts
+		}
+		first, place = &longer[i], i
 	}
 	return first
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/figures"
@@ -16,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -243,7 +245,41 @@ func (p *plan) checkMemory(nodes []int, node int, have job.Available) error {
 	return nil
 }
 
-// profile returns an error: nothing but the number of actors can be planned.
-func (p *plan) profile(context.Context, planner.Asked) (*planner.Profile, error) {
-	return nil, errors.New("a classifier has no plan to search for: place actor on the ranks that train it")
+// work returns the work of an optimiser step.
+func (p *plan) work() planner.Work {
+	bytes := 4 * int64(p.blank.Params().Len())
+	return planner.Work{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2, GradientBytes: bytes,
+		BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: bytes, WeightsEvery: 1, Staleness: -1,
+		StepsPerEpoch: p.stepsPer}
+}
+
+// profile measures the optimiser steps of an actor, and sums over all actors.
+func (p *plan) profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+	f := &planner.Profile{Work: p.work()}
+	net, err := p.load(tensor.Heap)
+	if err != nil {
+		return nil, err
+	}
+	c := &p.Config.Actor
+	learner, err := algo.NewClassify(algo.ClassifySetup{Network: net, Optim: c.Optim, GlobalBatch: p.batch,
+		MicroBatch: c.MicroBatchSize, Iterations: 1, Seed: c.Seed, Replicas: &probe.Counter{Actors: p.actors}})
+	if err != nil {
+		return nil, err
+	}
+	images, labels := make([]byte, learner.Local()*net.Image.Len()), make([]byte, learner.Local())
+	newOrder(p).fill(images, labels, 0, 0)
+	var update probe.Series
+	err = probe.Repeat(ctx, 3, 50, a.Budget/3, func(n int) error {
+		start := time.Now()
+		_, err := learner.Update(images, labels)
+		if n > 0 { // the first step runs with cold caches
+			update.Add(time.Since(start))
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	f.Costs = append(f.Costs, update.Cost(planner.OpUpdate, learner.Local()))
+	return f, probe.AddSums(ctx, f, p.actors, a.World)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
-	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -72,12 +71,6 @@ func planOf(p *plan) *task.Plan {
 		Open: func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
 			return open(w, p, own)
 		},
-		Work: func() planner.Work {
-			bytes := 4 * int64(p.blank.Params().Len())
-			return planner.Work{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2,
-				GradientBytes: bytes, BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: bytes, WeightsEvery: 1,
-				Staleness: -1}
-		},
-		Profile: p.profile,
+		Work: p.work, Profile: p.profile,
 	}
 }

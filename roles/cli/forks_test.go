@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/results"
+	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/loop"
 )
@@ -33,6 +34,9 @@ func TestForks(t *testing.T) {
 		test.Equal(t, one.Last().Values[metric], parent.Last().Values[metric])
 		test.Equal(t, one.Last().Values[metric] == other.Last().Values[metric], false)
 		test.Equal(t, one.Forked && !parent.Forked, true)
+		dir, step, _ := runfolder.Parent(filepath.Join(forks, "lr=1e-3", seed))
+		test.Equal(t, dir, filepath.Join(parents, seed))
+		test.Equal(t, step, 2)
 	}
 	for _, tc := range []struct {
 		words []string

@@ -159,7 +159,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *exter
 			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runPlan(c, reg, tasks, hub) }))},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
-			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runSlurm(c, reg, tasks, hub) }))},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
 			Description: evalUsage, Flags: append(slices.Clone(job), evalFlags()...),
 			Action: coded(code, func(c *cli.Context) (int, error) { return runEval(c, reg, tasks) })},

@@ -1,19 +1,22 @@
 package cli
 
 import (
-	"context"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/rlinf/rlinf/env/external"
-	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
-	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/urfave/cli/v2"
 )
@@ -23,8 +26,8 @@ func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "profile", Usage: "read what the job's operations cost from `FILE`, and measure nothing"},
 		&cli.StringFlag{Name: "machine", Usage: "plan for the machine in `FILE`: its cores, nodes and links"},
-		args.Int(cli.IntFlag{Name: "ranks", Usage: "plan for `N` ranks",
-			DefaultText: "those of the placement"}, 1, config.MaxRanks),
+		&cli.StringFlag{Name: "ranks", Usage: "plan for `N` ranks, or compare what the job costs on N,M,…",
+			DefaultText: "those of the placement"},
 		&cli.StringFlag{Name: "save-profile", Usage: "write what was measured to `FILE`"},
 		args.Force(),
 		&cli.BoolFlag{Name: "json", Usage: "write the plan as a JSON object"},
@@ -33,16 +36,19 @@ func planFlags() []cli.Flag {
 
 const planUsage = `rlinf plan -c FILE.yaml [key=value ...]
    rlinf plan -c FILE.yaml --save-profile job.json
-   rlinf plan -c FILE.yaml --profile job.json --machine cluster.json --ranks 64`
+   rlinf plan -c FILE.yaml --profile job.json --machine cluster.json --ranks 8,64,512`
 
 // A plannedJob is the result of rlinf plan as JSON.
 type plannedJob struct {
 	*planner.Found
+	Ranks     int              `json:"ranks"`
 	Sentences []string         `json:"sentences"`
 	YAML      string           `json:"yaml"`            // empty if the present placement stays
 	Whole     *planner.Bill    `json:"whole,omitempty"` // left out if only a time limit ends the job
 	Machine   *planner.Machine `json:"machine"`
 	Profile   *planner.Profile `json:"profile"`
+
+	note string // says why there are fewer replicas; may be ""
 }
 
 // isProfile reports whether a file begins as one of planner.Write.
@@ -74,9 +80,6 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 	if err != nil {
 		return err
 	}
-	if !cfg.Trains() {
-		return config.Usagef("plan: the job only evaluates: expected one that trains")
-	}
 	asked.Expire(cfg.Runner.MaxTime)
 	defer asked.AtStop(hub.RequestStop)()
 	if out := c.String("save-profile"); out != "" {
@@ -84,142 +87,99 @@ func plan(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external
 			return err
 		}
 	}
-	m, p, err := planFiles(c)
+	x, err := newPlanning(c, cfg, reg, tasks, hub, asked)
 	if err != nil {
-		return config.UsageError{Err: err}
+		return err
 	}
-	if p == nil {
-		if cfg, err = session.Measurable(hub, cfg); err != nil {
-			return config.UsageError{Err: err}
+	counts, err := rankCounts(c, x.cfg)
+	if err != nil {
+		return err
+	}
+	var plans []*plannedJob
+	for _, n := range counts {
+		p, err := x.onRanks(n)
+		if err != nil {
+			return err
 		}
-	}
-	ranks, err := args.LocalRanks(c, cfg)
-	if err != nil {
-		return err
-	}
-	if c.IsSet("ranks") {
-		ranks = c.Int("ranks")
-	}
-	nodes := max(cfg.SPMD.Nodes, cfg.Cluster.NumNodes, 1)
-	if m != nil {
-		nodes = m.Nodes
-	}
-	s, err := advice.New(cfg, reg, tasks, args.SpreadNodes(ranks, min(nodes, ranks)), true)
-	if err != nil {
-		return config.UsageError{Err: err}
-	}
-	ctx, end := session.UntilStop(c.Context, asked)
-	defer end()
-	note, m, p, err := measureJob(ctx, c, s, m, p, session.Try(reg, tasks, asked))
-	if err != nil {
-		return err
+		plans = append(plans, p)
 	}
 	if out := c.String("save-profile"); out != "" {
-		if err := planner.Write(out, m, p); err != nil {
+		if err := planner.Write(out, x.machine, x.profile); err != nil {
 			return err
 		}
 	}
-	found, err := s.Search(m, p)
-	if err != nil {
-		return config.UsageError{Err: err}
+	switch {
+	case len(plans) > 1 && c.Bool("json"):
+		return json.NewEncoder(c.App.Writer).Encode(plans)
+	case len(plans) > 1:
+		return compareCosts(c.App.Writer, plans)
+	case c.Bool("json"):
+		return json.NewEncoder(c.App.Writer).Encode(plans[0])
 	}
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	return plans[0].explain(c.App.Writer)
+}
+
+// rankCounts returns the numbers of ranks to plan for.
+func rankCounts(c *cli.Context, cfg *config.Config) (counts []int, err error) {
+	if !c.IsSet("ranks") {
+		n, err := args.LocalRanks(c, cfg)
+		return []int{n}, err
 	}
-	yaml := ""
-	if !found.KeepsPresent() {
-		yaml = s.YAML(&found.Winner().Layout)
-	}
-	whole := wholeJob(cfg, found.Winner(), &p.Work)
-	if c.Bool("json") {
-		sentences := found.Sentences(p)
-		if note != "" {
-			sentences = slices.Insert(sentences, 0, note)
+	for word := range strings.SplitSeq(c.String("ranks"), ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > config.MaxRanks {
+			return nil, config.Usagef("--ranks %s: expected numbers from 1 to %d, as 8,64", c.String("ranks"),
+				config.MaxRanks)
 		}
-		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, sentences, yaml, whole, m, p})
+		counts = append(counts, n)
 	}
-	if note != "" {
-		fmt.Fprintf(c.App.Writer, "%s\n\n", note)
+	if len(counts) > 1 && cfg.Runner.Steps(1) == math.MaxInt64 {
+		return nil, config.Usagef("--ranks %s: expected runner.max_steps or runner.max_epochs, to compare what the "+
+			"whole job costs", c.String("ranks"))
 	}
-	if err := found.Explain(c.App.Writer, m, p); err != nil {
+	return counts, nil
+}
+
+// explain writes the plan for people.
+func (j *plannedJob) explain(w io.Writer) error {
+	if j.note != "" {
+		fmt.Fprintf(w, "%s\n\n", j.note)
+	}
+	if err := j.Explain(w, j.Machine, j.Profile); err != nil {
 		return err
 	}
-	if whole != nil {
-		fmt.Fprintln(c.App.Writer, whole)
+	if j.Whole != nil {
+		fmt.Fprintln(w, j.Whole)
 	}
-	if yaml == "" {
+	if j.YAML == "" {
 		return nil
 	}
-	_, err = fmt.Fprintf(c.App.Writer, "\n%s", yaml)
+	_, err := fmt.Fprintf(w, "\n%s", j.YAML)
 	return err
 }
 
-// wholeJob returns the cost of all iterations and evaluations of a job; nil if their number is unknown.
-func wholeJob(cfg *config.Config, x *planner.Prediction, w *planner.Work) *planner.Bill {
-	iterations, evaluations, steps := int64(cfg.Runner.Iterations()), int64(0), 0
-	if iterations < 1 || !cfg.EpochIsIteration() {
-		return nil
-	}
-	if cfg.Evaluates() {
-		every, e := int64(cfg.Runner.ValCheckInterval), &cfg.Env.Eval
-		evaluations = (iterations + every - 1) / every
-		steps = e.TotalNumEnvs * e.MaxStepsPerRolloutEpoch * e.RolloutEpoch
-	}
-	b := x.Bill(w, iterations, evaluations, steps)
-	return &b
-}
-
-// planFiles reads the files of --profile and --machine. If both files have a machine, planFiles returns the machine of
-// --machine.
-func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err error) {
-	if file := c.String("profile"); file != "" {
-		if m, p, err = planner.Read(file); err != nil {
-			return nil, nil, err
+// compareCosts writes what the whole job costs on each number of ranks.
+func compareCosts(w io.Writer, plans []*plannedJob) error {
+	cheapest := slices.MinFunc(plans, func(a, b *plannedJob) int {
+		return cmp.Or(cmp.Compare(a.Whole.CoreHours, b.Whole.CoreHours), cmp.Compare(a.Whole.Seconds, b.Whole.Seconds))
+	})
+	fastest := slices.MinFunc(plans, func(a, b *plannedJob) int {
+		return cmp.Or(cmp.Compare(a.Whole.Seconds, b.Whole.Seconds), cmp.Compare(a.Whole.CoreHours, b.Whole.CoreHours))
+	})
+	fmt.Fprintf(w, "The whole job: %s.\n\n", plans[0].Whole.Jobs())
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ranks\titeration\twhole job\tcore hours\t\tlayout")
+	for _, j := range plans {
+		var marks []string
+		if j == cheapest {
+			marks = append(marks, "cheapest")
 		}
-		if p == nil {
-			return nil, nil, fmt.Errorf("--profile %s: it has no profile", file)
+		if j == fastest {
+			marks = append(marks, "fastest")
 		}
+		best := j.Winner()
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.3g\t%s\t%s\n", j.Ranks, planner.Seconds(best.Seconds),
+			planner.Seconds(j.Whole.Seconds), j.Whole.CoreHours, strings.Join(marks, ", "), best.Layout.String())
 	}
-	if file := c.String("machine"); file != "" {
-		of, _, err := planner.Read(file)
-		if err != nil {
-			return nil, nil, err
-		}
-		if of == nil {
-			return nil, nil, fmt.Errorf("--machine %s: it has no machine", file)
-		}
-		m = of
-		m.Host = "" // the file may describe a different machine
-	}
-	return m, p, nil
-}
-
-// measureJob measures the machine and the operations of the job, unless they come from files. If Subject.Fit reduces
-// the actors' replicas for lack of memory, note says so.
-func measureJob(ctx context.Context, c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
-	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
-	described := m != nil && m.Host == ""
-	progress, stop := args.Progress(c, "measuring the machine")
-	defer stop()
-	if m == nil {
-		if m, err = s.Machine(ctx); err != nil {
-			return "", nil, nil, err
-		}
-	}
-	if note, err = s.Fit(m); err != nil {
-		return "", nil, nil, err
-	}
-	if p != nil {
-		err := p.Fits(s.Identity(), described)
-		if err != nil && note != "" {
-			err = fmt.Errorf("%w (%s)", err, note)
-		}
-		if err != nil {
-			return "", nil, nil, config.UsageError{Err: err}
-		}
-		return note, m, p, nil
-	}
-	progress.Phase("measuring the job's operations")
-	p, err = s.Profile(ctx, m, run)
-	return note, m, p, err
+	return t.Flush()
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -13,14 +14,17 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/reward/frames"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 	"github.com/urfave/cli/v2"
 )
 
@@ -56,7 +60,67 @@ func TestPlan(t *testing.T) {
 	t.Run("from a file", func(t *testing.T) { planFromFile(t, file, out) })
 	t.Run("what if", func(t *testing.T) { planWhatIf(t, file) })
 	t.Run("whole numbers as floats", func(t *testing.T) { planFloats(t, file, out) })
+	t.Run("costs", func(t *testing.T) { planCosts(t, file) })
 	t.Run("refuses", func(t *testing.T) { planRefuses(t, file) })
+}
+
+// planCosts: a plan for several numbers of ranks compares what the whole job costs, and a batch script takes its time
+// limit from the plan.
+func planCosts(t *testing.T, file string) {
+	more := []string{"--profile", file, "runner.max_epochs=1000", "runner.save_interval=300"}
+	code, text, errs := run(t, planArgs(append(more, "--ranks", "2,4", "--json")...)...)
+	var plans []struct {
+		Ranks int
+		Whole planner.Bill
+		Best  []planner.Prediction
+	}
+	if err := json.Unmarshal([]byte(text), &plans); err != nil || code != loop.ExitOK || len(plans) != 2 {
+		t.Fatalf("code %d, %v\n%s%s", code, err, text, errs)
+	}
+	code, text, errs = run(t, planArgs(append(more, "--ranks", "2,4")...)...)
+	rows := strings.Split(strings.TrimSpace(text), "\n")
+	if code != loop.ExitOK || len(rows) != 5 || !strings.HasPrefix(rows[2], "ranks  iteration  whole job  core ") ||
+		!strings.Contains(rows[0], "1000 iterations, at most ") || !strings.Contains(rows[0], ", 4 checkpoints") {
+		t.Fatalf("code %d\n%s%s", code, text, errs)
+	}
+	for i, p := range plans {
+		row, other := rows[3+i], &plans[1-i].Whole
+		test.Equal(t, p.Ranks, 2+2*i)
+		test.Equal(t, len(p.Best[0].Layout.Nodes), p.Ranks)
+		test.Equal(t, strings.HasPrefix(row, fmt.Sprint(p.Ranks)), true)
+		time, cost := cmp.Compare(p.Whole.Seconds, other.Seconds), cmp.Compare(p.Whole.CoreHours, other.CoreHours)
+		test.Equal(t, strings.Contains(row, "fastest"), cmp.Or(time, cost, i-1) < 0) // of equals the first
+		test.Equal(t, strings.Contains(row, "cheapest"), cmp.Or(cost, time, i-1) < 0)
+	}
+	code, text, errs = run(t, append([]string{"slurm", "--time", "auto"}, planArgs("--profile", file,
+		"runner.max_epochs=1000000")[1:]...)...)
+	took := regexp.MustCompile(`takes (\S+): .* The time limit is 0-(\d+):(\d+):00: 125 % of this, and 5m0s`).
+		FindStringSubmatch(errs)
+	if code != loop.ExitOK || took == nil || !strings.Contains(text, "#SBATCH --time=0-"+took[2]+":"+took[3]+":00\n") {
+		t.Fatalf("code %d\n%s%s", code, text, errs)
+	}
+	limit := test.Must(time.ParseDuration(took[2] + "h" + took[3] + "m"))(t)
+	if least := test.Must(time.ParseDuration(took[1]))(t)*5/4 + 5*time.Minute; limit < least ||
+		limit > least+time.Minute {
+		t.Errorf("the limit is %v, want %v", limit, least)
+	}
+}
+
+// TestPlanOfClassifier: the plan of a classifier counts the steps of its epochs.
+func TestPlanOfClassifier(t *testing.T) {
+	dir := t.TempDir()
+	s := frames.Set{Images: tensor.New(tensor.U8, 8, 8, 8, 3), Labels: []byte{0, 1, 0, 1, 0, 1, 0, 1}}
+	test.OK(t, s.Write(filepath.Join(dir, "train.safetensors"), nil))
+	job := filepath.Join(dir, "job.yaml")
+	test.OK(t, os.WriteFile(job, []byte("cluster: {component_placement: {actor: 0}}\n"+
+		"runner: {task_type: sft, max_epochs: 3}\ndata: {train_data_paths: "+dir+"/train.safetensors}\n"+
+		"actor:\n  micro_batch_size: 2\n  global_batch_size: 4\n  model: {model_type: resnet, pretrained: false, "+
+		"hidden_dim: 4, image_size: [3, 32, 32]}\n  optim: {lr: 1.0e-3}\n"), 0o600))
+	code, out, errs := run(t, "plan", "-c", job, "runner.logger.log_path="+dir)
+	if code != loop.ExitOK || !strings.Contains(out, "The whole job (6 iterations, 1 checkpoint) takes ") ||
+		!strings.Contains(out, "actor_training, bound by the update") {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
 }
 
 // planFromFile: a plan from a file is the same every time, and needs no other input.
@@ -157,10 +221,13 @@ func planRefuses(t *testing.T, file string) {
 			_ *planner.Profile) {
 			m.Cores = 0
 		})},
-		"it has no profile":        {"--profile", machine},
-		"no such file":             {"--machine", filepath.Join(dir, "none.json")},
-		"expected resources 0..0":  {"--profile", file, "--ranks", "1"},
-		"expected one that trains": {"runner.only_eval=true"},
+		"it has no profile":                        {"--profile", machine},
+		"no such file":                             {"--machine", filepath.Join(dir, "none.json")},
+		"expected resources 0..0":                  {"--profile", file, "--ranks", "1"},
+		"expected one that trains":                 {"runner.only_eval=true"},
+		"--ranks 2,x: expected numbers from 1 to ": {"--profile", file, "--ranks", "2,x"},
+		"expected runner.max_steps or runner.max_epochs": {"--profile", file, "--ranks", "2,4", "runner.max_steps=-1",
+			"runner.max_epochs=-1", "runner.max_time=1h"},
 		"no number of actors up to 2 divides": {"~cluster.component_placement", "+cluster.component_placement=auto",
 			"--ranks", "2", "actor.global_batch_size=60", "actor.micro_batch_size=64"},
 	} {

@@ -66,8 +66,14 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 	if step < 1 || step > run.Last {
 		return 0, config.Usagef("--step %d: expected a step of the run, 1 to %d", step, run.Last)
 	}
-	if texts := run.Config.ReadsTexts(); c.IsSet("prompt") && !texts || c.IsSet("env") && texts {
+	texts, envs := run.Config.ReadsTexts(), run.Config.Env.Train.TotalNumEnvs
+	switch {
+	case c.IsSet("prompt") && !texts || c.IsSet("env") && texts:
 		return 0, config.Usagef("replay: expected --prompt for a language model, --env for a policy in environments")
+	case c.Bool("evaluation") && (c.IsSet("prompt") || c.IsSet("env")):
+		return 0, config.Usagef("replay: expected --evaluation, or --env or --prompt")
+	case !texts && c.Int("env") >= envs:
+		return 0, config.Usagef("--env %d: expected an environment of the run, 0 to %d", c.Int("env"), envs-1)
 	}
 	out := c.String("out")
 	entries, err := os.ReadDir(out)
@@ -82,6 +88,9 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 		return 0, config.Usagef("--out %s: %w", out, err)
 	}
 	defer os.RemoveAll(work)
+	for _, damaged := range run.Damaged {
+		fmt.Fprintf(c.App.ErrWriter, "note: not used: %s\n", printable.Line(damaged.Error()))
+	}
 	if note := run.OtherProgram(); note != "" {
 		fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
 	}

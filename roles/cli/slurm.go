@@ -3,12 +3,15 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 
+	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -31,8 +34,10 @@ func slurmFlags() []cli.Flag {
 			DefaultText: "as many as env and rollout workers share a rank"}, 1, 1<<16),
 		args.Int(cli.IntFlag{Name: "gpus", Usage: "GPUs on each node; for a hetjob, on each node with actors",
 			DefaultText: "none asked for"}, 1, 1<<10),
-		&cli.StringFlag{Name: "time", Usage: "the time limit in Slurm's format, `HH:MM:SS`",
-			DefaultText: "the template's"},
+		&cli.StringFlag{Name: "time", Usage: "the time limit in Slurm's format, `HH:MM:SS`, or auto: measure the job " +
+			"as rlinf plan does, and add a margin", DefaultText: "the template's"},
+		&cli.StringFlag{Name: "profile", Usage: "with --time auto: read what the operations cost from `FILE`"},
+		&cli.StringFlag{Name: "machine", Usage: "with --time auto: predict for the machine in `FILE`"},
 		&cli.StringFlag{Name: "partition", Usage: "the `PARTITION` to submit to", DefaultText: "the cluster's"},
 		&cli.StringFlag{Name: "account", Usage: "the `ACCOUNT` to charge", DefaultText: "yours"},
 		&cli.StringFlag{Name: "mem", Usage: "memory on each node in Slurm's format, `32G`",
@@ -57,8 +62,14 @@ func (l *lines) Set(text string) error {
 
 func (l *lines) String() string { return strings.Join(*l, " ") }
 
-// runSlurm prints the batch script of a job: a template with the resources that the placement needs.
-func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
+// runSlurm prints the batch script of a job. It returns the exit code of a request to stop.
+func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub) (stop int, _ error) {
+	return stoppable(c, hub, func(asked *loop.Requests) error { return batchScript(c, reg, tasks, hub, asked) })
+}
+
+// batchScript prints the batch script of a job: a template with the resources that the placement needs.
+func batchScript(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *external.Hub,
+	asked *loop.Requests) error {
 	template := c.String("template")
 	if !slices.Contains(slurm.Names(), template) {
 		return config.Usagef("--template %s: expected one of %s", template, strings.Join(slurm.Names(), ", "))
@@ -89,13 +100,54 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	if err := checkLine("runner.logger.experiment_name", run); err != nil {
 		return config.UsageError{Err: err}
 	}
+	limit := c.String("time")
+	if limit == autoTime {
+		if limit, err = predictedTime(c, cfg, reg, tasks, hub, asked, np); err != nil {
+			return err
+		}
+	} else if c.IsSet("profile") || c.IsSet("machine") {
+		return config.Usagef("--profile, --machine: expected --time auto")
+	}
 	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
-		Name: run, Time: c.String("time"), Parts: parts, Config: c.String("config"), Run: run,
+		Name: run, Time: limit, Parts: parts, Config: c.String("config"), Run: run,
 		Overrides: c.Args().Slice(), Partition: c.String("partition"), Account: c.String("account"),
 		Mem: c.String("mem"), QOS: c.String("qos"), Constraint: c.String("constraint"),
 		Options: *c.Generic("sbatch").(*lines), Modules: *c.Generic("module").(*lines),
 	}))
 	return err
+}
+
+// autoTime is the value of --time that takes the limit from a prediction.
+const autoTime = "auto"
+
+// The time limit is timeFactor times the prediction, and timeStart for the start of the job and its end.
+const timeFactor, timeStart = 1.25, 5 * time.Minute
+
+// predictedTime returns the time limit of a job on np ranks, in Slurm's format. It says how the limit was made.
+func predictedTime(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, hub *external.Hub,
+	asked *loop.Requests, np int) (string, error) {
+	x, err := newPlanning(c, cfg, reg, tasks, hub, asked)
+	if err != nil {
+		return "", err
+	}
+	j, err := x.onRanks(np)
+	if err != nil {
+		return "", err
+	}
+	layout := j.Present // the job runs as it is configured
+	if layout == nil {
+		layout = j.Winner()
+	}
+	whole := wholeJob(x.cfg, x.machine, &x.profile.Work, layout)
+	if whole == nil {
+		return "", config.Usagef("--time auto: expected runner.max_steps or runner.max_epochs: without them the job " +
+			"has no end")
+	}
+	minutes := int(math.Ceil(whole.Seconds/60*timeFactor + timeStart.Minutes()))
+	limit := fmt.Sprintf("%d-%02d:%02d:00", minutes/60/24, minutes/60%24, minutes%60)
+	_, err = fmt.Fprintf(c.App.ErrWriter, "%s The time limit is %s: %s of this, and %v for start and end.\n", whole,
+		limit, figures.Percent(timeFactor), timeStart)
+	return limit, err
 }
 
 // checkSlurm returns an error if a word for the script is not valid for its flag, or has several lines. The script
@@ -140,7 +192,8 @@ var slurmWords = []struct {
 	{"partition", regexp.MustCompile(`^[\w.+-]+(,[\w.+-]+)*$`), "a name, or several with commas between them"},
 	{"account", regexp.MustCompile(`^[\w.+-]+$`), "a name"},
 	{"mem", regexp.MustCompile(`^[0-9]+[KMGT]?$`), "a size as 32G"},
-	{"time", regexp.MustCompile(`^([0-9]+-)?[0-9]+(:[0-9]+){0,2}$`), "a time as 90 (minutes), 04:00:00 or 1-12:00"},
+	{"time", regexp.MustCompile(`^(([0-9]+-)?[0-9]+(:[0-9]+){0,2}|auto)$`),
+		"a time as 90 (minutes), 04:00:00 or 1-12:00, or auto"},
 	{"qos", regexp.MustCompile(`^[\w.+-]+$`), "a name"},
 	{"constraint", regexp.MustCompile(`^[\w.+:,&|*()\[\]-]+$`), "names of features with &, |, * and brackets"},
 	{"sbatch", regexp.MustCompile(`^--?[A-Za-z][^\p{Cc}]*$`), "one option of sbatch, as --exclusive"},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/all"
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/roles/config"
@@ -110,11 +112,7 @@ func lines(t *testing.T, folder string) (all []map[string]any) {
 	for line := range strings.Lines(string(text)) {
 		var m map[string]any
 		test.OK(t, json.Unmarshal([]byte(line), &m))
-		for name := range m {
-			if name == "time" || strings.HasPrefix(name, "time/") {
-				delete(m, name)
-			}
-		}
+		maps.DeleteFunc(m, func(name string, _ any) bool { return !metrics.Repeats(name) })
 		all = append(all, m)
 	}
 	return all

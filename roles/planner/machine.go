@@ -21,6 +21,9 @@ type Machine struct {
 	Process  Link `json:"process"`
 	SameNode Link `json:"node"`
 	Network  Link `json:"network"`
+	// Disk is the time to write a checkpoint into the run's folder: Latency for its files, and PerByte. It is 0 if it
+	// is unknown.
+	Disk Link `json:"disk,omitzero"`
 }
 
 // A Link carries an item of b bytes in Latency + b·PerByte seconds.
@@ -53,7 +56,7 @@ func (m *Machine) check() error {
 	for _, l := range []struct {
 		key string
 		Link
-	}{{"process", m.Process}, {"node", m.SameNode}, {"network", m.Network}} {
+	}{{"process", m.Process}, {"node", m.SameNode}, {"network", m.Network}, {"disk", m.Disk}} {
 		want(l.Latency >= 0 && l.PerByte >= 0, l.key, l.Link, "seconds ≥ 0")
 	}
 	return errors.Join(errs...)

@@ -46,6 +46,9 @@ type Work struct {
 	CriticBytes   int64 `json:"critic_bytes,omitempty"`
 	CriticGathers int   `json:"critic_gathers,omitempty"`
 
+	// StepsPerEpoch is the number of iterations in a pass over the data. It is 0 if an epoch is an iteration.
+	StepsPerEpoch int64 `json:"steps_per_epoch,omitempty"`
+
 	// Warmup is the number of iterations that only fill the replay buffer, before the first update.
 	Warmup int `json:"warmup,omitempty"`
 

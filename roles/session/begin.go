@@ -29,7 +29,7 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	cfg := r.plan.Config
 	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
-		r.from, err = loop.NamedState(&r.plan.Plan, r.saver.YAML, resume, r.Fork)
+		r.from, err = loop.NamedState(&r.plan.Plan, r.saver.YAML, resume, r.Fork != "")
 		err = r.explainSpaces(err, resume)
 	} else if path := cfg.Runner.CkptPath; path != "" {
 		r.from, err = loop.WeightsIn(&r.plan.Plan, path)

@@ -40,7 +40,7 @@ type Options struct {
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
 	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
-	Fork       bool              // Resume is a checkpoint of another run, whose keys may differ: see loop.NamedState
+	Fork       string            // the parent's checkpoint, of which Resume is a copy; "" unless the run is a fork
 	Heartbeat  time.Duration     // interval between renewals of the lock of the run's folder; 0 means the usual one
 	Until      int64             // the step after which training stops; 0 to follow the configuration
 	Witness    loop.Witness      // see loop.Services; may be nil

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/test"
 )
 
@@ -383,9 +384,7 @@ func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 		if err := in.Decode(&entry); err != nil {
 			t.Fatalf("%v in %q", err, line)
 		}
-		maps.DeleteFunc(entry, func(name string, _ any) bool {
-			return name == "time" || strings.HasPrefix(name, "time/")
-		})
+		maps.DeleteFunc(entry, func(name string, _ any) bool { return !metrics.Repeats(name) })
 		lines = append(lines, fmt.Sprint(entry)) // with the names in order
 	}
 	return lines

@@ -1,4 +1,5 @@
-"""Simulators that differ in the kinds of what is seen and done: kinds.py discrete | dict | image | multi_discrete | box | masked.
+"""Simulators that differ in the kinds of what is seen and done: kinds.py discrete | dict | image | multi_discrete | box | masked. A number after the
+kind is the size of the state that checkpoints keep.
 
 Each plays a guessing game of eight rounds. What is seen says what is to be done, and a round is worth 1 at most.
 """
@@ -113,4 +114,4 @@ class Masked(Game):
 
 if __name__ == "__main__":
     games = {"discrete": Discrete, "dict": Dict, "image": Image, "multi_discrete": MultiDiscrete, "box": Box, "masked": Masked}
-    rlb.serve(games[sys.argv[1]], info=["right"])
+    rlb.serve(games[sys.argv[1]], info=["right"], state_size=int(sys.argv[2]) if sys.argv[2:] else 0)

@@ -208,7 +208,9 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 		if o.Resume, err = run.begin(); err != nil {
 			return outcome{i, loop.ExitFailed, 0, err.Error()}
 		}
-		o.Fork = true
+		if o.Fork, err = filepath.Abs(run.from.Dir); err != nil {
+			return outcome{i, loop.ExitFailed, 0, err.Error()}
+		}
 	}
 	one := session.New(o)
 	code, err := one.Start(ctx, local.New(run.ranks), run.cfg, nil, nil)

@@ -1,8 +1,6 @@
 package watch
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"maps"
@@ -11,7 +9,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/runfolder"
@@ -58,7 +55,11 @@ func (r *Reader) Read(t time.Time) (State, error) {
 		} else {
 			s.Standing, r.looked = standing, t
 			s.Held, _ = runfolder.Held(r.dir) // after an error the status decides
-			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
+			s.Hosts = map[int]string{}
+			ranks, _ := runfolder.ReadRanks(r.dir) // without the file hosts are unknown
+			for _, rank := range ranks {
+				s.Hosts[rank.Rank] = rank.Host
+			}
 			if start, ok := runfolder.LastStart(r.dir); ok {
 				s.Started, s.Crowd = start.Started, start.Crowd()
 			}
@@ -91,22 +92,6 @@ func (s *State) readLive(path string) {
 	default:
 		s.Live, s.NoLive = l, ""
 	}
-}
-
-// readHosts returns the host of each rank in ranks.jsonl. It skips damaged lines.
-func readHosts(path string) map[int]string {
-	text, err := durable.ReadFile(path, durable.Text)
-	if err != nil {
-		return nil
-	}
-	hosts := map[int]string{}
-	for line := range bytes.Lines(text) {
-		var r runfolder.Rank
-		if json.Unmarshal(line, &r) == nil {
-			hosts[r.Rank] = r.Host
-		}
-	}
-	return hosts
 }
 
 // mostRecord is the maximum number of bytes that the first read takes from the end of metrics.jsonl.

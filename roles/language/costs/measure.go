@@ -57,7 +57,8 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
 	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
-		BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
+		BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1,
+		StepsPerEpoch: p.StepsPerEpoch}
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
