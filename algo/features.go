@@ -39,7 +39,7 @@ func (e *offPolicy) encode(s *Setup, p *policy.SoftActor, c *critics) error {
 		return err
 	}
 	rest := net.NewWork(e.micro, encodedAtOnce)
-	f.obs, f.next = newEncoded(e, net, net.NewWork(e.micro, e.micro)), newEncoded(e, net, rest)
+	f.obs, f.next = newEncoded(e, net, net.NewWork(e.micro, e.micro), 0), newEncoded(e, net, rest, 1)
 	f.targetObs, f.targetNext = f.obs, f.next
 	f.train.save(&e.state, "encoder", false)
 	if c.target != nil && e.off.TargetUpdateType == TargetAll {
@@ -47,7 +47,7 @@ func (e *offPolicy) encode(s *Setup, p *policy.SoftActor, c *critics) error {
 			return err
 		}
 		rest = f.target.NewWork(e.micro, encodedAtOnce)
-		f.targetObs, f.targetNext = newEncoded(e, f.target, rest), newEncoded(e, f.target, rest)
+		f.targetObs, f.targetNext = newEncoded(e, f.target, rest, 0), newEncoded(e, f.target, rest, 1)
 		saveParams(&e.state, "target", f.target.Params())
 	}
 	e.features, c.features, c.train.beside = f, f, f.train
@@ -129,6 +129,8 @@ func (f *features) backward(b *Transitions) error {
 
 // An encoded holds the features of one kind of observations of a batch, which it computes once.
 type encoded struct {
+	of    *offPolicy
+	side  int // 0 for observations before the steps, 1 for those after
 	net   *policy.Encoder
 	work  *policy.EncoderWork
 	micro []tensor.Dict // Features of each micro-batch
@@ -136,9 +138,9 @@ type encoded struct {
 	held  int           // the micro-batch whose activations are in work; -1 if there is none
 }
 
-func newEncoded(e *offPolicy, net *policy.Encoder, work *policy.EncoderWork) *encoded {
+func newEncoded(e *offPolicy, net *policy.Encoder, work *policy.EncoderWork, side int) *encoded {
 	all := tensor.New(tensor.F32, e.local, net.Width())
-	x := &encoded{net: net, work: work, known: make([]bool, e.local/e.micro), held: -1}
+	x := &encoded{of: e, side: side, net: net, work: work, known: make([]bool, e.local/e.micro), held: -1}
 	for lo := 0; lo < e.local; lo += e.micro {
 		var d tensor.Dict
 		d.Set(policy.Features, all.Slice(lo, lo+e.micro))
@@ -157,8 +159,12 @@ func (x *encoded) read(i int, obs tensor.Dict) (tensor.Dict, error) {
 	return x.micro[i], nil
 }
 
-// encode computes the features of obs, which belong to micro-batch i.
+// encode computes the features of obs, which belong to micro-batch i. What dropout leaves out depends on the sample, on
+// its side and on the update.
 func (x *encoded) encode(i int, obs tensor.Dict) error {
+	e := x.of
+	x.work.Drop = nn.Drop{On: true, Seed: e.seed,
+		First: (2*e.number+uint64(x.side))*uint64(e.count*e.local) + uint64(e.replica*e.local+i*e.micro)}
 	if _, err := x.net.Encode(x.work, x.micro[i].Must(policy.Features).F32(), obs); err != nil {
 		return fmt.Errorf("encoder: %w", err)
 	}

@@ -32,10 +32,12 @@ type offPolicy struct {
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
 	goals   []int32      // with hindsight: the goals of these transitions
 	batch   *Transitions // a micro-batch of these transitions
+	seen    *Transitions // the micro-batch as networks see it: batch, or with feature maps in place of images
 	shares  []share      // one share of the micro-batch for each replay buffer
 
-	shift    *shift    // of the images of a micro-batch; nil without actor.enable_drq
-	features *features // of the batch; nil if the policy has no encoder
+	shift    *shift            // of the images of a micro-batch; nil without actor.enable_drq
+	features *features         // of the batch; nil if the policy has no encoder
+	keepers  [2]*policy.Keeper // make feature maps of the images in batch, before and after steps; may be nil
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
@@ -96,6 +98,9 @@ func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 		if err := FitDemos(s.Demos, s.Policy); err != nil {
 			return nil, fmt.Errorf("%s: demonstrations: %w", name, err)
 		}
+		if err := s.keepMaps(); err != nil {
+			return nil, fmt.Errorf("%s: demonstrations: %w", name, err)
+		}
 	}
 	a, err := build(&s)
 	if err != nil {
@@ -139,6 +144,11 @@ func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy
 		e.goals = make([]int32, e.local)
 	}
 	e.rows, e.batch = make([]int32, e.local), e.replay.NewBatch(e.micro)
+	if e.seen = e.batch; !s.keepsMaps() && policy.Kept(s.Policy) != nil {
+		seen := *e.batch
+		e.seen = &seen
+		e.keepers = [2]*policy.Keeper{policy.NewKeeper(s.Policy, e.micro), policy.NewKeeper(s.Policy, e.micro)}
+	}
 	if s.ShiftImages {
 		if e.shift, err = newShift(s.Seed, s.Policy); err != nil {
 			return nil, err
@@ -292,7 +302,7 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 		if err := e.gather(); err != nil {
 			return err
 		}
-		if err := addGradient(e.batch, t.readyAt(e.first+e.micro == e.local)); err != nil {
+		if err := addGradient(e.seen, t.readyAt(e.first+e.micro == e.local)); err != nil {
 			return err
 		}
 	}
@@ -319,7 +329,14 @@ func (e *offPolicy) gather() error {
 	if e.shift != nil {
 		e.shift.apply(e.batch, e.replica*e.local+e.first, e.number)
 	}
-	return nil
+	if e.keepers[0] == nil {
+		return nil
+	}
+	var err error
+	if e.seen.Obs, err = e.keepers[0].Keep(e.batch.Obs, nil); err == nil && e.batch.Next.Len() > 0 {
+		e.seen.Next, err = e.keepers[1].Keep(e.batch.Next, nil)
+	}
+	return err
 }
 
 // progressed reports the progress of the iteration, after the given number of samples of the present update. If an

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel/blas"
 	"github.com/rlinf/rlinf/tensor"
@@ -36,10 +37,17 @@ func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 }
 
 // NewCNN is the Builder of cnn_policy, for observations with images. It makes an ActorCritic, or with Config.AddQHead a
-// SoftActor or a Greedy, on the features of Config.Encoder.
+// SoftActor or a Greedy, on the features of Config.Encoder, or of the Backbone in Config.Own.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
+	}
+	b, err := params.Get(cfg.Own, Backbone{})
+	if err == nil && b.Applies(cfg) {
+		cfg, err = b.configure(cfg, spec.Action)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
 	cfg.Encoder = cmp.Or(cfg.Encoder, NatureCNN)
 	return build(cfg, spec, nil, seed, alloc)

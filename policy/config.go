@@ -138,6 +138,9 @@ type Config struct {
 	Blank bool `yaml:"-"`
 	// Device computes the layers, if it is not nil. Only NewMLP uses it.
 	Device nn.Device[float32] `yaml:"-"`
+	// Frozen is the file of weights of a frozen ResNet-10, if Encoder is resnet. Actor and critics then normalise as in
+	// RLinf. See Backbone.
+	Frozen string `yaml:"-"`
 
 	// Own holds the additional keys of a user-defined policy.
 	Own params.Own `yaml:",inline"`

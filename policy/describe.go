@@ -153,5 +153,9 @@ func (s *squashed[T]) graph() graph.Node {
 		return graph.Node{Op: graph.Noise, Out: []int{s.dims},
 			Consts: []graph.Const{{Name: "deviation", Value: float32(s.noise)}}}
 	}
-	return graph.Node{Op: graph.Squashed, Out: []int{s.dims}, Consts: logStdRange}
+	consts := logStdRange
+	if s.clipped {
+		consts = []graph.Const{{Name: "least", Value: leastLogStd}, {Name: "most", Value: mostLogStd}}
+	}
+	return graph.Node{Op: graph.Squashed, Out: []int{s.dims}, Consts: consts}
 }

@@ -76,6 +76,8 @@ func newEncoder(kind string, numbers int, images []Camera, choices nn.Choices) (
 	}
 	network := nn.NatureCNN
 	switch kind {
+	case ResNet:
+		network = frozenFeatures
 	case ImpalaCNN:
 		network = nn.ImpalaCNN
 	case Keypoints:
@@ -83,10 +85,18 @@ func newEncoder(kind string, numbers int, images []Camera, choices nn.Choices) (
 	}
 	for _, s := range images {
 		source := s.source()
+		if kind == ResNet {
+			source = frozenSource(s)
+		}
 		parts, sources = append(parts, network(source.Name, words).Named(source.Name)), append(sources, source)
 	}
 	if numbers > 0 {
-		parts = append(parts, nn.Input(allNumbers))
+		part := nn.Input(allNumbers)
+		if kind == ResNet {
+			hidden := nn.Hidden([]int{64}, nn.Tanh, nn.LayerNorms)
+			part = nn.Sequence(append([]nn.Layer{part}, hidden...)...).Named("numbers")
+		}
+		parts = append(parts, part)
 		sources = append(sources, nn.Source{Name: allNumbers, Width: numbers})
 	}
 	return nn.Concat(parts...), sources

@@ -20,7 +20,7 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], width int) *ensem
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		e.heads = append(e.heads, nn.NewStack(params, fmt.Sprintf("critic.%d", h), width,
-			append(cfg.valueTrunk(cfg.LayerNorm), head(1, 1))...))
+			append(cfg.valueTrunk(cfg.LayerNorm || cfg.Frozen != ""), head(1, 1))...))
 	}
 	return e
 }

@@ -27,14 +27,28 @@ type Encoder struct {
 	spec env.Spec
 	obs  *observations
 	net  *nn.Net[float32]
+
+	frozen *frozen       // layers before net; nil if net reads the images
+	kept   *observations // what net reads: obs, or if there are frozen layers, obs with their outputs
 }
 
 // newSharedEncoder declares the parameters of an Encoder in the first group of params. If own is not nil, its layers
-// compute the features. Params.Alloc allocates the parameters.
-func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, params *nn.Params[float32]) (*Encoder, error) {
+// compute the features. If before is not nil, it has the frozen layers. Params.Alloc allocates the parameters.
+func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, before *frozen, params *nn.Params[float32]) (*Encoder,
+	error) {
 	obs, err := newObservations(spec, cfg, own, params)
 	if err != nil {
 		return nil, err
+	}
+	kept := obs
+	if cfg.Frozen != "" {
+		if before == nil {
+			if before, err = newFrozen(cfg, obs); err != nil {
+				return nil, err
+			}
+		}
+		kept = new(*obs)
+		kept.fields, kept.images = before.kept, nil
 	}
 	params.Group(EncoderGroup)
 	layers, sources := obs.shape().input()
@@ -45,13 +59,13 @@ func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, params *nn.Param
 	if net.State > 0 || net.StatsLen() > 0 {
 		return nil, errors.New("add_q_head: true: expected an encoder without recurrent cells and BatchNorm")
 	}
-	return &Encoder{cfg, spec, obs, net}, nil
+	return &Encoder{cfg, spec, obs, net, before, kept}, nil
 }
 
 // NewTarget returns an Encoder with its own copy of the parameters of e.
 func (e *Encoder) NewTarget(alloc tensor.Allocator) (*Encoder, error) {
 	params := newParams(e.cfg)
-	t, err := newSharedEncoder(e.cfg, e.spec, e.obs.own, params)
+	t, err := newSharedEncoder(e.cfg, e.spec, e.obs.own, e.frozen, params)
 	if err == nil {
 		err = params.Alloc(alloc)
 	}
@@ -83,20 +97,42 @@ type EncoderWork struct {
 	obs             *obsWork
 	images          [][]uint8
 	net             *nn.NetWork[float32]
+
+	Drop         nn.Drop     // of the next Encode; Drop.First is that of its first row
+	keeper       *Keeper     // of images, if there are frozen layers; made for the first images
+	maps, copies [][]float32 // of each camera: see frozen.mapsOf
+	now          [][]float32 // the maps of the rows that are computed at once
 }
 
 // NewWork returns an EncoderWork for at most maxRows rows. It computes atOnce rows at a time, which bounds its memory.
 // Backward needs all rows of a batch at once.
 func (e *Encoder) NewWork(maxRows, atOnce int) *EncoderWork {
-	return &EncoderWork{maxRows: maxRows, atOnce: min(maxRows, atOnce), obs: e.obs.newWork(maxRows),
-		images: make([][]uint8, len(e.obs.images)), net: e.net.NewWork(min(maxRows, atOnce))}
+	w := &EncoderWork{maxRows: maxRows, atOnce: min(maxRows, atOnce), obs: e.kept.newWork(maxRows),
+		images: make([][]uint8, len(e.kept.images)), net: e.net.NewWork(min(maxRows, atOnce))}
+	if e.frozen != nil {
+		w.maps, w.copies, w.now = e.frozen.newMaps(maxRows)
+	}
+	return w
 }
 
-// Encode sets the first rows of dst, [maxRows,F], to the features of the N rows of obs, and returns N.
+// Encode sets the first rows of dst, [maxRows,F], to the features of the N rows of obs, and returns N. obs has images,
+// or what a Keeper makes of them.
 func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, error) {
-	numbers, n, err := e.obs.read(w.obs, obs, w.maxRows)
+	var err error
+	if e.frozen != nil && e.frozen.sees(obs) {
+		if w.keeper == nil {
+			w.keeper = e.frozen.newKeeper(w.maxRows)
+		}
+		if obs, err = w.keeper.Keep(obs, nil); err != nil {
+			return 0, err
+		}
+	}
+	numbers, n, err := e.kept.read(w.obs, obs, w.maxRows)
 	if err != nil {
 		return 0, err
+	}
+	if e.frozen != nil {
+		e.frozen.mapsOf(w.maps, w.copies, obs, n)
 	}
 	places := len(e.obs.choices.Low)
 	for lo := 0; lo < n; lo += w.atOnce {
@@ -105,8 +141,15 @@ func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, e
 			each := len(image) / n
 			w.images[i] = image[lo*each : hi*each]
 		}
-		copy(dst[lo*e.net.Out:], e.net.Forward(w.net, nn.Batch[float32]{Rows: hi - lo, Images: w.images,
-			Numbers: numbers[lo*e.obs.numbers : hi*e.obs.numbers], Choices: w.obs.words[lo*places : hi*places]}))
+		for i, m := range w.maps {
+			each := e.frozen.size(i)
+			w.now[i] = m[lo*each : hi*each]
+		}
+		drop := w.Drop
+		drop.First += uint64(lo)
+		copy(dst[lo*e.net.Out:], e.net.Forward(w.net, nn.Batch[float32]{Rows: hi - lo, Images: w.images, Maps: w.now,
+			Numbers: numbers[lo*e.obs.numbers : hi*e.obs.numbers], Choices: w.obs.words[lo*places : hi*places],
+			Drop: drop}))
 	}
 	return n, nil
 }

@@ -138,8 +138,8 @@ const (
 	GoalSteps = 10
 )
 
-// An Augmenter is a Policy that crops images at random while it learns from demonstrations. Augment sets the noise that
-// the next Evaluate with w uses to choose the crop of each row.
+// An Augmenter is a Policy that crops images, or drops features, at random while it learns from demonstrations. Augment
+// sets the noise that the next Evaluate, or Forward of a policy without log-probs, uses for each row.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

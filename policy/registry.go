@@ -20,7 +20,7 @@ type Registry struct{ params.Registry[Builder] }
 func Builtin() *Registry {
 	r := new(Registry)
 	r.Add("mlp_policy", NewMLP)
-	r.Add("cnn_policy", NewCNN)
+	r.AddOwn("cnn_policy", params.New(Backbone{}), NewCNN)
 	r.Add(rnnPolicy, NewRNN)
 	return r
 }

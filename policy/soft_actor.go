@@ -30,7 +30,11 @@ type SoftActor struct {
 	net     *squashed[float32]
 }
 
-var _ Policy = (*SoftActor)(nil)
+var (
+	_ Policy      = (*SoftActor)(nil)
+	_ Augmenter   = (*SoftActor)(nil)
+	_ FileChecker = (*SoftActor)(nil)
+)
 
 func newSoftActor(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*SoftActor, error) {
 	p := &SoftActor{cfg: cfg, spec: spec, chunks: cfg.NumActionChunks}
@@ -69,7 +73,7 @@ func (p *SoftActor) observe(own *nn.Layer, params *nn.Params[float32]) (width in
 		}
 		return p.obs.width, nil
 	}
-	if p.encoder, err = newSharedEncoder(p.cfg, p.spec, own, params); err != nil {
+	if p.encoder, err = newSharedEncoder(p.cfg, p.spec, own, nil, params); err != nil {
 		return 0, err
 	}
 	p.obs = p.encoder.obs
@@ -99,6 +103,21 @@ func (p *SoftActor) Encoder() *Encoder { return p.encoder }
 
 // Cameras returns the cameras that p sees.
 func (p *SoftActor) Cameras() []Camera { return p.obs.images }
+
+// CheckFiles returns an error if the weights of frozen layers cannot be read, or do not fit.
+func (p *SoftActor) CheckFiles() error {
+	if p.encoder == nil || p.encoder.frozen == nil {
+		return nil
+	}
+	return p.encoder.frozen.load()
+}
+
+// Augment turns dropout on for the next call with wk; see Augmenter.
+func (p *SoftActor) Augment(wk Work, noise Noise) {
+	if w := wk.(*softWork); w.encoder != nil {
+		w.encoder.Drop = nn.Drop{On: true, Seed: noise.Seed, First: noise.Env[0]<<40 + noise.Step[0]}
+	}
+}
 
 // NewCritic returns a critic for the same observations and actions, or for Features if p has an Encoder. Its initial
 // parameters depend on seed alone.
@@ -243,7 +262,7 @@ func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, 
 		return nil, nil, 0, fmt.Errorf("observations %v: expected %s for this work", obs, Features)
 	}
 	n, err := p.encoder.Encode(w.encoder, w.features, obs)
-	w.encoded = true
+	w.encoded, w.encoder.Drop = true, nn.Drop{}
 	return w, w.features[:n*p.encoder.Width()], n, err
 }
 

@@ -13,6 +13,8 @@ import (
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
+// If clipped is set, log σ is z instead, within log 1e-5 and log 5, as in RLinf's cnn_policy.
+//
 // For a given ε, the action a and its log-prob are differentiable functions of the parameters. backward takes the
 // gradients with respect to the action and the log-prob in one call.
 //
@@ -24,6 +26,7 @@ type squashed[T nn.Float] struct {
 	dims    int        // D
 	initial float64
 	noise   T // ExplorationNoise; if 0, actions are drawn from the normal distribution
+	clipped bool
 }
 
 // The bounds of log σ.
@@ -33,6 +36,9 @@ const (
 	halfRange = (maxLogStd - minLogStd) / 2
 )
 
+// The bounds of log σ if it is clipped.
+var leastLogStd, mostLogStd = math.Log(1e-5), math.Log(5)
+
 // newSquashed declares the parameters in the group "actor" of params. Observations have width elements. Params.Alloc
 // allocates the parameters.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width int) *squashed[T] {
@@ -41,9 +47,10 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width i
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
 	}
+	layers := append(cfg.valueTrunk(cfg.Frozen != ""), head(outputs, 0.01))
 	return &squashed[T]{
-		params: params, net: nn.NewStack(params, "actor", width, append(cfg.valueTrunk(false), head(outputs, 0.01))...),
-		dims: dims, initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
+		params: params, net: nn.NewStack(params, "actor", width, layers...),
+		dims: dims, initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise), clipped: cfg.Frozen != "",
 	}
 }
 
@@ -55,6 +62,10 @@ func (s *squashed[T]) init(seed uint64) {
 	}
 	initial := min(max(s.initial, minLogStd+0.01), maxLogStd-0.01)
 	bias := s.params.Of(len(s.params.Fields) - 1) // of the head
+	if s.clipped {
+		fill(bias[s.dims:], T(s.initial))
+		return
+	}
 	fill(bias[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
@@ -63,7 +74,7 @@ type squashedWork[T nn.Float] struct {
 	net               *nn.NetWork[T]
 	n                 int
 	out               []T // [n,2D]
-	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε
+	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε. If clipped, zt is ∂log σ/∂z
 	logProb           []T // [n]
 	scratch           []T
 }
@@ -139,10 +150,19 @@ func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	o := s.params.Ops()
 	o.CopyColumns(u, d, w.out, 2*d, d, n)
 	o.CopyColumns(zt, d, w.out[d:], 2*d, d, n)
-	o.Activate(nn.Tanh, zt, zt)
 	logStd = w.scratch[:n*d]
-	for i, t := range zt {
-		logStd[i] = minLogStd + halfRange*(t+1)
+	if s.clipped {
+		for i, z := range zt {
+			logStd[i], zt[i] = min(max(z, T(leastLogStd)), T(mostLogStd)), 1
+			if logStd[i] != z {
+				zt[i] = 0
+			}
+		}
+	} else {
+		o.Activate(nn.Tanh, zt, zt)
+		for i, t := range zt {
+			logStd[i] = minLogStd + halfRange*(t+1)
+		}
 	}
 	o.Exp(w.std[:n*d], logStd)
 	return logStd
@@ -213,10 +233,18 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb, dx []T, re
 				du += dAction[i] * (1 - w.a[i]*w.a[i])
 			}
 			out[k] = du
-			out[d+k] = (du*w.se[i] - dl) * halfRange * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = s.throughLogStd(du*w.se[i]-dl, w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, dx, ready)
+}
+
+// throughLogStd returns the gradient with respect to z, for the gradient g with respect to log σ. zt is from moments.
+func (s *squashed[T]) throughLogStd(g, zt T) T {
+	if s.clipped {
+		return g * zt
+	}
+	return g * halfRange * (1 - zt*zt)
 }
 
 // backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
@@ -231,7 +259,7 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb, dx []T, rea
 			i := row*d + k
 			e := w.se[i]
 			out[k] = dLogProb[row] * e / w.std[i]
-			out[d+k] = dLogProb[row] * (e*e - 1) * halfRange * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = s.throughLogStd(dLogProb[row]*(e*e-1), w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, dx, ready)

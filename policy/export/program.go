@@ -387,6 +387,9 @@ func refused(n graph.Node) error {
 	case graph.Text, graph.Transformer, graph.Tokens, graph.Whiten, graph.Bins, graph.Laplace, graph.Denoise:
 		return fmt.Errorf("operation %s: a policy that sees, reads and acts (model_type vla) has no export: "+
 			"rlinf eval plays it", n.Op)
+	case graph.Map:
+		return fmt.Errorf("operation %s: backbone: resnet has no export: train with actor.model.encoder=nature_cnn, "+
+			"or play it by rlinf eval", n.Op)
 	}
 	return fmt.Errorf("operation %s %s: it has no translation: expected the layers of package policy/nn", n.Op, n.Name)
 }

@@ -71,6 +71,7 @@ const (
 
 	Input Op = "input" // the columns of the row of numbers from first on
 	View  Op = "view"  // image number index, resized bilinearly: (b/255 - mean)/deviation by channel
+	Map   Op = "map"   // feature map number index: an image of numbers, which a frozen network computes
 	Image Op = "image" // image number index: bytes become low + (high - low)·b/255; frames become channels
 )
 
@@ -86,6 +87,7 @@ const (
 	GroupNorm   Op = "group_norm"   // LayerNorm of each group of channels; γ, β [C]
 	Dropout     Op = "dropout"      // nothing outside training
 	MeanPool    Op = "mean_pool"    // mean of each channel
+	Spatial     Op = "spatial"      // Σ over the pixels of x[p,c]·W[c,p,f]; parameter W [C·pixels, sums]
 	MaxPool     Op = "max_pool"     // largest element of each channel in windows of size×size pixels
 	Softmax2D   Op = "soft_argmax"  // all x, then all y, of each channel's softmax after scaling to the deviation
 	Coordinates Op = "coordinates"  // appends two channels: x and y of pixels, of their centres, in [-1, 1]

@@ -45,6 +45,8 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		n.Op = graph.Sum
 	} else if _, ok := u.(*picture[T]); ok {
 		n.Op = graph.Image
+	} else if _, ok := u.(*featureMap[T]); ok {
+		n.Op = graph.Map
 	}
 	b.nodes = append(before, n)
 	return u, out, nil
@@ -78,7 +80,7 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 		return b.film(l.parts[0], l, name, *in)
 	case kindPoint:
 		return b.point(l, name, *in)
-	case kindDense, kindConv, kindGRU, kindLSTM:
+	case kindDense, kindConv, kindGRU, kindLSTM, kindSpatial:
 		if l.width < 1 {
 			return nil, Image{}, fmt.Errorf("%v: expected at least 1 output", l)
 		}
@@ -110,6 +112,9 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 		}
 		b.dropouts++
 		return &dropout[T]{in.Len(), b.dropouts - 1, l.scale}, *in, nil
+	case kindSpatial:
+		u := &spatial[T]{b.params, *in, l.width, b.params.Add(name+".weight", in.Len(), l.width)}
+		return u, Image{1, 1, in.C * l.width}, nil
 	case kindMean:
 		return &meanPool[T]{b.params, *in}, Image{1, 1, in.C}, nil
 	case kindConv, kindPool, kindKeypoint, kindCoordinates:
@@ -156,6 +161,10 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	}
 	if s.isChoice() {
 		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)
+	}
+	if s.Map.C > 0 && l.kind == kindInput {
+		index, _ := b.sumBefore(at, func(s Source) int { return min(s.Map.C, 1) })
+		return &featureMap[T]{index, s.Map.Len()}, s.Map, nil
 	}
 	if s.isImage() {
 		index, _ := b.sumBefore(at, func(s Source) int { return min(s.Image.C, 1) })

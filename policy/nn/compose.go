@@ -36,7 +36,7 @@ func (s *sequence[T]) add(u unit[T], width int) {
 func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 	w := &sequenceWork[T]{net: net, widths: s.widths}
 	switch s.units[0].(type) {
-	case *numbers[T], *picture[T], *view[T]:
+	case *numbers[T], *picture[T], *view[T], *featureMap[T]:
 		w.reads = true
 	}
 	for i, u := range s.units {

@@ -9,7 +9,8 @@ import (
 // ops are the operations of the kinds of layers.
 var ops = map[layerKind]graph.Op{
 	kindInput: graph.Input, kindView: graph.View, kindBatchNorm2D: graph.BatchNorm2D, kindGroupNorm: graph.GroupNorm,
-	kindDropout: graph.Dropout, kindMean: graph.MeanPool, kindEmbed: graph.Embedding, kindSentence: graph.Sentence,
+	kindDropout: graph.Dropout, kindMean: graph.MeanPool, kindSpatial: graph.Spatial,
+	kindEmbed: graph.Embedding, kindSentence: graph.Sentence,
 	kindDense: graph.Dense, kindNorm: graph.LayerNorm, kindBatchNorm: graph.BatchNorm, kindConv: graph.Conv,
 	kindPool: graph.MaxPool, kindKeypoint: graph.Softmax2D, kindCoordinates: graph.Coordinates, kindFiLM: graph.FiLM,
 	kindModulated: graph.FiLM, kindPoint: graph.Point, kindGRU: graph.GRU, kindLSTM: graph.LSTM,
@@ -49,6 +50,10 @@ func (u *numbers[T]) constants() []graph.Const { return []graph.Const{{Name: "fi
 func (u *picture[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "index", Value: u.index}, {Name: "frames", Value: u.frames},
 		{Name: "low", Value: float64(u.decimal[0])}, {Name: "high", Value: float64(u.decimal[255])}}
+}
+
+func (u *featureMap[T]) constants() []graph.Const {
+	return []graph.Const{{Name: "index", Value: u.index}}
 }
 
 func (u *view[T]) constants() []graph.Const { return []graph.Const{{Name: "index", Value: u.index}} }

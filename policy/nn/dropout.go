@@ -1,8 +1,12 @@
 package nn
 
-import "github.com/rlinf/rlinf/internal/philox"
+import (
+	"math"
 
-// dropout sets elements to 0 with a probability; see Dropout.
+	"github.com/rlinf/rlinf/internal/philox"
+)
+
+// dropout sets elements to 0 with a probability, which is rounded to 16 bits; see Dropout.
 type dropout[T Float] struct {
 	width, index int // index among the Dropout layers of the network
 	probability  float64
@@ -23,17 +27,19 @@ func (w *dropoutWork[T]) Forward(b *Batch[T], x []T) []T {
 	if !b.Drop.On {
 		return x
 	}
-	kept, limit := T(1/(1-w.probability)), uint64(w.probability*(1<<32))
+	limit := uint32(math.Round(w.probability * (1 << 16)))
+	factors := [2]T{T(1 / (1 - w.probability)), 0}
 	for i := range b.Rows {
 		s := philox.New(b.Drop.Seed, philox.Dropout, uint64(w.index), b.Drop.First+uint64(i))
 		row, y := x[i*w.width:(i+1)*w.width], w.y[i*w.width:(i+1)*w.width]
 		factor := w.factor[i*w.width : (i+1)*w.width]
+		var bits uint32
 		for k, v := range row {
-			factor[k] = kept
-			if uint64(s.Uint32()) < limit {
-				factor[k] = 0
+			if bits >>= 16; k%2 == 0 {
+				bits = s.Uint32()
 			}
-			y[k] = v * factor[k]
+			f := factors[(bits&0xffff-limit)>>31] // no branch, which would often be mispredicted
+			factor[k], y[k] = f, v*f
 		}
 	}
 	return w.y[:b.Rows*w.width]

@@ -55,6 +55,7 @@ const (
 	kindConv
 	kindPool
 	kindMean
+	kindSpatial
 	kindKeypoint
 	kindCoordinates
 	kindFiLM
@@ -67,8 +68,8 @@ const (
 	kindConcat
 )
 
-// Input reads the numbers or the image of the named source. It scales the bytes of an image to Source.Range. Several
-// frames become one image, which has the channels of all frames.
+// Input reads the numbers, the feature map or the image of the named source. It scales the bytes of an image to
+// Source.Range. Several frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
 // View reads the image of the named source, one frame of bytes, as h×w pixels. It interpolates bilinearly if the image
@@ -127,6 +128,10 @@ func MaxPool() Layer { return Layer{kind: kindPool, size: 3, stride: 2, pad: 1} 
 
 // MeanPool computes the mean of each channel over the pixels of an image.
 func MeanPool() Layer { return Layer{kind: kindMean} }
+
+// SpatialEmbed computes the given number of weighted sums over the pixels of each channel of an image, [C, sums]. Each
+// channel has weights of its own (learned spatial embeddings, Luo et al. 2024, "SERL", arXiv:2401.16013).
+func SpatialEmbed(sums int) Layer { return Layer{kind: kindSpatial, width: sums} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
 // arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a
@@ -276,6 +281,8 @@ func (l Layer) String() string {
 		return fmt.Sprintf("Dropout(%g)", l.scale)
 	case kindMean:
 		return "MeanPool()"
+	case kindSpatial:
+		return fmt.Sprintf("SpatialEmbed(%d)", l.width)
 	case kindConv:
 		return fmt.Sprintf("Conv(%d, %d, %d, %d)", l.width, l.size, l.stride, l.pad)
 	case kindPool:
@@ -300,13 +307,14 @@ func (l Layer) String() string {
 	return names[l.kind] + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Source is an input that layers can name: numbers, an image of bytes, or choices.
+// A Source is an input that layers can name: numbers, an image of bytes, a feature map, or choices.
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row
 	Image   Image      // shape of one frame; the zero Image if the source is not an image
 	Frames  int        // number of frames in a row, for an image
 	Range   [2]float64 // for an image: the numbers for the bytes 0 and 255
+	Map     Image      // shape of a feature map, which is an image of numbers; the zero Image for other sources
 	Choices Choices    // the bounds of choices; empty if the source has no choices
 }
 

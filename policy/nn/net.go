@@ -31,6 +31,7 @@ type Batch[T Float] struct {
 	Rows    int
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
 	Images  [][]uint8 // [Rows, Frames, H, W, C] for each source that is an image
+	Maps    [][]T     // [Rows, H, W, C] for each source that is a feature map
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
 	// Renorm makes BatchNorm layers use the statistics of these rows. The NetWork keeps the statistics for AddStats. If

@@ -17,6 +17,7 @@ var sources = []nn.Source{
 	{Name: "goal", Width: 2},
 	{Name: "sentence", Choices: nn.Choices{Low: []int{-1, -1, -1}, High: []int{2, 2, 2}}},
 	{Name: "words", Choices: nn.Choices{Low: []int{0, -1}, High: []int{3, 1}}},
+	{Name: "map", Map: nn.Image{H: 2, W: 3, C: 4}},
 }
 
 // A layerCase is a kind of layer, alone or composed.
@@ -51,6 +52,8 @@ func layerCases() []layerCase {
 		{"group norm", nn.Sequence(nn.Input("camera"), conv, nn.GroupNorm(3), relu, conv, nn.GroupNorm(1), nn.Dense(3)),
 			10},
 		{"mean pool", nn.Sequence(nn.Input("camera"), conv, nn.MeanPool(), nn.Dense(3)), 4},
+		{"spatial embedding", nn.Sequence(nn.Input("camera"), conv, nn.SpatialEmbed(2), nn.Dense(3)), 5},
+		{"spatial embedding of a map", nn.Sequence(nn.Input("map"), nn.SpatialEmbed(3), nn.Dense(2)), 3},
 		{"unbiased", nn.Sequence(nn.Input("camera"), conv.Unbiased(), relu, conv.Unbiased(), nn.Dense(3)), 4},
 		{"shortcut", nn.Sequence(nn.Input("camera"), conv, nn.Residual(nn.Conv(4, 3, 1, 1), relu).
 			Shortcut(nn.Conv(4, 1, 1, 0).Named("g")), relu, nn.Dense(3)), 8},
@@ -167,9 +170,10 @@ func TestNetRefuses(t *testing.T) {
 		want  string
 	}{
 		{nn.Dense(3),
-			"Dense(3) has no input: expected Input(name) before it; there are state, camera, goal, sentence, words"},
+			"Dense(3) has no input: expected Input(name) before it; there are state, camera, goal, sentence, words, " +
+				"map"},
 		{nn.Sequence(nn.Input("stat"), nn.Dense(3)),
-			`Input("stat"): no such input: expected one of state, camera, goal, sentence, words`},
+			`Input("stat"): no such input: expected one of state, camera, goal, sentence, words, map`},
 		{nn.Input("words"), `Input("words"): choices are no numbers: expected Embed("words", width)`},
 		{nn.Embed("state", 3),
 			`Embed("state", 3): expected at least 1 feature of choices; numbers and images are Input("state")`},

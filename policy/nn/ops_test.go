@@ -48,6 +48,7 @@ func TestOwnWork(t *testing.T) {
 		{"convolution", nn.Sequence(camera, nn.Conv(3, 3, 2, 1)), ""},
 		{"film", nn.Sequence(camera, nn.Conv(3, 3, 2, 1), nn.FiLM(nn.Sentence("sentence", 4))), ""},
 		{"spatial softmax", nn.Sequence(camera, nn.SpatialSoftmax(1)), ""},
+		{"spatial embedding", nn.Sequence(camera, nn.SpatialEmbed(2)), ""},
 		{"pointing", nn.Sequence(camera, nn.Point("sentence", 1)), ""},
 		{"embedding", nn.Embed("words", 4), ""},
 		{"gru", nn.Sequence(state, nn.GRU(3)), ""},

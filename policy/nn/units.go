@@ -62,6 +62,20 @@ func (u *picture[T]) read(dst []T, b *Batch[T], lo, n int) {
 
 func (w *pictureWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T { return nil }
 
+// A featureMap unit reads a feature map of a batch. It keeps nothing between passes, and is its own work.
+type featureMap[T Float] struct {
+	index int // index among the feature maps of a batch
+	each  int // elements of a row
+}
+
+func (u *featureMap[T]) Init(uint64) {}
+
+func (u *featureMap[T]) NewWork(*NetWork[T]) unitWork[T] { return u }
+
+func (u *featureMap[T]) Forward(b *Batch[T], _ []T) []T { return b.Maps[u.index][:b.Rows*u.each] }
+
+func (u *featureMap[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) []T { return nil }
+
 // dense is a Linear.
 type dense[T Float] struct {
 	*Linear[T]

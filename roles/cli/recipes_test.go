@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/policy/resnet/resnettest"
 	"github.com/rlinf/rlinf/reward"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -84,7 +85,8 @@ func (r recipe) work() string {
 		size[1], digits)
 }
 
-// train runs the printed command, or the file as it is, for an iteration. A stand-in has the place of the simulator.
+// train runs the printed command, or the file as it is, for an iteration, or for two that learn from images. A stand-in
+// has the place of the simulator.
 func (r recipe) train(t *testing.T, more ...string) {
 	t.Helper()
 	cfg, _, _ := config.Load(standIn{}.registries(), r.path, nil, false)
@@ -92,7 +94,10 @@ func (r recipe) train(t *testing.T, more ...string) {
 	if sim.obs == 0 {
 		sim.obs = 2 * sim.act // the file leaves it to the simulator
 	}
-	_, sim.images = cfg.Reward.Images()
+	m := &cfg.Actor.Model
+	if _, sim.images = cfg.Reward.Images(); m.ModelType == "cnn_policy" {
+		sim.images, sim.obs, sim.side, sim.views = true, m.StateDim, m.ImageSize[1], max(m.ImageNum-1, 0)
+	}
 	args := r.command
 	if args == nil {
 		args = []string{"-c", r.path}
@@ -103,7 +108,9 @@ func (r recipe) train(t *testing.T, more ...string) {
 		case key == "env.train.external.command":
 			args[i] = key + "=" + sim.connect()
 		case strings.HasSuffix(a, "=CLASSIFIER"):
-			args[i] = key + "=" + writeClassifier(t, &cfg.Reward)
+			args[i] = key + "=" + writeClassifier(t, &sim, &cfg.Reward)
+		case strings.HasSuffix(a, "=RESNET10"):
+			args[i] = key + "=" + resnettest.Folder(t, "resnet10_pretrained.safetensors")
 		case strings.HasSuffix(a, "=FOLDER"):
 			args[i] = key + "=" + languageFolder(t)
 		case strings.HasSuffix(a, "=FILE"):
@@ -115,8 +122,12 @@ func (r recipe) train(t *testing.T, more ...string) {
 		}
 	}
 	dir := t.TempDir()
-	args = append(args, "runner.max_steps=1", "runner.logger.log_path="+dir, "runner.logger.experiment_name=run",
-		"env.eval.video_cfg.video_base_dir="+dir)
+	iterations := 1
+	if m.ModelType == "cnn_policy" {
+		iterations = 2
+	}
+	args = append(args, fmt.Sprint("runner.max_steps=", iterations), "runner.logger.log_path="+dir,
+		"runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
 	code, stdout, stderr := runWith(t, sim.registries(), append(args, more...)...)
 	if code != loop.ExitOK {
 		t.Errorf("rlinf %s: exit code %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
@@ -127,15 +138,15 @@ func (r recipe) train(t *testing.T, more ...string) {
 		t.Errorf("rlinf %s: says that there is no film: want %v\n%s", strings.Join(args, " "), undrawn, stderr)
 	}
 	metrics, err := os.ReadFile(filepath.Join(dir, "run", "metrics.jsonl"))
-	if n := strings.Count(string(metrics), "\n"); err != nil || n < 1 {
-		t.Errorf("rlinf %s: %d lines of metrics, want one: %v", strings.Join(args, " "), n, err)
+	if n := strings.Count(string(metrics), "\n"); err != nil || n < iterations {
+		t.Errorf("rlinf %s: %d lines of metrics, want %d: %v", strings.Join(args, " "), n, iterations, err)
 	}
 }
 
-// writeClassifier writes the initial parameters of a classifier of the stand-in's images.
-func writeClassifier(t *testing.T, c *reward.Config) string {
+// writeClassifier writes the initial parameters of a classifier of sim's images.
+func writeClassifier(t *testing.T, sim *standIn, c *reward.Config) string {
 	t.Helper()
-	camera := test.Must(reward.CameraOf((&standIn{images: true}).Spec()))(t)
+	camera := test.Must(reward.CameraOf(sim.Spec()))(t)
 	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
 	net.Init(1)
 	path := filepath.Join(t.TempDir(), "classifier.safetensors")
@@ -224,8 +235,8 @@ func TestMissingAlgorithms(t *testing.T) {
 const verdictTable, verdictPage = "testdata/rlinf_verdicts.tsv", "../../docs/migrating-from-rlinf.md"
 
 // TestRLinfRecipes reads RLinf's own files, and compares the verdicts with the table. Every recipe whose policy is an
-// MLP runs for an iteration with the overrides that check prints. With RLINF_UPDATE=1 it writes the table and the
-// counts of the page anew.
+// MLP, or a soft actor on images, runs with the overrides that check prints. With RLINF_UPDATE=1 it writes the table
+// and the counts of the page anew.
 func TestRLinfRecipes(t *testing.T) {
 	repo := os.Getenv("RLINF_REPO")
 	if repo == "" {
@@ -239,14 +250,14 @@ func TestRLinfRecipes(t *testing.T) {
 	}
 	want := readFile(t, verdictTable)
 	sameVerdicts(t, table, want)
-	test.Equal(t, len(play), 20, "recipes with an MLP run")
+	test.Equal(t, len(play), 32, "recipes with an MLP or a soft actor on images run")
 	for _, r := range play {
 		t.Run(filepath.Base(r.path), func(t *testing.T) { r.train(t) })
 	}
 }
 
 // verdicts checks every recipe of RLinf's repository. It returns the table of the verdicts, and the recipes that can
-// run here because their policy is an MLP.
+// run here: see isPlayed.
 func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 	t.Helper()
 	table = "# Verdicts of rlinf check on RLinf/RLinf at a3816b596, files with a runner: " +
@@ -263,7 +274,7 @@ func verdicts(t *testing.T, repo string) (table string, play []recipe) {
 			r := check(t, file)
 			name, _ := filepath.Rel(repo, file)
 			table += fmt.Sprintf("%s\t%s\t%s%s\n", name, r.verdict, r.overrides(), r.work())
-			if strings.HasPrefix(name, "examples/embodiment/") && isMLP(file) && r.command != nil {
+			if strings.HasPrefix(name, "examples/embodiment/") && isPlayed(file) && r.command != nil {
 				play = append(play, r)
 			}
 			return nil
@@ -376,8 +387,9 @@ func counts(table string) string {
 	return out.String()
 }
 
-// isMLP reports whether the policy of a recipe is an MLP.
-func isMLP(file string) bool {
+// isPlayed reports whether the policy of a recipe is an MLP, or a soft actor on images.
+func isPlayed(file string) bool {
 	cfg, _, _ := config.Load(standIn{}.registries(), file, nil, false)
-	return cfg.Actor.Model.ModelType == "mlp_policy" && cfg.Places("actor")
+	m := &cfg.Actor.Model
+	return (m.ModelType == "mlp_policy" || m.ModelType == "cnn_policy" && m.AddQHead) && cfg.Places("actor")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -15,7 +16,7 @@ import (
 )
 
 // standInSpaces names the environment variable that makes this program a simulator behind the bridge: elements of an
-// observation, elements of an action, the limit of steps, and whether it shows images.
+// observation, elements of an action, the limit of steps, whether it shows images, their size, and further views.
 const standInSpaces = "RLINF_TEST_STAND_IN"
 
 // asProgram is the variable that makes this test a rlinf, for commands that start themselves.
@@ -30,7 +31,7 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	var s standIn
-	_, err := fmt.Sscanf(spaces, "%d,%d,%d,%t", &s.obs, &s.act, &s.limit, &s.images)
+	_, err := fmt.Sscanf(spaces, "%d,%d,%d,%t,%d,%d", &s.obs, &s.act, &s.limit, &s.images, &s.side, &s.views)
 	if err == nil {
 		err = external.Serve(os.Getenv("RLB_ADDR"), "", func(maxSteps int, ignoreTerminations bool) (env.Vec, error) {
 			cfg := env.DefaultConfig()
@@ -48,7 +49,9 @@ func TestMain(m *testing.M) {
 // reward says how near to the origin it is. Its expert goes there.
 type standIn struct {
 	obs, act int
-	images   bool        // it also shows black images of 8×8 pixels
+	images   bool        // it also shows black images
+	side     int         // their height and width; 0: 8
+	views    int         // further views in extra_view_images
 	limit    int         // the task's own limit of steps; 0: none; with 13 no step ends
 	at       [][]float32 // [N][act]
 }
@@ -64,7 +67,8 @@ func (s standIn) vec(cfg env.Config, n int) (env.Vec, error) {
 
 // connect returns the value of env.train.external.command that connects s.
 func (s standIn) connect() string {
-	return fmt.Sprintf("env %s=%d,%d,%d,%t %s", standInSpaces, s.obs, s.act, s.limit, s.images, os.Args[0])
+	return fmt.Sprintf("env %s=%d,%d,%d,%t,%d,%d %s", standInSpaces, s.obs, s.act, s.limit, s.images, s.side, s.views,
+		os.Args[0])
 }
 
 // registries returns the built-in parts, and s as the environment StandIn-v0.
@@ -85,12 +89,19 @@ func (s *standIn) Spec() env.Spec {
 	}
 	obs := []env.Field{{Name: "state", Space: box(s.obs, 10)}}
 	if s.images {
-		pixels := box(8*8*3, 0)
-		pixels.DType, pixels.Shape = tensor.U8, []int{8, 8, 3}
-		for i := range pixels.High {
-			pixels.High[i] = 255
+		side := cmp.Or(s.side, 8)
+		show := func(name string, shape ...int) {
+			pixels := box(shape[0]*shape[1]*shape[2]*shape[3], 0)
+			pixels.DType, pixels.Shape = tensor.U8, shape
+			for i := range pixels.High {
+				pixels.High[i] = 255
+			}
+			obs = append(obs, env.Field{Name: name, Space: pixels})
 		}
-		obs = append(obs, env.Field{Name: "main_images", Space: pixels})
+		if show("main_images", 1, side, side, 3); s.views > 0 {
+			show("extra_view_images", s.views, side, side, 3)
+		}
+		obs[1].Shape = obs[1].Shape[1:]
 	}
 	return env.Spec{Name: "StandIn-v0", Obs: obs, Action: box(s.act, 1), Info: []string{"success"}, MaxSteps: s.limit}
 }

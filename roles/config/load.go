@@ -160,6 +160,7 @@ func (c *Config) derive(evalApart, offline bool) {
 	if c.Reward.Model.ModelType != reward.ResNet {
 		c.widen("reward.model", &c.Reward.Model.Config)
 	}
+	c.settleBackbone()
 	if c.Actor.Model.AddQHead && !c.found.Has("actor.model.add_value_head") {
 		c.Actor.Model.AddValueHead = false
 	}

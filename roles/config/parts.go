@@ -49,7 +49,9 @@ func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 		c.Actor.Model.Own, p.unknown["actor.model"] = classifier(), false
 	}
 	c.Reward.Model.Own = model("reward.model", c.Reward.Model.ModelType)
-	if name("", "reward.model.model_type") == reward.ResNet {
+	if of := name("", "reward.model.model_type"); of == cnnPolicy { // model_path is that of its parameters
+		c.Reward.Model.Own = params.Own{}
+	} else if of == reward.ResNet {
 		c.Reward.Model.Own, p.unknown["reward.model"] = reward.DefaultImages(), false
 	}
 

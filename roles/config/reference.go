@@ -230,7 +230,11 @@ func (reg Registries) ownKeys() []ownKey {
 		add(reg.Algorithms.Own(pair[0], pair[1]), "loss_type "+pair[1], "algorithm")
 	}
 	for _, name := range reg.Policies.Names() {
-		add(reg.Policies.Own(name), "model_type "+name, "actor.model", "reward.model")
+		sections := []string{"actor.model", "reward.model"}
+		if name == cnnPolicy { // a network of rewards has no backbone
+			sections = sections[:1]
+		}
+		add(reg.Policies.Own(name), "model_type "+name, sections...)
 	}
 	for _, name := range reg.Envs.Names() {
 		add(reg.Envs.Own(name), "environment "+name, "env.train.init_params", "env.eval.init_params")

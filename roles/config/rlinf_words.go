@@ -29,7 +29,8 @@ func useOwnWords(t *config.Tree) {
 		if name, _ := t.Given("actor.model.model_type"); name == "qwen2.5" || name == "qwen2_5" {
 			t.Set("actor.model.model_type", "qwen2") // the name that transformers uses
 		}
-	} else if path, _ := t.Given("actor.model.model_path"); namesWeights(path) || isMissing(path) && ownPolicy(t) {
+	} else if path, _ := t.Given("actor.model.model_path"); !frozenBackbone(t) &&
+		(namesWeights(path) || isMissing(path) && ownPolicy(t)) {
 		t.Stand("runner.ckpt_path", "actor.model.model_path")
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {

@@ -163,7 +163,8 @@ func WeightsIn(p *Plan, path string) (b StartState, err error) {
 }
 
 // CheckPaths returns a mistake for each path in cfg that the start of the job opens and that is missing:
-// runner.resume_dir, runner.ckpt_path and the network of rewards. It adds the mistakes of CheckOutputs.
+// runner.resume_dir, runner.ckpt_path, the network of rewards and the weights of a frozen backbone. It adds the
+// mistakes of CheckOutputs.
 func CheckPaths(cfg *config.Config) error {
 	var missing []error
 	need := func(key, path, expected string) {
@@ -178,7 +179,7 @@ func CheckPaths(cfg *config.Config) error {
 	if cfg.Places("reward") && cfg.Trains() && cfg.Reward.UseRewardModel {
 		need("reward.model.model_path", cfg.Reward.Model.ModelPath, "a file of parameters")
 	}
-	return errors.Join(append(missing, CheckOutputs(cfg))...)
+	return errors.Join(append(missing, cfg.CheckBackbone(), CheckOutputs(cfg))...)
 }
 
 // CheckOutputs returns a mistake for each key of a file or folder that the job of cfg cannot write, or that is the

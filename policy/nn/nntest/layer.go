@@ -137,6 +137,10 @@ func randomBatch(sources []nn.Source, rows, emptyRow int) nn.Batch[float64] {
 			}
 			b.Images = append(b.Images, image)
 		}
+		if n := s.Map.Len(); n > 0 {
+			key++
+			b.Maps = append(b.Maps, draw(rows*n, key))
+		}
 	}
 	b.Numbers = draw(rows*numbers, 3000)
 	for row := range rows {

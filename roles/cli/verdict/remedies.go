@@ -14,6 +14,9 @@ import (
 // classified names the file of a classifier of images: docs/success-from-images.md.
 const classified = "reward.model.model_path=CLASSIFIER"
 
+// weights names the folder with the weights of a frozen ResNet-10: docs/algorithms/sac.md.
+const weights = "actor.model.model_path=RESNET10"
+
 // labelled stands for a file of labelled frames.
 const labelled = "FRAMES"
 
@@ -47,6 +50,8 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return nil // a language model has no environments
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
 		return []string{"runner.async=true"}
+	case e.Key == "actor.model.model_path" && cfg.Actor.Model.ModelType == "cnn_policy":
+		return []string{weights}
 	case e.Key == "reward.model.model_path" && images && (cfg.Reward.Model.ModelPath == "" || missing(e)):
 		return []string{classified}
 	case e.Key == "reward.model.model_path" && e.Value != "not set":

@@ -98,7 +98,8 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = slices.DeleteFunc(mistakes(err), func(e *yaml.FieldError) bool { // the user makes this file later
 			file := e.Key + "=" + e.Value
-			return (file == demos || file == classified || e.Value == labelled) && slices.Contains(v.Overrides, file)
+			return (file == demos || file == classified || file == weights || e.Value == labelled) &&
+				slices.Contains(v.Overrides, file)
 		})
 	}
 	if algorithm != "" && slices.ContainsFunc(v.Left, ofAlgorithm) { // other mistakes have hidden it
@@ -227,6 +228,10 @@ func (v Verdict) Text(path string, args []string) string {
 	}
 	if slices.Contains(v.Overrides, classified) {
 		add("CLASSIFIER is a classifier of images, of a run of yours or of RLinf: docs/success-from-images.md.")
+	}
+	if slices.Contains(v.Overrides, weights) {
+		add("RESNET10 is a folder with the weights of ResNet-10: docs/algorithms/sac.md. With")
+		add("actor.model.encoder=nature_cnn in its place the policy needs none.")
 	}
 	if slices.Contains(v.Overrides, demos) {
 		add("Demonstrations come from rlinf demos or from a program of yours: docs/demonstrations.md.")

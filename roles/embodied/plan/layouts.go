@@ -53,8 +53,17 @@ func (p *Plan) TrajectoryLayout(n int) *tensor.Layout {
 	return tensor.NewLayout(p.trajectoryFields(n)...)
 }
 
+// trajectoryFields returns the tensors of a trajectory of n environments.
 func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	spec, _ := p.Config.PolicySpec(p.Spec)
+	if p.kept != nil {
+		spec.Obs = p.kept
+	}
+	return p.fieldsOf(spec, n)
+}
+
+// fieldsOf returns the tensors of a trajectory with the observations of spec.
+func (p *Plan) fieldsOf(spec env.Spec, n int) []tensor.Field {
 	if p.OffPolicy || p.Offline {
 		return play.TransitionFields(spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
 	}

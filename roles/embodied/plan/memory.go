@@ -59,7 +59,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
 			off := &p.Config.Algorithm.OffPolicy
 			for _, n := range []int{p.replayBytes(off.ReplayBuffer.SampleWindowSize),
-				p.interventionBytes(off.Demos.SampleWindowSize), p.demoBytes()} {
+				p.interventionBytes(off.Demos.SampleWindowSize), p.drawnBytes()} {
 				f.Replay += int64(min(n, 1<<60)) // bounded, so that sums do not overflow
 			}
 		}

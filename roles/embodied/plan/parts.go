@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -119,7 +120,9 @@ func (d *Draft) tryPolicy() {
 	defer memory.Free()
 	pol, err := d.NewBlankPolicy(memory.Alloc)
 	if files, ok := pol.(policy.FileChecker); err == nil && ok {
-		err = files.CheckFiles()
+		if err = files.CheckFiles(); errors.Is(err, fs.ErrNotExist) && policy.Kept(pol) != nil {
+			err = nil // loop.CheckPaths reports it
+		}
 	}
 	if errors.As(err, new(job.Shortage)) {
 		d.found.Problem("actor.model.hidden_sizes", c.Actor.Model.HiddenSizes, "a smaller policy: "+err.Error())
@@ -143,6 +146,9 @@ func (d *Draft) tryPolicy() {
 	d.checkDevice()
 	if soft, ok := pol.(*policy.SoftActor); ok {
 		d.encodes = soft.Encoder() != nil
+	}
+	if d.frozen = policy.Kept(pol) != nil; d.frozen && learns && !c.Actor.EnableDrQ {
+		d.kept = policy.Kept(pol)
 	}
 	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)
 	if d.learnerBytes = 2 * d.paramBytes; learns && d.found.Err() == nil { // the two moments of Adam

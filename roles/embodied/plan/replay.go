@@ -60,9 +60,11 @@ func (d *Draft) readDemos() {
 	}
 }
 
-// demoFields returns the tensors of demonstrations. They are the tensors of one environment's rollouts.
+// demoFields returns the tensors of demonstrations. They are the tensors of one environment's rollouts, as the policy
+// sees them.
 func (p *Plan) demoFields() []tensor.Field {
-	return p.Config.Algorithm.DemoFields(p.trajectoryFields(1))
+	seen, _ := p.Config.PolicySpec(p.Spec)
+	return p.Config.Algorithm.DemoFields(p.fieldsOf(seen, 1))
 }
 
 // replayBytes returns the size in bytes of one actor's replay buffer for this number of iterations. It is 0 without a
@@ -84,13 +86,23 @@ func (p *Plan) interventionBytes(iterations int) int {
 	return p.replayBytes(iterations)
 }
 
-// demoBytes returns the size in bytes of one copy of the demonstrations, without encoded images. Every rank has a copy.
-// Every actor has another copy, from which it samples.
-func (p *Plan) demoBytes() int {
+// demoBytes returns the size in bytes of the demonstrations that every rank has, without encoded images.
+func (p *Plan) demoBytes() int { return p.bytesOf(algo.Stored(p.demoFields(), p.pictures)) }
+
+// drawnBytes returns the size in bytes of an actor's copy of the demonstrations, from which it samples.
+func (p *Plan) drawnBytes() int {
+	if p.kept == nil {
+		return p.demoBytes()
+	}
+	return p.bytesOf(p.Config.Algorithm.DemoFields(p.trajectoryFields(1)))
+}
+
+// bytesOf returns the size in bytes of the demonstrations with these tensors.
+func (p *Plan) bytesOf(fields []tensor.Field) int {
 	if p.demos.Len() == 0 {
 		return 0
 	}
-	return algo.ReplayBytes(algo.Stored(p.demoFields(), p.pictures), nil, 1, p.demos.Must(algo.FieldReward).Dim(0))
+	return algo.ReplayBytes(fields, nil, 1, p.demos.Must(algo.FieldReward).Dim(0))
 }
 
 // pictureBytes returns the size in bytes of the encoded images of the demonstrations, which every rank has once.
@@ -119,7 +131,7 @@ func (p *Plan) checkReplay(actors int, have job.Available) error {
 	off := &p.Config.Algorithm.OffPolicy
 	window, people := off.ReplayBuffer.SampleWindowSize, config.Product(actors, p.interventionBytes(
 		off.Demos.SampleWindowSize))
-	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
+	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.drawnBytes())
 	switch left := have.Free - int64(demos); {
 	case left < 0:
 		return fmt.Errorf("algorithm.demo_buffer.load_path: %s: expected a smaller file: the copies that the actors "+

@@ -27,6 +27,7 @@ type RolloutBuilder struct {
 	obs, next []string  // names of observations in transitions, before and after the step
 	// witnessed is an observation that the policy does not see, or ""; witnessedNext is its name after a step.
 	witnessed, witnessedNext string
+	kept                     *keeping
 
 	final    tensor.Dict   // the final observations for which values are computed
 	finals   []tensor.Dict // finals[k] is a view of the first k rows of final
@@ -68,6 +69,9 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, lo, n int, cuts []int, bo
 // Begin starts new trajectories. dicts[i] is the memory of actor i's trajectory. step is the number of steps that every
 // environment has taken before.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
+	if r.kept == nil {
+		r.kept = newKeeping(r.Policy, dicts[0], r.obs, len(r.noise.Env))
+	}
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
 		p.obs, p.nextObs = p.obs[:0], p.nextObs[:0]
@@ -138,7 +142,11 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 // with obs. Otherwise Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.Act, error) {
 	start := r.clock.now()
-	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
+	seen, err := r.kept.act(obs)
+	var act policy.Act
+	if err == nil {
+		act, err = r.Policy.Forward(r.work, r.Hidden.with(seen), policy.Sample, r.noise)
+	}
 	if r.Inferred += r.clock.now() - start; err != nil {
 		return policy.Act{}, err
 	}
@@ -154,8 +162,8 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, newEpisodes bool) (policy.A
 	for i := range r.parts {
 		p := &r.parts[i]
 		for j := range p.obs {
-			seen := obs.Must(r.names[j])
-			record(&p.obs[j], t, &seen, p.lo)
+			x := seen.Must(r.names[j])
+			record(&p.obs[j], t, &x, p.lo)
 		}
 		record(&p.action, t, &chosen, p.lo)
 		if p.logProb.exists() {
@@ -220,8 +228,16 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 			}
 		}
 		p.intervene(t, step)
+	}
+	start := r.clock.now()
+	now, final, err := r.kept.after(step, r.parts)
+	if r.Inferred += r.clock.now() - start; err != nil {
+		return err
+	}
+	for i := range r.parts {
+		p := &r.parts[i]
 		for o := range p.nextObs {
-			p.copyNext(p.nextObs[o].at(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
+			p.copyNext(p.nextObs[o].at(t), now.Must(r.names[o]), final.Must(r.names[o]))
 		}
 	}
 	if err := r.valueFinals(t, r.Hidden.with(r.finalOf(step))); err != nil {
@@ -255,7 +271,11 @@ func (r *RolloutBuilder) Transition(dst tensor.Dict, t int, step *env.Step) {
 		p := &r.parts[i]
 		rows := func(name string) []byte { return dst.Must(name).Slice(p.lo, p.hi).Bytes() }
 		for o, name := range r.names {
-			copy(rows(r.obs[o]), p.obs[o].at(t))
+			if images, ok := r.kept.images(name); ok {
+				copy(rows(r.obs[o]), images.Slice(p.lo, p.hi).Bytes())
+			} else {
+				copy(rows(r.obs[o]), p.obs[o].at(t))
+			}
 			p.copyNext(rows(r.next[o]), step.Obs.Must(name), final.Must(name))
 		}
 		if name := r.witnessed; name != "" {
