@@ -15,7 +15,7 @@ func (v *Vec) Act(action tensor.Tensor) error {
 	if !v.greeting.Expert {
 		return fmt.Errorf("%s has no expert (%w)", v.spec.Name, errors.ErrUnsupported)
 	}
-	if action.DType() != space.DType || action.Len() != v.n*space.Dim() {
+	if action.DType() != space.DType || action.Dim(0) != v.n || action.Len() != v.n*space.Dim() {
 		return fmt.Errorf("%s: expert's action: %v, expected %v[%d 1 %d]", v.spec.Name, action, space.DType, v.n,
 			space.Dim())
 	}
@@ -24,7 +24,7 @@ func (v *Vec) Act(action tensor.Tensor) error {
 	}
 	row := len(action.Bytes()) / v.n
 	for _, c := range v.children {
-		rows := action.Reshape(v.n, space.Dim()).Slice(c.lo, c.hi)
+		rows := action.Slice(c.lo, c.hi)
 		if c.conversation != nil {
 			got, err := c.call(expert, nil, (c.hi-c.lo)*row, v.by())
 			if err == nil {

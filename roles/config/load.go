@@ -238,6 +238,9 @@ func (c *Config) idleEvaluation() {
 	if e.InstructionMix != "" {
 		idle("instruction_mix", e.InstructionMix, "the weights of instructions stay")
 	}
+	if e.Person.Share > 0 {
+		idle("person", e.Person.Share, "no person takes over in evaluations")
+	}
 	trainingAlone(e)
 	if !c.Trains() && r.MaxTime > 0 {
 		c.found.Idle("runner.max_time", r.MaxTime)

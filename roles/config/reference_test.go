@@ -112,6 +112,7 @@ func TestInheritedDefaults(t *testing.T) {
 	alone := map[string]string{ // what evaluations do not inherit
 		"env.eval.max_steps_per_rollout_epoch": "0", "env.eval.rollout_epoch": "1", "env.eval.auto_reset": "false",
 		"env.eval.group_size": "1", "env.eval.use_fixed_reset_state_ids": "false", "env.eval.instruction_mix": "",
+		"env.eval.person.share": "0", "env.eval.person.episodes": "0",
 		"env.eval.use_rel_reward": "false", "env.eval.reward_coef": "1", "env.eval.reward_clip": "0",
 	}
 	for name, got := range after {
