@@ -397,8 +397,6 @@ func TestConfigPaths(t *testing.T) {
 // TestCommandMistakes makes mistakes in calls of the other commands.
 func TestCommandMistakes(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	writeFile(t, dir, "job.yaml", good)
 	for _, c := range []struct{ args, want string }{
 		{"train -c job.yaml", `"train" is no command: rlinf -c FILE.yaml trains`},
 		{"help trainers", `"trainers" is no command and no key, rlinf help lists the commands`},
@@ -424,6 +422,8 @@ func TestCommandMistakes(t *testing.T) {
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
+			dir := t.TempDir() // its own: a command tries for a moment whether it can write there
+			writeFile(t, dir, "job.yaml", good)
 			refused(t, local, dir, -1, c.want, strings.Fields(c.args)...)
 		})
 	}
