@@ -26,14 +26,13 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	if err == nil && s.Measured != nil && s.Measured.network != nil {
 		m.Network = *s.Measured.network
 	}
-	if err == nil {
-		m.Disk, err = disk(s.Config.Runner.Logger.LogPath)
-	}
 	return m, err
 }
 
-// disk measures checkpoints below the folder dir, or below the nearest folder above it that exists. It leaves nothing.
-func disk(dir string) (l planner.Link, err error) {
+// Disk measures checkpoints below the folder of runs, or below the nearest folder above it that exists. It leaves
+// nothing. Only the cost of a whole job needs this, so a job that plans its placement at its start does not write.
+func (s *Subject) Disk() (l planner.Link, err error) {
+	dir := s.Config.Runner.Logger.LogPath
 	for dir = filepath.Clean(dir); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		if _, err := os.Stat(dir); err == nil {
 			break

@@ -92,6 +92,9 @@ func (x *planning) measure(ctx context.Context, s *advice.Subject) (note string,
 		if x.machine, err = s.Machine(ctx); err != nil {
 			return "", err
 		}
+		if x.machine.Disk, err = s.Disk(); err != nil {
+			return "", err
+		}
 	}
 	if note, err = s.Fit(x.machine); err != nil {
 		return "", err
