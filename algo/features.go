@@ -159,8 +159,8 @@ func (x *encoded) read(i int, obs tensor.Dict) (tensor.Dict, error) {
 	return x.micro[i], nil
 }
 
-// encode computes the features of obs, which belong to micro-batch i. What dropout leaves out depends on the sample, on
-// its side and on the update.
+// encode computes the features of obs, which belong to micro-batch i. The choices of dropout depend on the sample, its
+// side and the update.
 func (x *encoded) encode(i int, obs tensor.Dict) error {
 	e := x.of
 	x.work.Drop = nn.Drop{On: true, Seed: e.seed,

@@ -1,4 +1,5 @@
-// Command squares is rlinf with the tasks of package squares, for policies that see images, read instructions, or reach goals.
+// Command squares is rlinf with the tasks of package squares, for policies that see images, read instructions, or reach
+// goals.
 package main
 
 import (
