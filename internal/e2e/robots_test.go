@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,12 +10,16 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/policy/resnet/resnettest"
 	"github.com/rlinf/rlinf/reward/frames"
 	"github.com/rlinf/rlinf/tensor"
 )
 
 // squares is the program of tasks with images, or with goals.
 const squares = "./internal/e2e/testdata/squares"
+
+// trunk is the file with the weights of a frozen ResNet-10.
+const trunk = "resnet10.safetensors"
 
 const demonstrations = "algorithm.demo_buffer.load_path=demos.safetensors"
 
@@ -61,6 +66,8 @@ actor:
 		job("hindsight by SAC", goals("Reach-v0", by("embodied_sac")...)),
 		job("hindsight by TD3", goals("Reach-v0", by("embodied_td3", noise)...)),
 		job("hindsight by CrossQ", goals("Reach-v0", by("embodied_crossq", crossq...)...)),
+		job("a frozen trunk", by("embodied_sac", "actor.model.model_type=cnn_policy", "actor.model.backbone=resnet",
+			"actor.model.model_path=trunk", "actor.model.encoder_config.ckpt_name="+trunk)),
 		{name: "a classifier", program: squares, members: map[string]int{"actor": replicas},
 			args: []string{"++runner.save_interval=4"}, yaml: `
 runner: {task_type: sft}
@@ -84,6 +91,9 @@ func (c camp) supply(t testing.TB) {
 			args...)
 		r := local.startProgram(t, local.program(t, c.program), c.dir, 0, args...).result()
 		test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
+	}
+	if slices.Contains(c.args, "actor.model.model_path=trunk") {
+		test.OK(t, os.Symlink(resnettest.Folder(t, trunk), filepath.Join(c.dir, "trunk")))
 	}
 	if strings.Contains(c.yaml, "train.safetensors") {
 		s := frames.Set{Images: tensor.New(tensor.U8, 9, 8, 8, 3), Labels: []byte{1, 0, 0, 1, 0, 0, 1, 0, 0}}
