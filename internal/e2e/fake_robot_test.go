@@ -125,7 +125,7 @@ func TestRobotTransitions(t *testing.T) {
 func checkTransitions(t *testing.T, size int) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", fmt.Sprintf(watched, fakeRobot(t)+" --virtual --person 0.2 --log robot.jsonl"))
-	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12",
+	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12", "actor.micro_batch_size=2", "actor.global_batch_size=2",
 		fmt.Sprint("actor.model.num_action_chunks=", size))
 	run := filepath.Join(dir, "logs", "run")
 	dropped := 0
