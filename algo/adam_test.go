@@ -128,7 +128,10 @@ func TestAdamRates(t *testing.T) {
 
 // gradNormOf returns the norm of a gradient that was never marked as final.
 func gradNormOf(p *nn.Params[float32]) (float64, error) {
-	n := newGradNorm(p, 0, len(p.Grad))
+	n, err := newGradNorm(p, 0, len(p.Grad), false)
+	if err != nil {
+		return 0, err
+	}
 	return root(n.squares(), p)
 }
 
@@ -230,7 +233,7 @@ func TestGradNormOfRanges(t *testing.T) {
 	}
 	whole := test.Must(gradNormOf(p))(t)
 	near(t, "norm", whole, math.Sqrt(want), 1e-9)
-	n := newGradNorm(p, 0, len(p.Grad))
+	n := test.Must(newGradNorm(p, 0, len(p.Grad), false))(t)
 	for _, cuts := range [][]int{{0, len(p.Grad)}, {0, 1, normBlock, normBlock + 1, 9000, len(p.Grad)},
 		{0, 4 * normBlock, len(p.Grad)}} {
 		clear(n.known)

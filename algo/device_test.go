@@ -3,6 +3,7 @@ package algo
 import (
 	"bytes"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -10,15 +11,17 @@ import (
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device/devicetest"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is PPO of an MLP, on the CPU or on a device.
+// A learner is PPO of an MLP or of a CNN, on the CPU or on a device.
 type learner struct {
 	*PPO
 	interpreter *devicetest.Interpreter // nil on the CPU
+	sees        bool
 }
 
 func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space) *learner {
@@ -30,8 +33,18 @@ func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space) *lea
 		l.interpreter = new(devicetest.Interpreter)
 		cfg.Device = test.Must(device.New(l.interpreter))(t)
 	}
-	pol := test.Must(policy.NewMLP(cfg, spec, 3, tensor.Heap))(t)
-	l.PPO = mustPPO(t, setup(func(s *Setup) { s.Policy, s.Optim.ClipGrad = pol, 0.1 }))
+	build := policy.NewMLP
+	if l.sees = cfg.ModelType == "cnn_policy"; l.sees {
+		build = policy.NewCNN
+		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: env.Space{Kind: env.Box, DType: tensor.U8,
+			Shape: []int{nn.NatureSize, nn.NatureSize, 1}}})
+	}
+	pol := test.Must(build(cfg, spec, 3, tensor.Heap))(t)
+	l.PPO = mustPPO(t, setup(func(s *Setup) {
+		if s.Policy, s.Optim.ClipGrad = pol, 0.1; l.sees {
+			s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = 2, 2, 2, 1
+		}
+	}))
 	return l
 }
 
@@ -47,6 +60,15 @@ func (l *learner) iterate(t *testing.T, first, last int) (m Metrics) {
 				action.F32()[i] = float32(c) - 0.3
 			}
 			r.Set(FieldAction, action)
+		}
+		if l.sees {
+			const size = nn.NatureSize
+			images := tensor.New(tensor.U8, l.advantages.steps, l.advantages.envs, size, size, 1)
+			random := rand.New(rand.NewPCG(uint64(i), 1))
+			for k := range images.U8() {
+				images.U8()[k] = uint8(random.Uint32())
+			}
+			r.Set("observation.image", images)
 		}
 		test.OK(t, l.Prepare(&r))
 		m = test.Must(l.Update(r))(t)
@@ -75,7 +97,7 @@ func same(t *testing.T, a, b *learner, x, y Metrics) {
 	}
 }
 
-// PPO of an MLP on a device has the bits of PPO on the CPU. The state of one goes on on the other.
+// PPO of an MLP or a CNN on a device has the bits of PPO on the CPU. The state of one goes on on the other.
 func TestDeviceLearnsAlike(t *testing.T) {
 	t.Parallel()
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
@@ -92,6 +114,7 @@ func TestDeviceLearnsAlike(t *testing.T) {
 		"shared layers":  {choice, func(c *policy.Config) { c.ShareTrunk, c.Activation = true, "relu" }},
 		"deviations":     {number, func(c *policy.Config) { c.IndependentStd = false }},
 		"no hidden ones": {number, func(c *policy.Config) { c.HiddenSizes = nil }},
+		"images":         {number, func(c *policy.Config) { c.ModelType = "cnn_policy" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

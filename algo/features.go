@@ -65,6 +65,17 @@ func (f *features) forget() {
 	}
 }
 
+// transfer transfers the parameters and moments of the encoder, and the parameters of the target encoder.
+func (f *features) transfer(to transfer) {
+	if f == nil {
+		return
+	}
+	f.train.transfer(to)
+	if f.target != nil {
+		to(f.target.Params(), f.target.Params().Data)
+	}
+}
+
 // follow moves the target encoder towards the encoder.
 func (f *features) follow(tau float32) {
 	if f != nil && f.target != nil {

@@ -19,11 +19,36 @@ type gradNorm struct {
 	lo, hi int       // the range of params.Grad; blocks begin at lo
 	sums   []float64 // sum of squares of each block
 	known  []bool    // whether sums has the sum of each block; cleared before a new gradient
+
+	device *nn.SquareSums // of the parts of all blocks; nil if the gradient is in the program's memory
+	block  []int          // the block of each of these parts
 }
 
-func newGradNorm(p *nn.Params[float32], lo, hi int) gradNorm {
+// newGradNorm returns the norm of p.Grad[lo:hi], which is on the device of p if onDevice is set.
+func newGradNorm(p *nn.Params[float32], lo, hi int, onDevice bool) (n gradNorm, err error) {
 	blocks := (hi - lo + normBlock - 1) / normBlock
-	return gradNorm{params: p, lo: lo, hi: hi, sums: make([]float64, blocks), known: make([]bool, blocks)}
+	n = gradNorm{params: p, lo: lo, hi: hi, sums: make([]float64, blocks), known: make([]bool, blocks)}
+	if !onDevice {
+		return n, nil
+	}
+	var pieces []int64
+	for b := range blocks {
+		n.parts(b, func(lo, hi int) {
+			n.block, pieces = append(n.block, b), append(pieces, int64(lo), int64(hi))
+		})
+	}
+	n.device, err = p.NewSquareSums(pieces)
+	return n, err
+}
+
+// parts calls visit for the range of each trainable group in block b.
+func (n *gradNorm) parts(b int, visit func(lo, hi int)) {
+	from := n.lo + b*normBlock
+	for _, g := range n.params.Groups {
+		if lo, hi := max(g.Lo, from), min(g.Hi, from+normBlock, n.hi); g.Trainable && lo < hi {
+			visit(lo, hi)
+		}
+	}
 }
 
 // sumFinal sums the blocks that lie entirely in elements [lo, hi) of the range. These elements must be final. n.squares
@@ -36,16 +61,18 @@ func (n *gradNorm) sumFinal(lo, hi int) {
 
 func (n *gradNorm) sum(b int) {
 	n.sums[b], n.known[b] = 0, true
-	from := n.lo + b*normBlock
-	for _, g := range n.params.Groups {
-		if lo, hi := max(g.Lo, from), min(g.Hi, from+normBlock, n.hi); g.Trainable && lo < hi {
-			n.sums[b] += n.params.Host().SumSq(n.params.Grad[lo:hi])
-		}
-	}
+	n.parts(b, func(lo, hi int) { n.sums[b] += n.params.Host().SumSq(n.params.Grad[lo:hi]) })
 }
 
 // squares returns the sum of squares of the gradient, which must be final.
 func (n *gradNorm) squares() float64 {
+	if n.device != nil {
+		clear(n.sums)
+		for i, s := range n.params.SquareSums(n.device) {
+			n.sums[n.block[i]] += s
+			n.known[n.block[i]] = true
+		}
+	}
 	var sum float64
 	for b := range n.sums {
 		if !n.known[b] {

@@ -105,6 +105,15 @@ func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int
 	return squares, estimates, c.features.backward(b)
 }
 
+// transfer transfers the parameters and moments of the critics, of their target network and of the encoder.
+func (c *critics) transfer(to transfer) {
+	c.train.transfer(to)
+	if c.target != nil {
+		to(c.target.Params(), c.target.Params().Data)
+	}
+	c.features.transfer(to)
+}
+
 // follow moves the target network towards the critics, and the target encoder towards the encoder.
 func (c *critics) follow(tau float32) {
 	follow(c.net.Params().Ops(), c.target.Params().Data, c.net.Params().Data, tau)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -104,7 +105,7 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	if err != nil {
 		return fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
-	p.train.upload()
+	p.train.transfer((*nn.Params[float32]).Upload)
 	p.sums.reset()
 	raw := tr.Reward
 	if a.rewards != nil {
@@ -155,8 +156,8 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
 		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)
 	}
-	p.train.upload()
-	defer p.train.download()
+	p.train.transfer((*nn.Params[float32]).Upload)
+	defer p.train.transfer((*nn.Params[float32]).Download)
 	iteration := int(p.counters.I64()[0])
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	for p.epochs = 0; p.epochs < p.cfg.UpdateEpoch; p.epochs++ {

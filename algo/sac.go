@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -121,7 +122,9 @@ func (a *SAC) Update(tensor.Dict) (Metrics, error) { return a.train(a.update) }
 
 // train makes the updates of an iteration, and returns its metrics.
 func (a *SAC) train(update func() error) (Metrics, error) {
-	if err := a.iterate(update); err != nil {
+	a.transfer((*nn.Params[float32]).Upload)
+	err := a.iterate(update)
+	if a.transfer((*nn.Params[float32]).Download); err != nil {
 		return Metrics{}, err
 	}
 	alpha, alphaLoss, entropy := a.temperature.alpha(), None(), None()
@@ -141,6 +144,12 @@ func (a *SAC) train(update func() error) (Metrics, error) {
 	a.reportReplay()
 	a.reportMean("rollout/rewards", rolloutReward)
 	return a.metrics, nil
+}
+
+// transfer transfers the parameters and moments of all networks. The temperature is never on a device.
+func (a *SAC) transfer(to transfer) {
+	a.actor.train.transfer(to)
+	a.critics.transfer(to)
 }
 
 // update updates the critics and, when they are due, the actor, the temperature and the targets.

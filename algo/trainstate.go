@@ -29,7 +29,8 @@ type trainState struct {
 	beside *trainState
 
 	norm    gradNorm                // empty for a language model
-	final   func(lo, hi int)        // norm.sumFinal; nil for a language model
+	final   func(lo, hi int)        // norm.sumFinal; nil for a language model, and if stays is set
+	stays   bool                    // the gradient stays on its device, because there is one replica
 	squares func() (float64, error) // returns the sum of squares of the final gradient
 
 	norms, steps float64 // sum and number of the gradients' norms, before clipping, since the last meanNorm
@@ -51,8 +52,14 @@ func (s *Setup) newRangeState(p *nn.Params[float32], cfg OptimConfig, lo, hi int
 	if err != nil {
 		return nil, err
 	}
-	t.lo, t.hi = lo, hi
-	t.norm, t.final = newGradNorm(p, lo, hi), t.norm.sumFinal
+	replicas, _ := s.Replicas.Count()
+	t.lo, t.hi, t.stays = lo, hi, p.OnDevice() && replicas == 1
+	if t.norm, err = newGradNorm(p, lo, hi, t.stays); err != nil {
+		return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
+	}
+	if !t.stays {
+		t.final = t.norm.sumFinal
+	}
 	t.squares = func() (float64, error) { return t.norm.squares(), nil }
 	return t, nil
 }
@@ -97,8 +104,8 @@ func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*t
 // open begins a new gradient.
 func (t *trainState) open() {
 	t.params.Clear(t.params.Grad[t.lo:t.hi])
-	if t.beside != nil {
-		clear(t.beside.params.Grad[t.beside.lo:t.beside.hi])
+	if b := t.beside; b != nil {
+		b.params.Clear(b.params.Grad[b.lo:b.hi])
 	}
 	if !t.params.OnDevice() {
 		t.begin()
@@ -108,18 +115,14 @@ func (t *trainState) open() {
 // begin starts the sum of the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
 
-// upload gives a device the parameters and the optimiser's moments. Between updates the program's memory has the newest
-// values: there they are published, saved, restored and compared. In an update the device has them.
-func (t *trainState) upload() {
-	for _, x := range [][]float32{t.params.Data, t.adam.m.F32(), t.adam.v.F32()} {
-		t.params.Upload(x)
-	}
-}
+// A transfer is Upload or Download of nn.Params. Between updates the program's memory has the newest parameters and
+// moments: there they are published, saved, restored and compared. In an update a device has them.
+type transfer func(p *nn.Params[float32], x []float32)
 
-// download is the inverse of upload.
-func (t *trainState) download() {
-	for _, x := range [][]float32{t.params.Data, t.adam.m.F32(), t.adam.v.F32()} {
-		t.params.Download(x)
+// transfer transfers the parameters and the optimiser's moments.
+func (t *trainState) transfer(to transfer) {
+	for _, x := range [][]float32{t.params.Data[t.lo:t.hi], t.adam.m.F32(), t.adam.v.F32()} {
+		to(t.params, x)
 	}
 }
 
@@ -156,21 +159,32 @@ func (t *trainState) step(iteration int) error {
 
 // move changes the parameters by the gradient times scale.
 func (t *trainState) move(iteration int, scale float32) error {
-	t.witness.network(PhaseGradient, t.params, t.params.Grad)
+	t.show(PhaseGradient, t.params.Grad)
 	t.adam.step(iteration, scale, t.only)
 	if t.shares != nil {
 		if err := t.replicas.Gather(t.params.Data, t.shares); err != nil {
 			return fmt.Errorf("gather parameters: %w", err)
 		}
 	}
-	t.witness.network(PhaseWeights, t.params, t.params.Data)
+	t.show(PhaseWeights, t.params.Data)
 	return nil
+}
+
+// show shows the witness data, which has the layout of the parameters.
+func (t *trainState) show(phase string, data []float32) {
+	if t.witness != nil {
+		t.params.Download(data[t.lo:t.hi])
+		t.witness.network(phase, t.params, data)
+	}
 }
 
 // sumGradient completes the sum of the gradient over the replicas, and returns its norm.
 func (t *trainState) sumGradient() (float64, error) {
 	clear(t.norm.known)
-	t.params.Download(t.params.Grad[t.lo:t.hi])
+	grad := t.params.Grad[t.lo:t.hi]
+	if !t.stays {
+		t.params.Download(grad)
+	}
 	if t.sum == nil {
 		t.begin()
 	}
@@ -178,10 +192,16 @@ func (t *trainState) sumGradient() (float64, error) {
 	if t.sum = nil; err != nil {
 		return 0, fmt.Errorf("sum gradients: %w", err)
 	}
-	t.params.Upload(t.params.Grad[t.lo:t.hi])
+	if !t.stays {
+		t.params.Upload(grad)
+	}
 	squares, err := t.squares()
 	if err != nil {
 		return 0, err
+	}
+	if t.stays && squares-squares != 0 { // root names the tensor
+		t.params.Download(grad)
+		t.params.Download(t.params.Data[t.lo:t.hi])
 	}
 	return root(squares, t.params)
 }

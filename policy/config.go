@@ -136,7 +136,7 @@ type Config struct {
 	// Blank leaves the parameters 0, because the caller will load them or only checks the policy. This saves minutes
 	// for wide layers. A builder may ignore Blank.
 	Blank bool `yaml:"-"`
-	// Device computes the layers, if it is not nil. Only NewMLP uses it.
+	// Device computes the layers, if it is not nil. NewMLP and NewCNN use it.
 	Device nn.Device[float32] `yaml:"-"`
 	// Frozen is the file of weights of a frozen ResNet-10, if Encoder is resnet. Actor and critics then normalise as in
 	// RLinf. See Backbone.

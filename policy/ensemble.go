@@ -47,15 +47,18 @@ func (e *ensemble[T]) init(seed uint64) {
 
 // ensembleWork is the state of one user of an ensemble.
 type ensembleWork[T nn.Float] struct {
-	n     int // rows of the last forward
-	heads []*nn.NetWork[T]
-	q     []T // [H,n]
-	dx    []T // [n,width]
-	sum   []T // [n,width], for backward with dFirst
+	n          int // rows of the last forward
+	heads      []*nn.NetWork[T]
+	q          []T // [H,n]
+	dx         []T // [n,width]
+	sum        []T // [n,width], for backward with dFirst
+	input, out []T // mirrors of x and of the values of a head
 }
 
 func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
-	w := &ensembleWork[T]{q: nn.Vector[T](len(e.heads) * maxRows), dx: nn.Vector[T](maxRows * e.width)}
+	p := e.params
+	w := &ensembleWork[T]{q: nn.Vector[T](len(e.heads) * maxRows), dx: p.Shared(maxRows * e.width),
+		sum: p.Mirror(maxRows * e.width), input: p.Mirror(maxRows * e.width), out: p.Mirror(maxRows)}
 	for _, head := range e.heads {
 		w.heads = append(w.heads, head.NewWork(maxRows))
 	}
@@ -66,8 +69,10 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 // layers use the statistics of x.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.n = n
+	x = e.params.Import(w.input, x[:n*e.width])
 	for h, head := range e.heads {
-		copy(w.q[h*n:(h+1)*n], head.Forward(w.heads[h], nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch}))
+		y := head.Forward(w.heads[h], nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch})
+		copy(w.q[h*n:(h+1)*n], e.params.Export(w.out, y))
 	}
 	return w.q[:len(e.heads)*n]
 }
@@ -79,13 +84,13 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq, dFirst []T, ready func(lo
 	var dx, sum []T
 	if dFirst != nil {
 		if w.sum == nil {
-			w.sum = nn.Vector[T](len(w.dx))
+			w.sum = e.params.Shared(len(w.dx))
 		}
 		dx, sum = w.dx[:w.n*e.width], w.sum[:w.n*e.width]
-		clear(sum)
+		e.params.Clear(sum)
 	}
 	for h := len(e.heads) - 1; h >= 0; h-- {
-		copy(e.heads[h].OutGrad(w.heads[h]), dq[h*w.n:(h+1)*w.n])
+		e.heads[h].SetOutGrad(w.heads[h], dq[h*w.n:(h+1)*w.n])
 		e.heads[h].Backward(w.heads[h], dx, ready)
 		if dx != nil {
 			e.params.Ops().Axpy(sum, 1, dx)
@@ -93,7 +98,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq, dFirst []T, ready func(lo
 	}
 	if dFirst != nil {
 		first := len(dFirst) / w.n
-		e.params.Ops().CopyColumns(dFirst, first, sum, e.width, first, w.n)
+		e.params.Download(sum)
+		e.params.Host().CopyColumns(dFirst, first, sum, e.width, first, w.n)
 	}
 }
 
@@ -102,8 +108,9 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq, dFirst []T, ready func(lo
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.width-first)]
 	for h, head := range e.heads {
-		copy(head.OutGrad(w.heads[h]), dq[h*w.n:(h+1)*w.n])
+		head.SetOutGrad(w.heads[h], dq[h*w.n:(h+1)*w.n])
 		head.InputGrad(w.heads[h], dx, first)
+		e.params.Download(dx)
 		for i, d := range dx {
 			dst[i] += d
 		}

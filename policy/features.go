@@ -102,6 +102,8 @@ type EncoderWork struct {
 	keeper       *Keeper     // of images, if there are frozen layers; made for the first images
 	maps, copies [][]float32 // of each camera: see frozen.mapsOf
 	now          [][]float32 // the maps of the rows that are computed at once
+
+	input, results []float32 // mirrors of the numbers and of the features of the rows that are computed at once
 }
 
 // NewWork returns an EncoderWork for at most maxRows rows. It computes atOnce rows at a time, which bounds its memory.
@@ -109,6 +111,8 @@ type EncoderWork struct {
 func (e *Encoder) NewWork(maxRows, atOnce int) *EncoderWork {
 	w := &EncoderWork{maxRows: maxRows, atOnce: min(maxRows, atOnce), obs: e.kept.newWork(maxRows),
 		images: make([][]uint8, len(e.kept.images)), net: e.net.NewWork(min(maxRows, atOnce))}
+	p := e.Params()
+	w.input, w.results = p.Mirror(w.atOnce*e.obs.numbers), p.Mirror(w.atOnce*e.net.Out)
 	if e.frozen != nil {
 		w.maps, w.copies, w.now = e.frozen.newMaps(maxRows)
 	}
@@ -147,9 +151,10 @@ func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, e
 		}
 		drop := w.Drop
 		drop.First += uint64(lo)
-		copy(dst[lo*e.net.Out:], e.net.Forward(w.net, nn.Batch[float32]{Rows: hi - lo, Images: w.images, Maps: w.now,
-			Numbers: numbers[lo*e.obs.numbers : hi*e.obs.numbers], Choices: w.obs.words[lo*places : hi*places],
-			Drop: drop}))
+		y := e.net.Forward(w.net, nn.Batch[float32]{Rows: hi - lo, Images: w.images, Maps: w.now, Drop: drop,
+			Numbers: e.Params().Import(w.input, numbers[lo*e.obs.numbers:hi*e.obs.numbers]),
+			Choices: w.obs.words[lo*places : hi*places]})
+		copy(dst[lo*e.net.Out:], e.Params().Export(w.results, y))
 	}
 	return n, nil
 }
@@ -157,6 +162,6 @@ func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, e
 // Backward adds the gradient of a loss to Params().Grad. dFeatures, [N,F], is the gradient of the loss with respect to
 // the features of the last Encode with w. For ready see Policy.Backward.
 func (e *Encoder) Backward(w *EncoderWork, dFeatures []float32, ready func(lo, hi int)) {
-	copy(e.net.OutGrad(w.net), dFeatures)
+	e.net.SetOutGrad(w.net, dFeatures)
 	e.net.Backward(w.net, nil, ready)
 }

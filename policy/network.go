@@ -24,14 +24,15 @@ type network[T nn.Float] struct {
 	dist           distribution[T]
 	distLo, distHi int // range of the distribution's own parameters in the flat gradient
 
-	dims   int // D of the distribution
-	summed int // dimensions in one log-prob: L = D/summed
+	numbers int // in a row of x
+	dims    int // D of the distribution
+	summed  int // dimensions in one log-prob: L = D/summed
 }
 
 // newNetwork declares the parameters in params, in the order of the forward pass. obs is the shape of observations.
 // Params.Alloc allocates the parameters.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
-	n := &network[T]{params: params, dims: act.dims, summed: act.summed}
+	n := &network[T]{params: params, numbers: obs.numbers, dims: act.dims, summed: act.summed}
 	hidden := cfg.hidden()
 	width, err := n.addFront(cfg, obs)
 	if err != nil {
@@ -123,7 +124,7 @@ type networkWork[T nn.Float] struct {
 	scratch                  []T // for the weights of the actor's head
 	dActor                   []T // the actor's term of the gradient of h
 
-	input []T // memory of the numbers of x on a device
+	input []T // mirror of the numbers of x
 
 	// inputs and results of the last evaluate, for backward
 	x      batch[T]
@@ -138,7 +139,7 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	w := &networkWork[T]{
 		dist: n.dist.NewWork(maxRows), out: shared(n.dist.Outputs()), dOut: shared(n.dist.Outputs()),
 		logProb: perRow(n.dims / n.summed), entropy: perRow(n.dims / n.summed),
-		zeros:   perRow(n.dims),
+		zeros: perRow(n.dims), input: n.params.Mirror(maxRows * n.numbers),
 		scratch: n.params.Vector(n.actorHead.In * max(1, n.actorHead.Out)),
 	}
 	w.dimLogProb, w.dimEntropy = w.logProb, w.entropy
@@ -196,7 +197,7 @@ func (n *network[T]) run(w *networkWork[T], x *batch[T]) {
 // runFront computes the inputs of actor and critic.
 func (n *network[T]) runFront(w *networkWork[T], x *batch[T]) {
 	w.x = *x
-	w.x.Numbers = n.params.Import(&w.input, x.Numbers)
+	w.x.Numbers = n.params.Import(w.input, x.Numbers)
 	if w.h = w.x.Numbers; n.front != nil {
 		w.h = n.front.Forward(w.front, w.x.Batch)
 	}

@@ -174,10 +174,10 @@ func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]
 func (o *observations) shape() obsShape {
 	switch {
 	case o.own != nil:
-		return obsShape{encoder: o.own, sources: o.sources()}
+		return obsShape{numbers: o.numbers, encoder: o.own, sources: o.sources()}
 	case o.oneHot == nil && len(o.images) > 0:
 		encoder, sources := newEncoder(o.encoder, o.numbers, o.images, o.choices)
-		return obsShape{encoder: &encoder, sources: sources}
+		return obsShape{numbers: o.numbers, encoder: &encoder, sources: sources}
 	}
 	return obsShape{numbers: o.width}
 }

@@ -23,6 +23,7 @@ import (
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.Net[T] // its outputs are the means, then the z
+	width   int        // of a row of its input
 	dims    int        // D
 	initial float64
 	noise   T // ExplorationNoise; if 0, actions are drawn from the normal distribution
@@ -49,7 +50,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width i
 	}
 	layers := append(cfg.valueTrunk(cfg.Frozen != ""), head(outputs, 0.01))
 	return &squashed[T]{
-		params: params, net: nn.NewStack(params, "actor", width, layers...),
+		params: params, net: nn.NewStack(params, "actor", width, layers...), width: width,
 		dims: dims, initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise), clipped: cfg.Frozen != "",
 	}
 }
@@ -77,6 +78,7 @@ type squashedWork[T nn.Float] struct {
 	u, a, zt, std, se []T // [n,D]: u, tanh u, tanh z, σ, σε; after evaluate se is ε. If clipped, zt is ∂log σ/∂z
 	logProb           []T // [n]
 	scratch           []T
+	input, results    []T // mirrors of x and out
 }
 
 func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
@@ -84,7 +86,7 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	d := s.dims
 	return &squashedWork[T]{
 		net: s.net.NewWork(maxRows), u: per(d), a: per(d), zt: per(d), std: per(d), se: per(d), logProb: per(1),
-		scratch: per(d),
+		scratch: per(d), input: s.params.Mirror(maxRows * s.width), results: s.params.Mirror(maxRows * s.net.Out),
 	}
 }
 
@@ -113,7 +115,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 		}
 		w.logProb[row] = sum
 	}
-	s.params.Ops().Activate(nn.Tanh, a, u)
+	s.params.Host().Activate(nn.Tanh, a, u)
 	s.addCorrection(w)
 }
 
@@ -140,14 +142,15 @@ const maxUnit = 1 - 1e-6
 // outputs computes the outputs of the network.
 func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 	w.n = n
-	w.out = s.net.Forward(w.net, nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch})
+	x = s.params.Import(w.input, x[:n*s.width])
+	w.out = s.params.Export(w.results, s.net.Forward(w.net, nn.Batch[T]{Rows: n, Numbers: x, Renorm: batch}))
 }
 
 // moments sets w.u to μ, w.zt to tanh z and w.std to σ, from the outputs of the network. It returns log σ in w.scratch.
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
-	o := s.params.Ops()
+	o := s.params.Host()
 	o.CopyColumns(u, d, w.out, 2*d, d, n)
 	o.CopyColumns(zt, d, w.out[d:], 2*d, d, n)
 	logStd = w.scratch[:n*d]
@@ -171,7 +174,7 @@ func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 // forwardNoisy is forward for an actor with ExplorationNoise.
 func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise Noise) {
 	d := s.dims
-	s.params.Ops().Activate(nn.Tanh, w.a[:n*d], w.out[:n*d])
+	s.params.Host().Activate(nn.Tanh, w.a[:n*d], w.out[:n*d])
 	clear(w.logProb[:n])
 	if mode != Sample {
 		return
@@ -194,11 +197,11 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	for i, u := range w.u[:n] {
 		e[i] = -2 * max(u, -u)
 	}
-	s.params.Ops().Exp(e, e)
+	s.params.Host().Exp(e, e)
 	for i := range e {
 		e[i]++
 	}
-	s.params.Ops().Log(e, e)
+	s.params.Host().Log(e, e)
 	for i, u := range w.u[:n] {
 		w.logProb[i/s.dims] -= 2 * (math.Ln2 - max(u, -u) - e[i])
 	}
@@ -217,6 +220,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb, dx []T, re
 		for i, g := range dAction[:w.n*d] {
 			dOut[i] = g * (1 - w.a[i]*w.a[i])
 		}
+		s.params.Upload(dOut)
 		s.net.Backward(w.net, dx, ready)
 		return
 	}
@@ -236,6 +240,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb, dx []T, re
 			out[d+k] = s.throughLogStd(du*w.se[i]-dl, w.zt[i])
 		}
 	}
+	s.params.Upload(dOut)
 	s.net.Backward(w.net, dx, ready)
 }
 
@@ -262,5 +267,6 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb, dx []T, rea
 			out[d+k] = s.throughLogStd(dLogProb[row]*(e*e-1), w.zt[i])
 		}
 	}
+	s.params.Upload(dOut)
 	s.net.Backward(w.net, dx, ready)
 }

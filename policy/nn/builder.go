@@ -176,7 +176,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 			v := newView[T](s.Image, l, index)
 			return v, v.out, nil
 		}
-		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), index}, s.shape(), nil
+		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), b.params, index}, s.shape(), nil
 	}
 	if l.kind == kindView {
 		return nil, Image{}, fmt.Errorf("%v: expected an image", l)

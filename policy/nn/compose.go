@@ -13,12 +13,12 @@ func (s *sequence[T]) Init(seed uint64) {
 }
 
 // add appends a unit with rows of output of the given width. A convolution reads the bytes of an image itself, a few
-// images at a time. An activation works in place if no other layer needs its input.
+// images at a time, but not on a device. An activation works in place if no other layer needs its input.
 func (s *sequence[T]) add(u unit[T], width int) {
 	if last := len(s.units) - 1; last >= 0 {
 		switch u := u.(type) {
 		case *convolution[T]:
-			if p, ok := s.units[last].(*picture[T]); ok {
+			if p, ok := s.units[last].(*picture[T]); ok && !p.p.OnDevice() {
 				u.pixels = p
 				s.units, s.widths = s.units[:last], s.widths[:last]
 			}
@@ -47,6 +47,9 @@ func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 		if i < len(s.units)-1 {
 			w.size = max(w.size, net.maxRows*s.widths[i])
 		}
+	}
+	if net.params.OnDevice() { // all memory of a device is known before the first pass
+		w.d = [2][]T{net.params.Vector(w.size), net.params.Vector(w.size)}
 	}
 	return w
 }
@@ -211,7 +214,7 @@ func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {
 func (w *concatWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
 	at, n := w.out, b.Rows*w.in
 	if dx != nil {
-		clear(dx[:n])
+		w.p.Clear(dx[:n])
 	}
 	for i := len(w.works) - 1; i >= 0; i-- {
 		at -= w.widths[i]

@@ -19,7 +19,7 @@ func (u *convolution[T]) Init(seed uint64) {
 }
 
 func (u *convolution[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	w.conv.fit(&u.Windows)
+	w.conv.fit(w.params, &u.Windows, w.maxRows)
 	of := &convolutionWork[T]{convolution: u, scratch: &w.conv, y: w.rows(u.Out.Len())}
 	if u.pixels != nil {
 		of.x = Vector[T](u.batch() * u.In.Len())

@@ -2,21 +2,28 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A ConvWork is working memory for the windows of a few images. Convolutions that run one after the other can share it.
+// A ConvWork is working memory for the windows of a few images, and on a device for those of all images. Convolutions
+// that run one after the other can share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
+
+// Memory returns memory for windows, and for the transpose of the weights. Both are large enough for each layer with w.
+func (w *ConvWork[T]) Memory() (windows, weight []T) { return w.windows, w.weight }
 
 // windowElements is the maximum number of elements in memory for windows. The windows of a single image can have more.
 // In float32, windowElements elements take 128 KiB. They fit in the second-level cache together with weights and
 // gradients.
 const windowElements = 32 << 10
 
-// fit makes w large enough for s.
-func (w *ConvWork[T]) fit(s *Windows) {
-	if n := s.batch() * s.rows() * s.width(); n > len(w.windows) {
+// fit makes w large enough for s, which gets at most the given number of images at a time.
+func (w *ConvWork[T]) fit(p *Params[T], s *Windows, images int) {
+	each := s.rows() * s.width()
+	if n := images * each; p.OnDevice() && n > len(w.windows) {
+		w.windows = p.Vector(n)
+	} else if n := s.batch() * each; !p.OnDevice() && n > len(w.windows) {
 		w.windows, w.dWindows = Vector[T](n), Vector[T](n)
 	}
 	if n := s.width() * s.Out.C; n > len(w.weight) {
-		w.weight = Vector[T](n)
+		w.weight = p.Vector(n)
 	}
 }
 

@@ -1,7 +1,7 @@
 package nn
 
 import (
-	"slices"
+	"errors"
 	"unsafe"
 )
 
@@ -15,10 +15,14 @@ type Device[T Float] interface {
 	Vector(n int) []T
 	// Share makes memory of the program shared memory. On the device it begins with zeros.
 	Share(memory []byte) error
-	// Upload copies x to the device, and Download copies it from there. Clear sets x to 0 on the device.
-	Upload(x []T)
-	Download(x []T)
+	// Upload copies shared memory to the device, and Download copies it from there.
+	Upload(memory []byte)
+	Download(memory []byte)
+	// Clear sets x to 0 on the device.
 	Clear(x []T)
+	// SumSqs sets each sum to the SumSq of a piece of x. Piece i has the elements [pieces[2i], pieces[2i+1]). The device
+	// reads pieces, and writes sums, in shared memory.
+	SumSqs(sums []float64, x []T, pieces []int64)
 }
 
 // UseDevice makes the layers of p compute on a device. Call it before Alloc, and before a layer makes its work. Alloc
@@ -56,11 +60,8 @@ func (p *Params[T]) Share(memory []byte) error {
 // Shared returns n zeros for layers and for the program. It panics if the device has no memory.
 func (p *Params[T]) Shared(n int) []T {
 	x := Vector[T](n)
-	if p.device != nil {
-		memory := unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), n*sizeOf[T]())
-		if err := p.device.Share(memory); err != nil {
-			panic(err)
-		}
+	if err := p.Share(bytesOf(x)); err != nil {
+		panic(err)
 	}
 	return x
 }
@@ -68,15 +69,38 @@ func (p *Params[T]) Shared(n int) []T {
 // Upload gives layers what the program has written to x, which is shared memory.
 func (p *Params[T]) Upload(x []T) {
 	if p.device != nil {
-		p.device.Upload(x)
+		p.device.Upload(bytesOf(x))
 	}
 }
 
 // Download gives the program what layers have written to x, which is shared memory.
 func (p *Params[T]) Download(x []T) {
 	if p.device != nil {
-		p.device.Download(x)
+		p.device.Download(bytesOf(x))
 	}
+}
+
+// A SquareSums computes sums of squares of pieces of the gradient on a device.
+type SquareSums struct {
+	pieces []int64
+	sums   []float64
+}
+
+// NewSquareSums returns the SquareSums of the pieces of p.Grad. Piece i has the elements [pieces[2i], pieces[2i+1]).
+func (p *Params[T]) NewSquareSums(pieces []int64) (*SquareSums, error) {
+	s := &SquareSums{pieces, make([]float64, len(pieces)/2)}
+	if err := errors.Join(p.Share(bytesOf(s.pieces)), p.Share(bytesOf(s.sums))); err != nil {
+		return nil, err
+	}
+	p.device.Upload(bytesOf(s.pieces))
+	return s, nil
+}
+
+// SquareSums returns the sum of squares of each piece, as Ops.SumSq. The sums are valid until the next call.
+func (p *Params[T]) SquareSums(s *SquareSums) []float64 {
+	p.device.SumSqs(s.sums, p.Grad, s.pieces)
+	p.device.Download(bytesOf(s.sums))
+	return s.sums
 }
 
 // Clear sets x, memory of layers, to 0.
@@ -88,17 +112,36 @@ func (p *Params[T]) Clear(x []T) {
 	}
 }
 
-// Import returns x, memory of the program, in the memory of layers: x itself, or a copy in shared memory on a device.
-// It keeps the memory of the copy in held.
-func (p *Params[T]) Import(held *[]T, x []T) []T {
+// Mirror returns shared memory of n elements for copies by Import or Export. Without a device it returns nil.
+func (p *Params[T]) Mirror(n int) []T {
+	if p.device == nil {
+		return nil
+	}
+	return p.Shared(n)
+}
+
+// Import returns x, memory of the program, in the memory of layers: x itself, or on a device a copy in the mirror.
+func (p *Params[T]) Import(mirror, x []T) []T {
 	if p.device == nil {
 		return x
 	}
-	if len(*held) < len(x) {
-		*held = p.Shared(len(x))
-	}
-	y := (*held)[:len(x)]
+	y := mirror[:len(x):len(x)]
 	copy(y, x)
-	p.device.Upload(y)
-	return slices.Clip(y)
+	p.Upload(y)
+	return y
+}
+
+// Export returns x, memory of layers, in the memory of the program: x itself, or on a device a copy in the mirror.
+func (p *Params[T]) Export(mirror, x []T) []T {
+	if p.device == nil {
+		return x
+	}
+	y := mirror[:len(x):len(x)]
+	p.device.CopyColumns(y, len(x), x, len(x), len(x), 1)
+	p.Download(y)
+	return y
+}
+
+func bytesOf[T any](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

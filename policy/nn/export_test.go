@@ -4,7 +4,7 @@ package nn
 func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
 	w := new(ConvWork[T])
 	for _, c := range layers {
-		w.fit(&c.Windows)
+		w.fit(c.product.p, &c.Windows, 1)
 	}
 	return w
 }

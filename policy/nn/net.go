@@ -140,6 +140,12 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 // OutGrad returns shared memory, [Rows,Out], for the gradient of the output. Fill it before Backward or InputGrad.
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
+// SetOutGrad sets OutGrad to dy, [Rows,Out].
+func (n *Net[T]) SetOutGrad(w *NetWork[T], dy []T) {
+	copy(n.OutGrad(w), dy)
+	n.params.Upload(n.OutGrad(w))
+}
+
 // Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer. dx must be nil for a Net with sources. For a stack, unless dx, [Rows,width], is nil,

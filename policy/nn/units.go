@@ -33,13 +33,14 @@ func (w *numbersWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T
 // A picture unit reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
+	p     *Params[T]
 	index int // index among the images of a batch
 }
 
 func (u *picture[T]) Init(uint64) {}
 
 func (u *picture[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &pictureWork[T]{u, w.rows(u.shape().Len())}
+	return &pictureWork[T]{u, w.params.Shared(w.maxRows * u.shape().Len())}
 }
 
 type pictureWork[T Float] struct {
@@ -48,8 +49,10 @@ type pictureWork[T Float] struct {
 }
 
 func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
-	w.read(w.y, b, 0, b.Rows)
-	return w.y[:b.Rows*w.shape().Len()]
+	y := w.y[:b.Rows*w.shape().Len()]
+	w.read(y, b, 0, b.Rows)
+	w.p.Upload(y)
+	return y
 }
 
 // read sets dst to n images of b, from image lo on.

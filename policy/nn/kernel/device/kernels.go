@@ -33,6 +33,8 @@ const (
 	transpose
 	copyColumns
 	addColumns
+	copyWindows
+	addWindows
 	adam
 	squareSums
 	numKernels
@@ -52,6 +54,7 @@ var modules = []struct {
 		normalize: "normalize"}},
 	{"rows.ptx", map[kernel]string{columnSum: "column_sum", transpose: "transpose", copyColumns: "copy_columns",
 		addColumns: "add_columns"}},
+	{"windows.ptx", map[kernel]string{copyWindows: "copy_windows", addWindows: "add_windows"}},
 	{"optimizer.ptx", map[kernel]string{adam: "adam", squareSums: "square_sums"}},
 }
 

@@ -21,8 +21,9 @@ type Memory struct {
 
 // A block is one allocation on the device, and the addresses in the program that stand for it.
 type block struct {
-	host   []byte
-	device uint64
+	host     []byte
+	device   uint64
+	reserved bool // host are addresses without memory
 }
 
 func (b *block) start() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(b.host))) }
@@ -35,7 +36,7 @@ func (m *Memory) Alloc(n int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reserve %d addresses for device memory (ulimit -v): %w", size, err)
 	}
-	return host[:n:n], m.Share(host)
+	return host[:n:n], m.add(host, true)
 }
 
 // Share adds zeroed device memory to host, memory of the program, which stays in use as long as m.
@@ -43,6 +44,11 @@ func (m *Memory) Share(host []byte) error {
 	if len(host) == 0 {
 		return nil
 	}
+	return m.add(host, false)
+}
+
+// add adds a block.
+func (m *Memory) add(host []byte, reserved bool) error {
 	address, err := m.driver.Alloc(len(host))
 	if err == nil {
 		err = m.driver.Clear(address, len(host))
@@ -50,11 +56,21 @@ func (m *Memory) Share(host []byte) error {
 	if err != nil {
 		return fmt.Errorf("device memory: %d bytes beside %d in use: %w", len(host), m.used, err)
 	}
-	b := block{host, address}
+	b := block{host, address, reserved}
 	at, _ := slices.BinarySearchFunc(m.blocks, b.start(), byStart)
 	m.blocks = slices.Insert(m.blocks, at, b)
 	m.used += len(host)
 	return nil
+}
+
+// Close gives reserved addresses back. The memory on the device stays until its driver is closed.
+func (m *Memory) Close() {
+	for _, b := range m.blocks {
+		if b.reserved {
+			unix.Munmap(b.host)
+		}
+	}
+	m.blocks = nil
 }
 
 func byStart(b block, at uintptr) int { return cmp.Compare(b.start(), at) }
@@ -81,6 +97,6 @@ func (m *Memory) address(x []byte) (address uint64, ok bool) {
 }
 
 // bytes returns the memory of x.
-func bytes(x []float32) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 4*len(x))
+func bytes[T any](x []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

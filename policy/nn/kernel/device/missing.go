@@ -7,14 +7,6 @@ func missing(call string) { panic("device: " + call + " has no kernel yet") }
 
 // The following methods panic.
 
-func (o *Ops) Conv(y, x, weight, bias []float32, s *nn.Windows, w *nn.ConvWork[float32], n int) {
-	missing("Conv")
-}
-
-func (o *Ops) ConvGrad(dx, dWeight, dBias, x, dy, weight []float32, s *nn.Windows, w *nn.ConvWork[float32], n int) {
-	missing("ConvGrad")
-}
-
 func (o *Ops) Modulate(y, x, film []float32, s nn.Image, n int) { missing("Modulate") }
 
 func (o *Ops) ModulateGrad(dFilm, d, x, film []float32, s nn.Image, n int) { missing("ModulateGrad") }

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -14,7 +15,10 @@ import (
 type Ops struct {
 	Memory
 	functions [numKernels]Function
-	sums      []byte // shared memory for one float64
+	one       struct { // shared memory of SumSq
+		sum   []float64
+		piece []int64
+	}
 }
 
 var _ nn.Device[float32] = (*Ops)(nil)
@@ -24,8 +28,8 @@ func New(d Driver) (*Ops, error) {
 	o := &Ops{Memory: Memory{driver: d}}
 	var err error
 	if o.functions, err = load(d); err == nil {
-		o.sums = make([]byte, 8)
-		err = o.Share(o.sums)
+		o.one.sum, o.one.piece = make([]float64, 1), make([]int64, 2)
+		err = errors.Join(o.Share(bytes(o.one.sum)), o.Share(bytes(o.one.piece)))
 	}
 	return o, err
 }
@@ -37,17 +41,17 @@ func (o *Ops) Vector(n int) []float32 {
 	return tensor.Of(b, tensor.F32, n).F32()
 }
 
-// Upload copies x, shared memory, to the device.
-func (o *Ops) Upload(x []float32) {
-	if at := o.at("upload", x, len(x)); at != 0 {
-		o.check("upload", o.driver.Upload(at, bytes(x)))
+// Upload copies shared memory to the device.
+func (o *Ops) Upload(memory []byte) {
+	if at := at(o, "upload", memory, len(memory)); at != 0 {
+		o.check("upload", o.driver.Upload(at, memory))
 	}
 }
 
-// Download copies x, shared memory, from the device.
-func (o *Ops) Download(x []float32) {
-	if at := o.at("download", x, len(x)); at != 0 {
-		o.check("download", o.driver.Download(bytes(x), at))
+// Download copies shared memory from the device.
+func (o *Ops) Download(memory []byte) {
+	if at := at(o, "download", memory, len(memory)); at != 0 {
+		o.check("download", o.driver.Download(memory, at))
 	}
 }
 
@@ -59,7 +63,9 @@ func (o *Ops) Clear(x []float32) {
 }
 
 // at returns the device address of x, which must have n elements. It is 0 if x is empty.
-func (o *Ops) at(op string, x []float32, n int) uint64 {
+func (o *Ops) at(op string, x []float32, n int) uint64 { return at(o, op, x, n) }
+
+func at[T any](o *Ops, op string, x []T, n int) uint64 {
 	if len(x) != n {
 		panic(fmt.Sprintf("device: %s: %d elements, expected %d", op, len(x), n))
 	}
@@ -251,10 +257,19 @@ func (o *Ops) SumSq(x []float32) float64 {
 	if len(x) == 0 {
 		return 0
 	}
-	sum, _ := o.address(o.sums)
-	o.run("sum of squares", squareSums, 1, 1, sum, o.at("sum of squares", x, len(x)), number(len(x)), number(len(x)))
-	o.check("sum of squares", o.driver.Download(o.sums, sum))
-	return tensor.Of(o.sums, tensor.F64, 1).F64()[0]
+	o.one.piece[1] = int64(len(x))
+	o.Upload(bytes(o.one.piece))
+	o.SumSqs(o.one.sum, x, o.one.piece)
+	o.Download(bytes(o.one.sum))
+	return o.one.sum[0]
+}
+
+// SumSqs sets each sum to the SumSq of a piece of x. Piece i has the elements [pieces[2i], pieces[2i+1]).
+func (o *Ops) SumSqs(sums []float64, x []float32, pieces []int64) {
+	const op, perBlock = "sums of squares", 16
+	n := len(sums)
+	o.run(op, squareSums, blocks(n, perBlock), 1, at(o, op, sums, n), o.at(op, x, len(x)), at(o, op, pieces, 2*n),
+		number(n))
 }
 
 // AdamStep updates the parameters p and the moments m and v with the gradient g·scale, as kernel.AdamStep.

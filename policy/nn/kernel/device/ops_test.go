@@ -59,14 +59,14 @@ func (m *machine) on(x []float32) []float32 {
 	}
 	d := append([]float32(nil), x...)
 	test.OK(m.t, m.device.Share(bytes(d)))
-	m.device.Upload(d)
+	m.device.Upload(bytes(d))
 	return d
 }
 
 // same checks that the device has the bits of want in got. NaN is NaN.
 func (m *machine) same(got, want []float32, about string, args ...any) {
 	m.t.Helper()
-	m.device.Download(got)
+	m.device.Download(bytes(got))
 	for i, w := range want {
 		if g := got[i]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
 			m.t.Fatalf("%s: element %d of %d is %x, want %x", fmt.Sprintf(about, args...), i, len(want), g, w)
@@ -255,7 +255,7 @@ func TestMistakes(t *testing.T) {
 		{"device: axpy: an argument of 8 elements is not memory of the device",
 			func() { m.device.Axpy(x, 1, make([]float32, 8)) }},
 		{"device: exp: 8 elements, expected 7", func() { m.device.Exp(x[:7], x) }},
-		{"device: Conv has no kernel yet", func() { m.device.Conv(x, x, x, nil, nil, nil, 1) }},
+		{"device: Modulate has no kernel yet", func() { m.device.Modulate(x, x, x, nn.Image{}, 1) }},
 		{"device: column sum: 8 elements, expected 6", func() { m.device.ColSum(private[:2], x, 3, 2, false) }},
 	} {
 		func() {

@@ -14,6 +14,7 @@ type Interpreter struct {
 	kernels  []*ptx.Kernel
 	next     uint64
 	Launches int         // so far
+	Bytes    int64       // allocated so far
 	Broken   *ptx.Module // has kernels that replace those with the same names; nil if there are none
 }
 
@@ -25,6 +26,7 @@ func (d *Interpreter) Alloc(size int) (uint64, error) {
 	at, b := d.next, make([]byte, size)
 	d.blocks[at] = b
 	d.next += uint64(size+255)&^255 + 256
+	d.Bytes += int64(size)
 	return at, d.memory.Map(at, b)
 }
 

@@ -19,17 +19,18 @@ KERNEL adam(out p, in g, out m, out v, long n, float scale, float beta1, float r
 enum { LANES = 16, SUMS = THREADS / LANES };
 SHARED double partial[THREADS];
 
-// square_sums sets sum[b] to the sum of squares of elements [b·size, (b+1)·size) of x, as kernel.SumSq. A block of
-// threads computes 16 sums.
-KERNEL square_sums(GLOBAL double *sum, in x, long n, int size) {
+// square_sums sets sum[b] to the sum of squares of a piece of x, as kernel.SumSq. Piece b has the elements
+// [pieces[2·b], pieces[2·b+1]). A block of threads computes 16 sums.
+KERNEL square_sums(GLOBAL double *sum, in x, const GLOBAL long *pieces, int count) {
 	const int lane = THREAD % LANES;
-	const long b = (long)BLOCK_X * SUMS + THREAD / LANES, from = b * size, to = n - from < size ? n : from + size;
+	const int b = BLOCK_X * SUMS + THREAD / LANES;
+	const long from = b < count ? pieces[2 * b] : 0, to = b < count ? pieces[2 * b + 1] : 0;
 	double s = 0.0;
 	for (long i = from + lane; i < to; i += LANES)
 		s = s + (double)x[i] * (double)x[i];
 	partial[THREAD] = s;
 	BARRIER;
-	if (lane != 0 || from >= n)
+	if (lane != 0 || b >= count)
 		return;
 	double all = 0.0;
 	for (int i = 0; i < LANES; i++)
