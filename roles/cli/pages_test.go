@@ -240,10 +240,13 @@ var number = regexp.MustCompile(`\.\d+`)
 
 // has reports whether a configuration may have a key.
 func (p *accepted) has(key string) bool {
+	if p.keys[key] || p.keys[number.ReplaceAllString(key, "[]")] ||
+		slices.ContainsFunc(p.maps, func(m string) bool { return strings.HasPrefix(key, m+".") }) {
+		return true
+	}
 	_, ofRLinf := config.WithoutEffect(key)
 	_, section := config.WithoutEffect(key + ".any")
-	return ofRLinf || section || p.keys[key] || p.keys[number.ReplaceAllString(key, "[]")] ||
-		slices.ContainsFunc(p.maps, func(m string) bool { return strings.HasPrefix(key, m+".") })
+	return ofRLinf || section
 }
 
 // keysOf returns the keys of a block of YAML that is a configuration or a part of one.
