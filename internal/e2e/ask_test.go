@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// verified repeats all of a run by rlinf verify of a program, in one process. The run may come from other ranks, after kills and
-// moves: its numbers must repeat.
+// verified repeats all of a run by rlinf verify of a program, in one process. The run may come from other ranks, after
+// kills and moves: its numbers must repeat.
 func verified(t testing.TB, program, dir, run string) {
 	t.Helper()
 	r := local.startProgram(t, local.program(t, program), dir, 0, "verify", "--all", "--out",
@@ -85,7 +85,8 @@ func TestReplayOfSimulators(t *testing.T) {
 				"--resume", "logs/asked/checkpoints/global_step_4")...)
 			local.ok(t, dir, 0, "replay", "logs/asked", "--step", "4", "--env", "1")
 			r = local.run(t, dir, 0, "replay", "logs/asked", "--step", "5")
-			if want := "step 5: run logs/asked was resumed after step 4"; r.code != 2 || !strings.Contains(r.stderr, want) {
+			if want := "step 5: run logs/asked was resumed after step 4"; r.code != 2 ||
+				!strings.Contains(r.stderr, want) {
 				t.Errorf("code %d\n%s, want %s", r.code, r.stderr, want)
 			}
 			r = local.ok(t, dir, 0, "verify", "--all", "logs/asked")

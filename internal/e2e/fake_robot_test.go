@@ -125,8 +125,8 @@ func TestRobotTransitions(t *testing.T) {
 func checkTransitions(t *testing.T, size int) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", fmt.Sprintf(watched, fakeRobot(t)+" --virtual --person 0.2 --log robot.jsonl"))
-	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12", "actor.micro_batch_size=2", "actor.global_batch_size=2",
-		fmt.Sprint("actor.model.num_action_chunks=", size))
+	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12", "actor.micro_batch_size=2",
+		"actor.global_batch_size=2", fmt.Sprint("actor.model.num_action_chunks=", size))
 	run := filepath.Join(dir, "logs", "run")
 	dropped := 0
 	for _, n := range readMetrics(t, run).values(t, "rollout/dropped") {
@@ -286,7 +286,8 @@ func stopRobot(t *testing.T, how string) {
 	j.kill()
 }
 
-// TestRobotRestsWhileSaving: while rlinf writes checkpoints of 2 GB, the robot stops at its hold, and goes on afterwards.
+// TestRobotRestsWhileSaving: while rlinf writes checkpoints of 2 GB, the robot stops at its hold, and goes on
+// afterwards.
 func TestRobotRestsWhileSaving(t *testing.T) {
 	t.Parallel()
 	if !full {
