@@ -171,6 +171,20 @@ func Kept(p Policy) []env.Field {
 	return nil
 }
 
+// FrozenBytes returns the size of the weights of frozen layers, which are in no Params of p.
+func FrozenBytes(p Policy) (n int) {
+	if Kept(p) == nil {
+		return 0
+	}
+	f := p.(*SoftActor).encoder.frozen
+	for i, net := range f.nets {
+		if slices.Index(f.nets, net) == i {
+			n += net.Bytes()
+		}
+	}
+	return n
+}
+
 // NewKeeper returns a Keeper for at most the given number of rows, or nil if p has no frozen layers.
 func NewKeeper(p Policy, rows int) *Keeper {
 	if Kept(p) == nil {

@@ -124,8 +124,8 @@ func behind(t types.Type, seen []*types.TypeName) []*types.TypeName {
 // load returns a package from the compiler's export data.
 func load(t *testing.T, path string) *types.Package {
 	t.Helper()
-	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", path)
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // tags of this build may need cgo
+	list := exec.Command("go", "list", "-tags=", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", path)
+	list.Env = append(os.Environ(), "CGO_ENABLED=0") // tags of this build may need cgo
 	list.Stderr = t.Output()
 	text, err := list.Output()
 	if err != nil {

@@ -11,11 +11,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// verified repeats all of a run by rlinf verify, in one process. The run may come from other ranks, after kills and
-// moves: its numbers must repeat.
-func verified(t testing.TB, dir, run string) {
+// verified repeats all of a run by rlinf verify of a program, in one process. The run may come from other ranks, after
+// kills and moves: its numbers must repeat.
+func verified(t testing.TB, program, dir, run string) {
 	t.Helper()
-	local.ok(t, dir, 0, "verify", "--all", "--out", filepath.Join(t.TempDir(), "receipt.json"), run)
+	r := local.startProgram(t, local.program(t, program), dir, 0, "verify", "--all", "--out",
+		filepath.Join(t.TempDir(), "receipt.json"), run).result()
+	test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
 }
 
 // TestReplayOfSimulators: a replay shows what the run itself had recorded of a Python simulator: one that saves its
@@ -74,6 +76,23 @@ func TestReplayOfSimulators(t *testing.T) {
 			}
 			if rows := all.Must("reward").Len(); rows != 5*steps*envs || compared < 5 {
 				t.Errorf("%d recorded steps, compared %d tensors", rows, compared)
+			}
+			if c.more != nil {
+				return
+			}
+			// Resumed from the checkpoint of step 4, the run repeats as far as that step.
+			local.ok(t, dir, 0, append(args, "runner.logger.experiment_name=asked", "runner.max_steps=6",
+				"--resume", "logs/asked/checkpoints/global_step_4")...)
+			local.ok(t, dir, 0, "replay", "logs/asked", "--step", "4", "--env", "1")
+			r = local.run(t, dir, 0, "replay", "logs/asked", "--step", "5")
+			if want := "step 5: run logs/asked was resumed after step 4"; r.code != 2 ||
+				!strings.Contains(r.stderr, want) {
+				t.Errorf("code %d\n%s, want %s", r.code, r.stderr, want)
+			}
+			r = local.ok(t, dir, 0, "verify", "--all", "logs/asked")
+			if want := "steps 1 to 4, repeated on"; !strings.Contains(r.stdout, want) ||
+				strings.Contains(r.stdout, "to 5") {
+				t.Errorf("%s, want %s and no other steps", r.stdout, want)
 			}
 		})
 	}

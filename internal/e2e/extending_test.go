@@ -92,6 +92,6 @@ func buildModule(t *testing.T, module, out, packages string) {
 // inModule is the go command in the folder of a module, without the network.
 func inModule(module string, args ...string) *exec.Cmd {
 	c := exec.Command("go", args...)
-	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOPROXY=off", "GOWORK=off")
 	return c
 }

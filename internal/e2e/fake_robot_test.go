@@ -125,8 +125,8 @@ func TestRobotTransitions(t *testing.T) {
 func checkTransitions(t *testing.T, size int) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", fmt.Sprintf(watched, fakeRobot(t)+" --virtual --person 0.2 --log robot.jsonl"))
-	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12",
-		fmt.Sprint("actor.model.num_action_chunks=", size))
+	local.ok(t, dir, 0, "-c", "job.yaml", steps(12), "runner.save_interval=12", "actor.micro_batch_size=2",
+		"actor.global_batch_size=2", fmt.Sprint("actor.model.num_action_chunks=", size))
 	run := filepath.Join(dir, "logs", "run")
 	dropped := 0
 	for _, n := range readMetrics(t, run).values(t, "rollout/dropped") {
@@ -193,6 +193,20 @@ func rests(t testing.TB, dir string) bool {
 		t.Errorf("after its last step the robot noted %v", more)
 	}
 	return true
+}
+
+// obeysHold checks that the robot never goes on with an action for more than hold = 3 periods. The command of the next
+// action may follow them.
+func obeysHold(t testing.TB, dir string) {
+	going := 0
+	for i, n := range readNotes(t, dir) {
+		if going++; n.Event != "command" {
+			going = 0
+		}
+		if going > 4 {
+			t.Fatalf("line %d of the robot's log is its command number %d since a step or a stop", i+1, going)
+		}
+	}
 }
 
 // acted returns the number of steps that the robot has taken.
@@ -265,10 +279,34 @@ func stopRobot(t *testing.T, how string) {
 		}
 	}
 	time.Sleep(10 * 30 * time.Millisecond)
+	obeysHold(t, dir)
 	if !rests(t, dir) {
 		t.Errorf("%s: a command follows the stop", how)
 	}
 	j.kill()
+}
+
+// TestRobotRestsWhileSaving: while rlinf writes checkpoints of 2 GB, the robot stops at its hold, and goes on
+// afterwards.
+func TestRobotRestsWhileSaving(t *testing.T) {
+	t.Parallel()
+	if !full {
+		t.Skip("it writes 6 GB, and a whole test run has it: RLINF_TEST_FULL=1")
+	}
+	dir := t.TempDir()
+	writeFile(t, dir, "job.yaml", fmt.Sprintf(watched, fakeRobot(t)+" --period 0.2 --log robot.jsonl"))
+	local.ok(t, dir, 0, "-c", "job.yaml", steps(3), "runner.save_interval=1", "runner.keep_checkpoints=1",
+		"algorithm.replay_buffer.min_buffer_size=100", "actor.model.hidden_sizes=[6500,6500]")
+	files := test.Must(filepath.Glob(filepath.Join(dir, "logs", "run", "checkpoints", "latest", "*.safetensors")))(t)
+	size := int64(0)
+	for _, f := range files {
+		size += test.Must(os.Stat(f))(t).Size()
+	}
+	if size < 2e9 {
+		t.Errorf("the checkpoint has %d bytes, want 2 GB", size)
+	}
+	obeysHold(t, dir)
+	test.Equal(t, rests(t, dir), true)
 }
 
 // writeSecret writes the file token in dir, and returns its path.

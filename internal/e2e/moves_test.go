@@ -229,7 +229,7 @@ func TestMovesEqual(t *testing.T) {
 					j := c.start(t, on, run, start, steps(12))
 					c.wander(j, run, start, draw).end(t, j, 2)
 					same(t, run)
-					verified(t, c.dir, c.folder(run))
+					verified(t, ".", c.dir, c.folder(run))
 				}
 			})
 		}

@@ -55,7 +55,7 @@ func TestPythonKinds(t *testing.T) {
 				t.Errorf("eval/return %v, want nearly the best, 8; who knows nothing has 4.1 at most", got)
 			}
 			if kind == "dict" {
-				verified(t, dir, "logs/kinds")
+				verified(t, ".", dir, "logs/kinds")
 			}
 		})
 	}

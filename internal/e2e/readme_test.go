@@ -88,7 +88,7 @@ func TestOwnParts(t *testing.T) {
 	writeFile(t, module, "go.sum", sums)
 	for _, args := range [][]string{{"build", "-mod=mod", "-o", "mine", "."}, {"test", "-mod=mod", "-vet=off", "."}} {
 		c := exec.Command("go", args...)
-		c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOPROXY=off", "GOWORK=off")
+		c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOPROXY=off", "GOWORK=off")
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 		}

@@ -545,7 +545,7 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 				t.Logf("killed %s after %v, in step %d", whom, at.Round(time.Millisecond),
 					len(readMetrics(t, filepath.Join(dir, "logs", name)))+1)
 				finish(t, run(on, np, place, name, "--resume", "auto"), name).same(t, want)
-				verified(t, dir, "logs/"+name)
+				verified(t, ".", dir, "logs/"+name)
 			}
 		})
 	}

@@ -115,7 +115,7 @@ func TestKilled(t *testing.T) {
 				c.ok(on, np, cluster, args...)
 				c.metrics().same(t, want[task], "afterwards, not the metrics of the undisturbed run")
 				test.Equal(t, c.status(), "done", "STATUS")
-				verified(t, c.dir, c.folder())
+				verified(t, ".", c.dir, c.folder())
 			}
 		})
 	}

@@ -149,9 +149,7 @@ func TestRobotsLearnTheSame(t *testing.T) {
 							r := c.start(t, on, run, robot.place(draw), steps(n), "--resume", "auto").result()
 							test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
 							same(t, run)
-							r = local.startProgram(t, local.program(t, robot.program), c.dir, 0, "verify", "--all",
-								"--out", run+".json", c.folder(run)).result()
-							test.Equal(t, r.code, 0, "%s%s", r.stdout, r.stderr)
+							verified(t, robot.program, c.dir, c.folder(run))
 						}
 					})
 				}

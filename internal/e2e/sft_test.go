@@ -147,7 +147,7 @@ func TestTuningKilled(t *testing.T) {
 			}
 			tuneFor(t, manySteps, c.on, dir, 2, "0-1", append(more, "--resume", "auto")...).same(t,
 				want)
-			verified(t, dir, "logs/run")
+			verified(t, ".", dir, "logs/run")
 		})
 	}
 }

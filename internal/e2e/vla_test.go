@@ -134,6 +134,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			see(t, local, dir, job, placements[0], steps(2))
 			resumed := see(t, local, dir, job, placements[2], steps(4), "runner.resume_dir=auto")
 			resumed.same(t, want, "not the metrics of the undisturbed run after a resume")
+			verified(t, "./internal/e2e/testdata/squares", dir, "logs/run")
 			// The command draws actions from the same random numbers as the run.
 			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c",
 				filepath.Join("logs", "run", "config.yaml"), "--episodes", strconv.Itoa(episodes)).result()

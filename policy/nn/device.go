@@ -20,8 +20,8 @@ type Device[T Float] interface {
 	Download(memory []byte)
 	// Clear sets x to 0 on the device.
 	Clear(x []T)
-	// SumSqs sets each sum to the SumSq of a piece of x. Piece i has the elements [pieces[2i], pieces[2i+1]). The device
-	// reads pieces, and writes sums, in shared memory.
+	// SumSqs sets each sum to the SumSq of a piece of x. Piece i has the elements [pieces[2i], pieces[2i+1]). sums and
+	// pieces are shared memory.
 	SumSqs(sums []float64, x []T, pieces []int64)
 }
 

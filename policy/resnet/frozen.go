@@ -30,6 +30,9 @@ func NewFrozen(name string, in nn.Image) (*Frozen, error) {
 	return f, err
 }
 
+// Bytes returns the size of the weights.
+func (f *Frozen) Bytes() int { return 4 * f.params.Len() }
+
 // Load takes the weights from d: see Load of this package. Last layers of d do not count.
 func (f *Frozen) Load(d tensor.Dict) error {
 	if err := f.params.Alloc(tensor.Heap); err != nil {

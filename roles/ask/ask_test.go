@@ -377,6 +377,28 @@ func TestParting(t *testing.T) {
 	}
 }
 
+// TestPartingOfAnswers: runs of a language model whose answers part, and the first phase after them.
+func TestPartingOfAnswers(t *testing.T) {
+	t.Parallel()
+	inputs := filepath.Join("..", "..", "internal", "digests", "testdata", "resumed", "inputs")
+	dir := train(t, "reasoning.yaml", "", "actor.model.hidden_size=8", "actor.model.intermediate_size=16",
+		"actor.model.num_hidden_layers=1", "actor.tokenizer.tokenizer_model="+filepath.Join(inputs, "data/tokenizer"),
+		"data.train_data_paths="+filepath.Join(inputs, "data/train.jsonl"), "runner.max_steps=2",
+		"runner.ckpt_path="+filepath.Join(inputs, "base.safetensors"))
+	run := test.Must(ask.Open(rolestest.Registries(), dir))(t)
+	one := &ask.Again{Registries: rolestest.Registries(), Tasks: tasks, Asked: asked(t)}
+	for want, change := range map[string]func(*config.Config){
+		"answers 1: ": func(c *config.Config) { c.Rollout.SamplingParams.Temperature = 1.5 },
+		"weights 1: ": func(c *config.Config) { c.Actor.Optim.LR *= 2 },
+	} {
+		other := &ask.Again{Registries: one.Registries, Tasks: tasks, Asked: one.Asked, Change: change}
+		p := test.Must(ask.Part(t.Context(), one, other, run, run, 1))(t)
+		if p == nil || !strings.HasPrefix(p.String(), "step 1: actor[0]: "+want) {
+			t.Errorf("they part in %v, want %s", p, want)
+		}
+	}
+}
+
 // A difference is planted in the second of two runs. want is a regular expression: what parts first.
 type difference struct {
 	name, want string

@@ -24,6 +24,7 @@ type Run struct {
 	Dir     string
 	Config  *config.Config // of the last start
 	Last    int64          // the last step with metrics
+	Repeats int64          // the last step that can be repeated: Last, or that of the first resume if it lost episodes
 	Members map[string]int // the number of members of each component
 	Ranks   int
 	States  []State // in the order of steps; the first is the start
@@ -79,7 +80,14 @@ func (r *Run) read() error {
 			r.Members[component]++
 		}
 	}
-	return r.readStates()
+	if err := r.readStates(); err != nil {
+		return err
+	}
+	r.Repeats = r.Last
+	if resumed, ok := runfolder.FirstResume(r.Dir); ok && !r.keepsEpisodes() {
+		r.Repeats = min(r.Last, resumed)
+	}
+	return nil
 }
 
 func (r *Run) metrics() string { return filepath.Join(r.Dir, "metrics.jsonl") }
@@ -153,9 +161,6 @@ func (r *Run) Repeatable() error {
 	case !c.Runner.Deterministic:
 		return refuse("runner.deterministic", false, "the run depends on its placement")
 	}
-	if start, _ := runfolder.LastStart(r.Dir); start.Resumed != "" && !r.keepsEpisodes() {
-		return refuse("env.train.auto_reset", true, "the run was resumed, and its simulators do not save their states")
-	}
 	if err := r.sameInputs(); err != nil {
 		return err
 	}
@@ -171,6 +176,26 @@ func (r *Run) Repeatable() error {
 			"simulators failed")
 	}
 	return err
+}
+
+// CheckStep returns an error if step is none of the run, or cannot be repeated.
+func (r *Run) CheckStep(step int64) error {
+	switch {
+	case step < 1 || step > r.Last:
+		return fmt.Errorf("step %d: expected a step of run %s, 1 to %d", step, r.Dir, r.Last)
+	case step > r.Repeats:
+		return fmt.Errorf("step %d: %s", step, r.Unrepeated())
+	}
+	return nil
+}
+
+// Unrepeated says why the last steps of the run do not repeat; "" if they do.
+func (r *Run) Unrepeated() string {
+	if r.Repeats == r.Last {
+		return ""
+	}
+	return fmt.Sprintf("run %s was resumed after step %d, and its simulators do not save their states "+
+		"(env.train.auto_reset: true), so only steps 1 to %d repeat", r.Dir, r.Repeats, r.Repeats)
 }
 
 // sameInputs returns an error if a file that the run has read is gone, or has changed.
@@ -200,19 +225,19 @@ type Stretch struct {
 
 func (s Stretch) String() string { return fmt.Sprintf("steps %d to %d", s.From.Step+1, s.Until) }
 
-// Stretches divides the run at its checkpoints. The last stretch ends with the metrics.
+// Stretches divides the run at its checkpoints, as far as it repeats. The last stretch ends with the metrics.
 func (r *Run) Stretches() (all []Stretch) {
 	from := r.States[0]
 	for _, s := range r.States[1:] {
-		if s.Step > from.Step {
+		if s.Step > from.Step && s.Step <= r.Repeats {
 			all = append(all, Stretch{from, s.Step, s.Checkpoint, s.Checkpoint})
 		}
 		if r.startsAt(s) {
 			from = s
 		}
 	}
-	if r.Last > r.States[len(r.States)-1].Step {
-		all = append(all, Stretch{From: from, Until: r.Last})
+	if n := len(all); n == 0 || all[n-1].Until < r.Repeats {
+		all = append(all, Stretch{From: from, Until: r.Repeats})
 	}
 	return all
 }

@@ -81,7 +81,7 @@ func TestAsk(t *testing.T) {
 		{[]string{"replay", asked, "--step", "4", "--env", "31", "--out", "seen"}, 0, "kept seen/environment_31.csv"},
 		{[]string{"replay", asked, "--step", "4", "--evaluation"}, 0, "environment  return"},
 		{[]string{"replay", asked, "--step", "4", "--out", "seen"}, 2, "--out seen: expected a new folder"},
-		{[]string{"replay", asked, "--step", "5"}, 2, "--step 5: expected a step of the run, 1 to 4"},
+		{[]string{"replay", asked, "--step", "5"}, 2, "step 5: expected a step of run "},
 		{[]string{"replay", asked, "--step", "0"}, 2, "--step 0: expected "},
 		{[]string{"replay", asked, "--step", "3", "--env", "32"}, 2, "--env 32: expected an environment of "},
 		{[]string{"replay", asked, "--step", "3", "--prompt", "0"}, 2, "expected --prompt for a language model"},
@@ -101,7 +101,7 @@ func TestAsk(t *testing.T) {
 		{[]string{"verify", other, "--all", "--out", "none.json"}, 3, ": env/return: 1"},
 		{[]string{"diff", asked, asked}, 0, "equal, as far as step 4"},
 		{[]string{"diff", asked}, 2, "expected the folders of two runs"},
-		{[]string{"diff", asked, other, "--step", "9"}, 2, "--step 9: expected a step of both runs, which end"},
+		{[]string{"diff", asked, other, "--step", "9"}, 2, "step 9: expected a step of run "},
 		{[]string{"diff", asked, other}, 3, ": equal when this program repeats it in both"},
 		{[]string{"diff", asked, "notes.txt"}, 2, "no such folder"},
 	} {

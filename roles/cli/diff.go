@@ -68,13 +68,17 @@ func runDiff(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessio
 	if step == 0 {
 		step = d.Parted()
 	}
-	if step > min(runs[0].Last, runs[1].Last) {
-		return 0, config.Usagef("--step %d: expected a step of both runs, which end at %d and %d", step, runs[0].Last,
-			runs[1].Last)
+	for _, run := range runs {
+		if err := run.CheckStep(step); step > 0 && err != nil {
+			if !c.IsSet("step") {
+				writeDiff(c.App.Writer, d)
+			}
+			return 0, config.UsageError{Err: err}
+		}
 	}
 	writeDiff(c.App.Writer, d)
 	if with != "" && step == 0 {
-		step = runs[0].Last
+		step = runs[0].Repeats
 	}
 	if step == 0 {
 		fmt.Fprintf(c.App.Writer, "equal, as far as step %d\n", min(runs[0].Last, runs[1].Last))

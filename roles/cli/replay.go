@@ -63,8 +63,8 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 		return 0, config.Usagef("replay: %w", err)
 	}
 	step := int64(c.Int("step"))
-	if step < 1 || step > run.Last {
-		return 0, config.Usagef("--step %d: expected a step of the run, 1 to %d", step, run.Last)
+	if err := run.CheckStep(step); err != nil {
+		return 0, config.UsageError{Err: err}
 	}
 	texts, envs := run.Config.ReadsTexts(), run.Config.Env.Train.TotalNumEnvs
 	switch {

@@ -66,8 +66,10 @@ func runVerify(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 	if c.Bool("all") {
 		sample = 0
 	}
-	if note := run.OtherProgram(); note != "" {
-		fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
+	for _, note := range []string{run.OtherProgram(), run.Unrepeated()} {
+		if note != "" {
+			fmt.Fprintln(c.App.ErrWriter, printable.Line(note))
+		}
 	}
 	asked := loop.Watch()
 	defer asked.Close()

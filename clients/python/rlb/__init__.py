@@ -21,7 +21,7 @@ rlb.Conversation is the protocol itself, for other designs; docs/bridge.md descr
 import importlib
 
 _MODULES = {
-    "Box": "spaces", "Conversation": "conversation", "Discrete": "spaces", "MultiDiscrete": "spaces", "ProtocolError": "frames",
+    "Box": "spaces", "Conversation": "conversation", "Discrete": "spaces", "Keyboard": "keyboard", "MultiDiscrete": "spaces", "ProtocolError": "frames",
     "decode": "spaces", "encode": "spaces",
     "Robot": "robot", "Solver": "solver", "grade": "grading", "serve": "single", "serve_batch": "batch", "serve_vector": "vector",
 }

@@ -15,7 +15,7 @@ import time
 
 import numpy as np
 
-from . import Box, Robot, serve
+from . import Box, Keyboard, Robot, serve
 
 SIZE, NEAR, LIMIT = 64, 0.15, 60  # pixels of the camera, distance of success, steps of an episode
 
@@ -62,6 +62,7 @@ class FakeRobot:
         if not arguments.camera:
             del self.observation_space["image"]
         self._person = Person(arguments.person, arguments.person_episodes)
+        self._keyboard = Keyboard(arguments.keyboard) if arguments.keyboard else None
         self._place = self._velocity = self._spot = np.zeros(2)
         self._steps = self._all = 0
         self._robot = Robot(arguments.period, self._command, self._stop, hold=arguments.hold, virtual=arguments.virtual)
@@ -92,6 +93,8 @@ class FakeRobot:
             self._robot.idle(10) if self._arguments.virtual else time.sleep(10 * self._arguments.period)
         info = {}
         taken = self._person.act(self._steps, self._spot - self._place)
+        if self._keyboard:
+            taken = self._keyboard.direction(self._picture()) or taken
         if taken is not None:
             info["intervene_action"] = action = taken
         self._steps += 1
@@ -112,6 +115,15 @@ class FakeRobot:
             seen["state"][2:] = self._spot
         return seen
 
+    def _picture(self):
+        """Return the table in letters, for the person at the keyboard."""
+        lines = [[" "] * 41 for _ in range(21)]
+        for at, letter in ((self._spot, "X"), (self._place, "O")):
+            x, y = ((at + 1) * (20, 10)).round().astype(int)
+            lines[y][x] = letter
+        rows = ["|" + "".join(line) + "|" for line in lines]
+        return "\n".join(["+" + "-" * 41 + "+", *rows, "+" + "-" * 41 + "+", "step %d: bring the hand O to the spot X" % self._steps])
+
     def close(self):
         self._robot.close()
 
@@ -123,11 +135,14 @@ def main():
     parser.add_argument("--virtual", action="store_true", help="no waits: time passes with the steps")
     parser.add_argument("--person", type=float, default=0.0, help="share of the steps in which the person acts")
     parser.add_argument("--person-episodes", type=int, default=0, help="the person leaves after this many episodes; 0: never")
+    parser.add_argument("--keyboard", help="file at which a person takes over: python3 -m rlb.keyboard FILE, in another terminal")
     parser.add_argument("--no-camera", dest="camera", action="store_false", help="state has the place of the spot in place of the velocity")
     parser.add_argument("--log", help="file for the log")
     parser.add_argument("--stall", type=int, default=0, help="the step that hangs for ten periods")
     parser.add_argument("--crash", type=int, default=0, help="the step that raises an exception")
     arguments = parser.parse_args()
+    if arguments.keyboard and arguments.virtual:
+        parser.error("--keyboard: a person needs real time, expected no --virtual")
     log = Log(arguments.log)
     robot = FakeRobot(arguments, log)
     serve(lambda: robot, num_envs=1, name="fake robot", max_steps=LIMIT, info=["success", "late"], intervene=True, period=arguments.period)

@@ -101,14 +101,14 @@ func (p *Plan) describeNetworks() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	if (c.Actor.Model.LayerNorm || p.frozen) && !p.Labelled && c.Algorithm.LooksAhead() {
+	if (c.Actor.Model.LayerNorm || p.frozenBytes > 0) && !p.Labelled && c.Algorithm.LooksAhead() {
 		lines = append(lines, "critics: hidden layers with LayerNorm")
 	}
 	switch {
 	case p.kept != nil:
 		lines = append(lines, "images: ResNet-10, which stays frozen, computes each frame once; rollouts and replay "+
 			"buffers keep its feature maps")
-	case p.frozen:
+	case p.frozenBytes > 0:
 		lines = append(lines, "images: rollouts and replay buffers keep pixels, because enable_drq shifts them; "+
 			"ResNet-10, which stays frozen, computes each batch anew")
 	}

@@ -72,6 +72,9 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	envs, players, learners := p.Placement.Ranks("env"), p.Placement.Ranks("rollout"), p.Placement.Ranks("actor")
 	f.Activations = p.classifiers(r)
+	if p.On("rollout", r) || p.On("actor", r) && p.kept == nil { // actors that get feature maps read no images
+		f.Parameters += int64(p.frozenBytes)
+	}
 	if p.On("rollout", r) {
 		f.Parameters += params // an upper bound: the ranks of a node share copies, and may read an actor's parameters
 	}

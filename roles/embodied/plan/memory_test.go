@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/resnet/resnettest"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
@@ -181,6 +182,23 @@ func TestActorBytes(t *testing.T) {
 		if p.learnerBytes < ofPolicy {
 			t.Errorf("%q: %d bytes for critics and optimisers, %d for the policy", overrides, p.learnerBytes, ofPolicy)
 		}
+	}
+}
+
+// TestMemoryOfFrozenLayers: ranks that read images have the weights of a ResNet-10, 4.9 million.
+func TestMemoryOfFrozenLayers(t *testing.T) {
+	const file = "resnet10.safetensors"
+	weights := []string{"cluster.component_placement={actor: 0, rollout: 1, env: 1}", "env.train.env_type=Squares-v0",
+		"actor.model.model_type=cnn_policy", "actor.model.backbone=resnet",
+		"actor.model.model_path=" + resnettest.Folder(t, file), "actor.model.encoder_config.ckpt_name=" + file}
+	maps, pixels := newSAC(t, 2, weights...), newSAC(t, 2, append(weights, "actor.enable_drq=true")...)
+	const bytes = 4 * 4_900_000
+	of := func(p *Plan, r int) int64 { return p.MemoryOf(r).Parameters }
+	if got := of(pixels, 0) - of(maps, 0); got < bytes*9/10 || got > bytes*11/10 {
+		t.Errorf("an actor that gets pixels has %d bytes more than one that gets feature maps, want %d", got, bytes)
+	}
+	if of(maps, 1) != of(pixels, 1) || of(maps, 1) < bytes*9/10 {
+		t.Errorf("ranks with rollouts: %d bytes, and %d for actors that get pixels", of(maps, 1), of(pixels, 1))
 	}
 }
 

@@ -146,7 +146,7 @@ func (d *Draft) tryPolicy() {
 	if soft, ok := pol.(*policy.SoftActor); ok {
 		d.encodes = soft.Encoder() != nil
 	}
-	if d.frozen = policy.Kept(pol) != nil; d.frozen && learns && !c.Actor.EnableDrQ {
+	if d.frozenBytes = policy.FrozenBytes(pol); d.frozenBytes > 0 && learns && !c.Actor.EnableDrQ {
 		d.kept = policy.Kept(pol)
 	}
 	d.hiddenLen, d.latentLen, d.paramBytes = policy.HiddenLen(pol), policy.LatentLen(pol), 4*len(pol.Params().Data)

@@ -44,8 +44,8 @@ type Plan struct {
 	BootstrapAll     bool  // compute the value of every episode's last observation, not only of truncated episodes
 	config.Learning
 
-	frozen bool        // the encoder has frozen layers
-	kept   []env.Field // observations as rollouts and replay buffers keep them; nil: as the policy sees them
+	frozenBytes int         // of the weights of the encoder's frozen layers; 0 if it has none
+	kept        []env.Field // observations as rollouts and replay buffers keep them; nil: as the policy sees them
 
 	demos    tensor.Dict               // demonstrations to train on
 	pictures map[string]*algo.Pictures // their encoded images

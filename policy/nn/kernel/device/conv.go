@@ -46,5 +46,6 @@ func (o *Ops) windows(x []float32, s *nn.Windows, w *nn.ConvWork[float32], n int
 // slide launches a kernel with a thread for each element of dst.
 func (o *Ops) slide(op string, k kernel, dst, src []float32, s *nn.Windows) {
 	o.each(op, k, len(dst), o.at(op, dst, len(dst)), o.at(op, src, len(src)), number(len(dst)), number(s.In.H),
-		number(s.In.W), number(s.In.C), number(s.Out.H), number(s.Out.W), number(s.Size), number(s.Stride), number(s.Pad))
+		number(s.In.W), number(s.In.C), number(s.Out.H), number(s.Out.W), number(s.Size), number(s.Stride),
+		number(s.Pad))
 }
