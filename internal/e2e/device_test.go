@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +31,11 @@ actor: {micro_batch_size: 16, global_batch_size: 64, model: {hidden_sizes: [12, 
 `},
 	{"SAC", components("actor,env,rollout: 0") + `
 env: {train: {env_type: Pendulum-v1, total_num_envs: 4, max_episode_steps: 10, max_steps_per_rollout_epoch: 8}}
-algorithm: {adv_type: embodied_sac, loss_type: embodied_sac, update_epoch: 2, replay_buffer: {sample_window_size: 9, min_buffer_size: 1}}
-actor: {micro_batch_size: 8, global_batch_size: 16, model: {hidden_sizes: [12, 8], add_q_head: true}, optim: {lr: 3.0e-3}}
+algorithm:
+  {adv_type: embodied_sac, loss_type: embodied_sac, update_epoch: 2,
+  replay_buffer: {sample_window_size: 9, min_buffer_size: 1}}
+actor:
+  {micro_batch_size: 8, global_batch_size: 16, model: {hidden_sizes: [12, 8], add_q_head: true}, optim: {lr: 3.0e-3}}
 `},
 	{"PPO from images", ""}, // see deviceImages
 }
@@ -47,7 +49,7 @@ func deviceImages(t *testing.T) (yaml string, args []string) {
 		"actor.model.model_type=cnn_policy", "algorithm.update_epoch=1", "runner.val_check_interval=-1"}
 }
 
-// TestDevice: a job whose actors compute on a device has the metrics and the checkpoints of the same job on the CPU, in
+// TestDevice: a job whose actors compute on a device has the metrics and the checkpoints of the same job on the CPU in
 // a build without the tag. A run that begins on one goes on on the other.
 func TestDevice(t *testing.T) {
 	t.Parallel()
@@ -98,7 +100,7 @@ func sameCheckpoint(t *testing.T, dir, like string, step int) {
 	want := test.Must(filepath.Glob(filepath.Join(like, last, "*.safetensors")))(t)
 	got := test.Must(filepath.Glob(filepath.Join(dir, last, "*.safetensors")))(t)
 	test.Equal(t, len(got), len(want), "files of %s", last)
-	if len(want) < 2 || !slices.ContainsFunc(want, func(f string) bool { return strings.HasSuffix(f, "model.safetensors") }) {
+	if len(want) < 2 { // model and trainer
 		t.Errorf("files of a checkpoint: %v", want)
 	}
 	for _, file := range want {
@@ -118,13 +120,13 @@ func TestDeviceMistakes(t *testing.T) {
 		args []string
 		says string
 	}{
-		"no tag": {local, nil, "command line: actor.device: cuda: expected cpu: this build cannot find GPUs: it lacks " +
-			"the build tag cuda (scripts/build --tags \"mpi cuda\")"},
+		"no tag": {local, nil, "command line: actor.device: cuda: expected cpu: this build cannot find GPUs: it " +
+			"lacks the build tag cuda (scripts/build --tags \"mpi cuda\")"},
 		"no kernel": {cuda, []string{"actor.model={model_type: rnn_policy, share_trunk: true}"},
 			"command line: actor.device: cuda: expected cpu: gru has no device kernel"},
 		"too little memory": {cuda, []string{"actor.model.hidden_sizes=[8192,8192]"},
-			"actor.device: cuda: actors need %MiB on GPU 0 of node 0 (interpreter of PTX), which has 1024.0 MiB: expected " +
-				"smaller micro-batches, a smaller policy or more nodes"},
+			"actor.device: cuda: actors need %MiB on GPU 0 of node 0 (interpreter of PTX), which has 1024.0 MiB: " +
+				"expected smaller micro-batches, a smaller policy or more nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

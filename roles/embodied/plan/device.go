@@ -57,8 +57,9 @@ func lacksKernel(pol policy.Policy) (lacks graph.Op) {
 		switch n.Op {
 		case graph.Policy, graph.Sequence, graph.Concat, graph.Actor, graph.Critic,
 			graph.Input, graph.Image, graph.Dense, graph.Conv, graph.Tanh, graph.ReLU,
-			graph.Observe, graph.Number, graph.Byte, graph.Frames, graph.Words, graph.Mask, graph.Normalize, graph.OneHot,
-			graph.Categorical, graph.Gaussian, graph.Deviations, graph.Squashed, graph.Clip, graph.Scale, graph.TanhBound:
+			graph.Observe, graph.Number, graph.Byte, graph.Frames, graph.Words, graph.Mask, graph.Normalize,
+			graph.OneHot, graph.Categorical, graph.Gaussian, graph.Deviations, graph.Squashed, graph.Clip, graph.Scale,
+			graph.TanhBound:
 		default:
 			if lacks == "" {
 				lacks = n.Op
