@@ -122,8 +122,10 @@ func TestDeviceLearnsAlike(t *testing.T) {
 			cfg.HiddenSizes = []int{33, 9}
 			c.change(&cfg)
 			host, dev := newLearner(t, false, cfg, c.action), newLearner(t, true, cfg, c.action)
+			taken := dev.interpreter.Bytes
 			same(t, host, dev, host.iterate(t, 0, 2), dev.iterate(t, 0, 2))
 
+			test.Equal(t, dev.interpreter.Bytes, taken, "memory after two iterations")
 			for _, on := range []bool{false, true} { // the state of the other
 				from, to := dev, newLearner(t, on, cfg, c.action)
 				if on {

@@ -68,6 +68,8 @@ func describe(i int) (d Device, err error) {
 	if d.Memory, err = dev.TotalMem(); err != nil {
 		return d, err
 	}
+	version := cu.Version()
+	d.Driver = fmt.Sprintf("CUDA %d.%d", version/1000, version%1000/10)
 	id, err := dev.UUID()
 	d.UUID = id.String()
 	return d, err

@@ -8,13 +8,28 @@
 // If the environment has RLINF_CUDA=interpreter, there is one device: a fake driver, whose kernels run in internal/ptx.
 package gpu
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // A Device is a GPU that is visible to this process.
 type Device struct {
 	Name   string
 	UUID   string
-	Memory int64 // bytes
+	Memory int64  // bytes
+	Driver string // version of CUDA that the driver supports
+}
+
+// Of returns the device of the rank with the given number on its node, and the number of the device: ranks take the
+// visible devices in turn.
+func Of(local int) (d Device, number int, err error) {
+	devices, why := Devices()
+	if len(devices) == 0 {
+		return d, 0, errors.New(why)
+	}
+	number = local % len(devices)
+	return devices[number], number, nil
 }
 
 // An Error is a call that a device has refused, or in which it has failed.

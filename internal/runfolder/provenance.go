@@ -40,6 +40,7 @@ type Provenance struct {
 	Hosts     []string `json:"hosts"`              // host of each rank
 	Binding   []string `json:"binding"`            // CPUs of each rank; see Binding
 	Quota     []int    `json:"quota,omitempty"`    // cores granted to all ranks of the host; 0: no limit
+	GPUs      []string `json:"gpus,omitempty"`     // GPU and driver of each rank; "" if the rank uses none
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
 	Forked string `json:"forked,omitempty"` // checkpoint of the parent run if this run is a fork; Resumed is its copy

@@ -230,6 +230,9 @@ func (r *findings) add(p *task.Plan, nodes []int) {
 		bytes := map[string]int64{"parameters": mem.Parameters, "optimiser": mem.Optimiser, "rollouts": mem.Rollouts,
 			"channels": mem.Channels, "replay": mem.Replay, "activations": mem.Activations,
 			"messages": mem.Messages, "texts": mem.Texts, "all": mem.Sum()}
+		if mem.Device > 0 {
+			bytes["gpu"] = mem.Device
+		}
 		r.Ranks = append(r.Ranks, rankReport{rank, node, p.NamesOn(rank), bytes})
 	}
 }

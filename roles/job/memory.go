@@ -11,6 +11,8 @@ type Footprint struct {
 	Activations int64 // of a language model, with logits, for all micro-batches in flight; or classifiers of images
 	Messages    int64 // messages between the shards of a language model: activations, gradients and state
 	Texts       int64 // texts to train on
+
+	Device int64 // on the GPU of the rank; Sum leaves it out
 }
 
 // ProgramBytes estimates the memory that a process needs in addition to the footprints of its ranks.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/config"
@@ -30,9 +31,18 @@ func (r *rank) record(ctx context.Context) error {
 		runfolder.Rank
 		Binding string
 		Quota   int
+		GPU     string
+	}
+	device := ""
+	if r.plan.MemoryOf(r.w.Rank()).Device > 0 {
+		d, _, err := gpu.Of(r.w.LocalRank())
+		if err != nil {
+			return err
+		}
+		device = d.Name + ", " + d.Driver
 	}
 	mine, err := json.Marshal(member{runfolder.Rank{Rank: r.w.Rank(), PID: about.PID, Host: about.Host,
-		Components: j.WorkersOn(r.w.Rank())}, runfolder.Binding(), about.Quota})
+		Components: j.WorkersOn(r.w.Rank())}, runfolder.Binding(), about.Quota, device})
 	if err != nil {
 		return err
 	}
@@ -55,6 +65,10 @@ func (r *rank) record(ctx context.Context) error {
 		}
 		r.recorded = append(r.recorded, m.Rank)
 		p.Hosts, p.Binding, p.Quota = append(p.Hosts, m.Host), append(p.Binding, m.Binding), append(p.Quota, m.Quota)
+		p.GPUs = append(p.GPUs, m.GPU)
+	}
+	if slices.Max(p.GPUs) == "" {
+		p.GPUs = nil
 	}
 	if slices.Max(p.Quota) == 0 {
 		p.Quota = nil

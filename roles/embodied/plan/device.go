@@ -1,12 +1,22 @@
 package plan
 
 import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/graph"
+	"github.com/rlinf/rlinf/policy/nn/kernel/device"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 )
 
-// checkDevice checks that actors can compute on the configured device.
-func (d *Draft) checkDevice() {
+// checkDevice checks that actors can train pol on the configured device, and measures the memory that they need there.
+func (d *Draft) checkDevice(pol policy.Policy) {
 	c := d.Config
 	const key = "actor.device"
 	want := func(ok bool, expected string) bool {
@@ -17,12 +27,104 @@ func (d *Draft) checkDevice() {
 		return
 	}
 	m, a := &c.Actor.Model, &c.Algorithm
-	if !want(c.Trains() && !d.OffPolicy && !d.Offline, "cpu: only on-policy algorithms train on a device") ||
-		!want(m.ModelType == "mlp_policy", "cpu: "+m.ModelType+" has layers without device kernels") ||
-		!want(!m.UseSDE, "cpu: use_sde has no device kernels") ||
+	soft := d.OffPolicy && a.LossType == "embodied_sac"
+	op := lacksKernel(pol)
+	if !want(c.Trains() && !d.Offline && (soft || !d.OffPolicy),
+		"cpu: a device trains by on-policy algorithms and by embodied_sac") ||
+		!want(op == "", fmt.Sprintf("cpu: %s has no device kernel", op)) ||
+		!want(!soft || !m.LayerNorm, "cpu: layer_norm has no device kernel") ||
 		!want(a.KLBeta == 0 && a.ReinppKLBeta == 0, "cpu: a reference policy (kl_beta) does not use a device") {
 		return
 	}
 	devices, why := gpu.Devices()
-	want(len(devices) > 0, "cpu: "+why)
+	if !want(len(devices) > 0, "cpu: "+why) || d.found.Err() != nil {
+		return
+	}
+	used := false
+	d.deviceBytes, used = d.measureDevice()
+	want(used, "cpu: model_type "+m.ModelType+" does not use a device")
+}
+
+// lacksKernel returns the first operation of pol that an actor with a device cannot compute, or "". Observations and
+// the distributions of actions stay in the program's memory.
+func lacksKernel(pol policy.Policy) (lacks graph.Op) {
+	described, ok := pol.(policy.Described)
+	if !ok {
+		return "a policy that does not describe its layers"
+	}
+	root := described.Graph()
+	root.Each(func(n *graph.Node, _ int) {
+		switch n.Op {
+		case graph.Policy, graph.Sequence, graph.Concat, graph.Actor, graph.Critic,
+			graph.Input, graph.Image, graph.Dense, graph.Conv, graph.Tanh, graph.ReLU,
+			graph.Observe, graph.Number, graph.Byte, graph.Frames, graph.Words, graph.Mask, graph.Normalize,
+			graph.OneHot, graph.Categorical, graph.Gaussian, graph.Deviations, graph.Squashed, graph.Clip, graph.Scale,
+			graph.TanhBound:
+		default:
+			if lacks == "" {
+				lacks = n.Op
+			}
+		}
+	})
+	return lacks
+}
+
+// measureDevice returns the bytes that an actor takes on its device. It makes policy and algorithm on a device that
+// only counts. used is false if the policy makes no use of the device.
+func (p *Plan) measureDevice() (bytes int64, used bool) {
+	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
+	defer memory.Free()
+	meter := new(device.Meter)
+	ops, err := device.New(meter)
+	if err != nil {
+		return 0, false
+	}
+	defer ops.Close()
+	pol, err := p.NewActorPolicy(memory.Alloc, ops, true)
+	if err != nil || !pol.Params().OnDevice() {
+		return 0, false
+	}
+	s := p.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
+	s.GlobalBatch /= p.Actors
+	if p.OffPolicy { // without the replay buffer
+		s.Envs, s.Rollout = 1, p.trajectoryFields(1)
+		s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
+	}
+	p.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
+	return meter.Bytes, true
+}
+
+// DeviceOf returns the bytes that the actors on rank r take on its device.
+func (p *Plan) DeviceOf(r int) int64 {
+	if !p.Config.Trains() {
+		return 0
+	}
+	return int64(len(p.MembersOn("actor", r))) * p.deviceBytes
+}
+
+// checkDeviceMemory returns an error if the actors on a node need more memory than its devices have. nodes are as in
+// CheckMemory.
+func (p *Plan) checkDeviceMemory(nodes []int, node int) error {
+	if p.deviceBytes == 0 {
+		return nil
+	}
+	devices, why := gpu.Devices()
+	if len(devices) == 0 {
+		return errors.New(why)
+	}
+	need, local := make([]int64, len(devices)), 0
+	for r, n := range nodes {
+		if n == node {
+			need[local%len(devices)] += p.DeviceOf(r)
+			local++
+		}
+	}
+	for i, of := range devices {
+		if need[i] > of.Memory {
+			return fmt.Errorf("actor.device: cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
+				"smaller micro-batches, a smaller policy or more nodes", figures.MiB(need[i]), i, node, of.Name,
+				figures.MiB(of.Memory))
+		}
+	}
+	return nil
 }

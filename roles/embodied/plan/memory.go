@@ -18,6 +18,9 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if err := p.checkReplay(actors, have); err != nil {
 		return err
 	}
+	if err := p.checkDeviceMemory(nodes, node); err != nil {
+		return err
+	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need-int64(p.demoBytes()+p.pictureBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil
@@ -38,6 +41,9 @@ func (p *Plan) MemoryColumns() []job.Column {
 	if p.OffPolicy || p.Offline {
 		columns = append(columns, job.Column{Name: "replay", Bytes: func(f job.Footprint) int64 { return f.Replay }})
 	}
+	if p.deviceBytes > 0 {
+		columns = append(columns, job.Column{Name: "GPU", Bytes: func(f job.Footprint) int64 { return f.Device }})
+	}
 	if p.scorerBytes != nil {
 		columns = append(columns, job.Column{Name: "classifier",
 			Bytes: func(f job.Footprint) int64 { return f.Activations }})
@@ -51,7 +57,7 @@ func (p *Plan) ActorBytes() int64 { return int64(2*p.paramBytes + p.learnerBytes
 // MemoryOf estimates the memory of rank r.
 func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
-	f.Replay = int64(p.demoBytes() + p.pictureBytes())
+	f.Replay, f.Device = int64(p.demoBytes()+p.pictureBytes()), p.DeviceOf(r)
 	if p.Config.Trains() {
 		for range p.MembersOn("actor", r) {
 			f.Parameters += 2 * params

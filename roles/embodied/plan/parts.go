@@ -144,7 +144,6 @@ func (d *Draft) tryPolicy() {
 	learns := c.Trains() && (d.OffPolicy || d.Offline)
 	d.found.Want(!learns || !c.Actor.EnableDrQ || len(policy.Cameras(pol)) > 0, "actor.enable_drq", true,
 		"false: the policy sees no images (cnn_policy does)")
-	d.checkDevice()
 	if soft, ok := pol.(*policy.SoftActor); ok {
 		d.encodes = soft.Encoder() != nil
 	}
@@ -156,6 +155,7 @@ func (d *Draft) tryPolicy() {
 		d.learnerBytes = d.measureLearner(pol)
 	}
 	d.checkSequences()
+	d.checkDevice(pol)
 }
 
 // measureLearner returns the bytes that an algorithm with a replay buffer takes beside the buffer and the parameters of

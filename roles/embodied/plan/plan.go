@@ -29,18 +29,19 @@ type Plan struct {
 	Rewards, Inferences          int     // the numbers of reward and inference workers; 0 if not placed
 	Train, Eval                  Routing // the routings of training and of evaluations
 
-	Epochs, Steps    int  // the epochs of a rollout, and the steps of an epoch
-	RolloutsAtMost   int  // the maximum number of rollouts for one update; if it is above 1, actors choose among them
-	Chunks, logProbs int  // the numbers of actions and of log-probs in a sample
-	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
-	hiddenLen        int  // length of the hidden state
-	latentLen        int  // length of the denoising chain of an action
-	encodes          bool // actor and critics read the features of an encoder
-	paramBytes       int  // bytes of one copy of the parameters
-	learnerBytes     int  // bytes of an actor's optimisers, critics and targets
-	alone            bool // the world has one rank
-	AutoReset        bool // training environments begin new episodes by themselves
-	BootstrapAll     bool // compute the value of every episode's last observation, not only of truncated episodes
+	Epochs, Steps    int   // the epochs of a rollout, and the steps of an epoch
+	RolloutsAtMost   int   // the maximum number of rollouts for one update; if it is above 1, actors choose among them
+	Chunks, logProbs int   // the numbers of actions and of log-probs in a sample
+	rewardsPerSample int   // rewards in a sample: Chunks if each action has a reward, else 1
+	hiddenLen        int   // length of the hidden state
+	latentLen        int   // length of the denoising chain of an action
+	encodes          bool  // actor and critics read the features of an encoder
+	paramBytes       int   // bytes of one copy of the parameters
+	learnerBytes     int   // bytes of an actor's optimisers, critics and targets
+	deviceBytes      int64 // bytes of an actor on its device; 0 without a device
+	alone            bool  // the world has one rank
+	AutoReset        bool  // training environments begin new episodes by themselves
+	BootstrapAll     bool  // compute the value of every episode's last observation, not only of truncated episodes
 	config.Learning
 
 	frozenBytes int         // of the weights of the encoder's frozen layers; 0 if it has none

@@ -201,7 +201,7 @@ func (a *ActorWorker) Resample(n int) (more bool, err error) {
 // ComputeAdvantagesAndReturns prepares the batch for training.
 func (a *ActorWorker) ComputeAdvantagesAndReturns() error {
 	a.witness.Show(algo.PhaseRollout, a.batch)
-	err := a.algo.Prepare(&a.batch)
+	err := guard(func() error { return a.algo.Prepare(&a.batch) })
 	a.witness.Show(algo.PhaseAdvantages, a.batch)
 	return err
 }
@@ -225,8 +225,13 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 // update lets the algorithm train on the batch. Beside robots it does so in a thread of lower priority, so that on the
 // rank's cores decisions come before updates.
 func (a *ActorWorker) update() (m algo.Metrics, err error) {
+	update := func() error {
+		m, err = a.algo.Update(a.batch)
+		return err
+	}
 	if a.plan.Backlog() == 0 {
-		return a.algo.Update(a.batch)
+		err = guard(update)
+		return m, err
 	}
 	done := make(chan any)
 	go func() {
@@ -234,7 +239,7 @@ func (a *ActorWorker) update() (m algo.Metrics, err error) {
 		raised, _ := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
 		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), min(20-raised+updateNice, 19))
 		defer func() { done <- recover() }()
-		m, err = a.algo.Update(a.batch)
+		err = guard(update)
 	}()
 	if p := <-done; p != nil {
 		panic(p)

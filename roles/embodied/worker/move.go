@@ -23,7 +23,8 @@ type actorPart struct {
 	algo     algo.Algorithm
 	replicas *member.Replicas
 	arrivals *Arrivals
-	queues   []queue // one for each input
+	queues   []queue   // one for each input
+	device   *deviceOf // nil without a device
 }
 
 // Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil. Then the
@@ -32,11 +33,21 @@ func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil
 	}
-	part := &actorPart{policy: a.policy, algo: a.algo, replicas: a.replicas, arrivals: a.arrivals}
+	part := &actorPart{policy: a.policy, algo: a.algo, replicas: a.replicas, arrivals: a.arrivals,
+		device: a.weights.devices[a.Index()]}
 	for _, in := range a.inputs {
 		part.queues = append(part.queues, in.queue)
 	}
 	return part
+}
+
+// Retire closes the device, unless part passes it to a successor.
+func (a *ActorWorker) Retire(part any) error {
+	d := a.weights.devices[a.Index()]
+	if delete(a.weights.devices, a.Index()); d == nil || part != nil {
+		return nil
+	}
+	return d.close()
 }
 
 // An envPart has the environments that an env worker leaves to its successor on the same rank.

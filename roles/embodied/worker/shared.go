@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/policy/nn/kernel/device"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
@@ -29,14 +27,15 @@ type Shared struct {
 	inference  *weights.Weights // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
-	devices  []gpu.Driver                     // of the actors on this rank
+	devices  map[int]*deviceOf                // by the member number of an actor; nil without devices
 }
 
 var _ loop.Shared = (*Shared)(nil)
 
 // NewShared returns an empty Shared. Connect makes its policies and weights.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) *Shared {
-	return &Shared{world: w, plan: p, own: own, policies: map[string]map[int]policy.Policy{}}
+	return &Shared{world: w, plan: p, own: own, policies: map[string]map[int]policy.Policy{},
+		devices: map[int]*deviceOf{}}
 }
 
 // PlanOf returns the plan of c's job, or an error if the job has another task.
@@ -98,18 +97,20 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 	policies := map[int]policy.Policy{}
 	for _, m := range s.plan.MembersOn(component, s.world.Rank()) {
 		if part, ok := loop.Part[*actorPart](s.own, component, m); ok {
-			policies[m] = part.policy
+			if policies[m] = part.policy; part.device != nil {
+				s.devices[m] = part.device
+			}
 			continue
 		}
 		alloc, d := tensor.Heap, nn.Device[float32](nil)
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
 			if s.plan.Config.Actor.Device == config.DeviceCUDA {
-				ops, err := s.openDevice()
+				of, err := s.openDevice()
 				if err != nil {
 					return nil, fmt.Errorf("%s %d: %w", component, m, err)
 				}
-				d = ops
+				s.devices[m], d = of, of.ops
 			}
 		}
 		pol, err := s.plan.NewActorPolicy(alloc, d, blank)
@@ -121,20 +122,6 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 	return policies, nil
 }
 
-// openDevice opens the GPU of this rank.
-func (s *Shared) openDevice() (*device.Ops, error) {
-	devices, why := gpu.Devices()
-	if len(devices) == 0 {
-		return nil, errors.New(why)
-	}
-	driver, err := gpu.Open(s.world.LocalRank() % len(devices))
-	if err != nil {
-		return nil, err
-	}
-	s.devices = append(s.devices, driver)
-	return device.New(driver)
-}
-
 // newWeights makes the Weights that carry the actors' parameters to a component.
 func (s *Shared) newWeights(ctx context.Context, label, component string, mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
@@ -144,7 +131,7 @@ func (s *Shared) newWeights(ctx context.Context, label, component string, mode w
 // Close ends the weights and closes the devices. Every rank calls Close after the last Publish.
 func (s *Shared) Close() {
 	for _, d := range s.devices {
-		d.Close() // the results are here already, so an error changes nothing
+		d.close() // the results are here already, so an error changes nothing
 	}
 	s.training.Close()
 	s.evaluation.Close()
