@@ -154,9 +154,9 @@ func last(key string) string { return key[strings.LastIndexByte(key, '.')+1:] }
 // writeShares writes sentences about the keys that other tables explain.
 func (t *table) writeShares(b *strings.Builder) {
 	for _, s := range t.shared {
-		which, names := "These keys", ": "+quoted(s.names)
+		which, names := "These keys", listed(s.names)
 		if s.names == nil {
-			which, names = "All keys", ""
+			which, names = "All keys", "."
 			if len(t.rows)+len(t.shared) > 1 {
 				which = "All other keys"
 			}
@@ -166,9 +166,9 @@ func (t *table) writeShares(b *strings.Builder) {
 		}
 		verb := "mean the same as in"
 		if s.values {
-			fmt.Fprintf(b, "\n%s %s `%s`, and their values there are the defaults%s.\n", which, verb, s.with, names)
+			fmt.Fprintf(b, "\n%s %s `%s`, and their values there are the defaults%s\n", which, verb, s.with, names)
 		} else {
-			fmt.Fprintf(b, "\n%s %s `%s`, with the same defaults%s.\n", which, verb, s.with, names)
+			fmt.Fprintf(b, "\n%s %s `%s`, with the same defaults%s\n", which, verb, s.with, names)
 		}
 	}
 	for _, s := range t.below {
@@ -178,6 +178,17 @@ func (t *table) writeShares(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "\nSections with the keys of those in `%s`, and with %s: %s.\n", s.with, what, quoted(s.names))
 	}
+}
+
+// listed returns the end of a sentence that names keys, and more such sentences if there are many.
+func listed(names []string) string {
+	const most = 20
+	first, rest := names[:min(len(names), most)], names[min(len(names), most):]
+	text := ": " + quoted(first) + "."
+	for more := range slices.Chunk(rest, most) {
+		text += " So do " + quoted(more) + "."
+	}
+	return text
 }
 
 // quoted returns names as code, with commas between them.
