@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A policy of two actions computes its features by layers of its own. NewWithEncoder adds actor and critic, and needs no
-// backward pass.
+// A policy of two actions computes its features by layers of its own. NewWithEncoder adds actor and critic, and needs
+// no backward pass.
 func ExampleNewWithEncoder() {
 	speed := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{3}}
 	spec := env.Spec{Name: "Car-v0", Obs: []env.Field{{Name: "speed", Space: speed}},

@@ -71,7 +71,8 @@ func TestPages(t *testing.T) {
 
 // elsewhere are flags of other programs that pages name, and those programs.
 var elsewhere = map[string]string{
-	"--bind-to": "mpirun", "--map-by": "mpirun", "--mca": "mpirun", "--report-bindings": "mpirun", "-hostfile": "mpirun",
+	"--bind-to": "mpirun", "--map-by": "mpirun", "--mca": "mpirun", "--report-bindings": "mpirun",
+	"-hostfile": "mpirun",
 	"--array": "sbatch", "--cpus-per-task": "sbatch", "--signal": "sbatch", "--mpi": "srun",
 	"--cap-add": "docker", "--pid": "docker", "--contain": "apptainer", "--containall": "apptainer",
 	"--sharens": "apptainer",
