@@ -75,30 +75,41 @@ func TestBrokenKernels(t *testing.T) {
 		m.device.Product(got, m.on(a), m.on(b), nil, 5, 2, 40, false)
 		m.same(got, c, "product")
 	}
+	seen := func(vision string) func(m *machine) {
+		return func(m *machine) { m.compare(t, visions()[vision]) }
+	}
+	const inProduct, inWindows = "product.c", "windows.c"
 	for _, c := range []struct {
-		name, old, new string
-		call           func(m *machine)
-		found          string
+		name, file, old, new string
+		call                 func(m *machine)
+		found                string
 	}{
-		{"barrier removed", "\t\tBARRIER;\n\t\ttile other", "\t\ttile other", product,
+		{"barrier removed", inProduct, "\t\tBARRIER;\n\t\ttile other", "\t\ttile other", product,
 			"shared memory at"},
-		{"second barrier removed", "\t\t\tBARRIER;\n\t\t}\n\t\tif (lane == 0 && row < m)",
+		{"second barrier removed", inProduct, "\t\t\tBARRIER;\n\t\t}\n\t\tif (lane == 0 && row < m)",
 			"\t\t}\n\t\tif (lane == 0 && row < m)", few, "a race"},
-		{"row off by one", "if (row < m && column < n)\n\t\t\t\tc[",
+		{"row off by one", inProduct, "if (row < m && column < n)\n\t\t\t\tc[",
 			"if (row <= m && column < n)\n\t\t\t\tc[", product, "are outside the memory"},
-		{"column off by one", "if (row < m && column < n)\n\t\t\t\tc[",
+		{"column off by one", inProduct, "if (row < m && column < n)\n\t\t\t\tc[",
 			"if (row < m && column <= n)\n\t\t\t\tc[", product, "a race"},
-		{"k reversed", "a_now + q * rows, b_now + q * columns",
+		{"k reversed", inProduct, "a_now + q * rows, b_now + q * columns",
 			"a_now + (DEPTH - 1 - q) * rows, b_now + (DEPTH - 1 - q) * columns", product, "element"},
-		{"two operations for one", "sum[i][j] = fma(x[i], y[j], sum[i][j])", "sum[i][j] += x[i] * y[j]",
+		{"two operations for one", inProduct, "sum[i][j] = fma(x[i], y[j], sum[i][j])", "sum[i][j] += x[i] * y[j]",
 			product, "element"},
-		{"misaligned", "whole && count >= 4", "(whole || count >= 4) && count >= 4", product,
+		{"misaligned", inProduct, "whole && count >= 4", "(whole || count >= 4) && count >= 4", product,
 			"is no multiple of 16"},
-		{"lane left out", "i < 8; i++)\n\t\t\t\t\tl[i] =", "i < 7; i++)\n\t\t\t\t\tl[i] =", few, "element"},
+		{"lane left out", inProduct, "i < 8; i++)\n\t\t\t\t\tl[i] =", "i < 7; i++)\n\t\t\t\t\tl[i] =", few,
+			"element"},
+		{"edge off by one", inWindows, "x >= w", "x > w", seen("frame"), "element"},
+		{"row of windows left out", inWindows, "oy * stride <= y + pad", "oy * stride < y + pad", seen("stride 2"),
+			"gradients: element"},
+		{"first window left out", inWindows, "ox = first_window(x, size, stride, pad); ox < out_w",
+			"ox = first_window(x, size, stride, pad) + 1; ox < out_w", seen("stride 2"), "gradients: element"},
+		{"window beyond the last", inWindows, "oy < out_h && ", "", seen("few filters"), "gradients: element"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			m := newMachine(t, &devicetest.Interpreter{Broken: compiled(t, c.old, c.new)})
+			m := newMachine(t, &devicetest.Interpreter{Broken: compiled(t, c.file, c.old, c.new)})
 			found := failure(m, c.call)
 			if !strings.Contains(found, c.found) {
 				t.Errorf("found %q, expected %q", found, c.found)
@@ -107,22 +118,23 @@ func TestBrokenKernels(t *testing.T) {
 	}
 }
 
-// compiled returns the kernels of product.c, with a text replaced. It leaves out kernels that the test does not call.
-func compiled(t *testing.T, old, new string) *ptx.Module {
-	text := string(test.Must(os.ReadFile("kernels/product.c"))(t))
+// compiled returns the kernels of a C file, with a text replaced. It leaves out kernels that the test does not call.
+func compiled(t *testing.T, file, old, new string) *ptx.Module {
+	text := string(test.Must(os.ReadFile("kernels/" + file))(t))
 	if !strings.Contains(text, old) {
-		t.Fatalf("product.c has no %q", old)
+		t.Fatalf("%s has no %q", file, old)
 	}
 	text = regexp.MustCompile(`(?m)^PRODUCT\((product_large|product_narrow|gradient.*),.*`).ReplaceAllString(text, "")
 	dir := t.TempDir()
-	test.OK(t, os.WriteFile(filepath.Join(dir, "product.c"), []byte(strings.Replace(text, old, new, 1)), 0o666))
+	test.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(strings.Replace(text, old, new, 1)), 0o666))
 	for _, name := range []string{"kernel.h", "generate"} {
 		test.OK(t, os.WriteFile(filepath.Join(dir, name), test.Must(os.ReadFile("kernels/"+name))(t), 0o777))
 	}
 	if out, err := exec.Command(filepath.Join(dir, "generate")).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	return test.Must(ptx.Parse(string(test.Must(os.ReadFile(filepath.Join(dir, "product.ptx")))(t))))(t)
+	compiled := filepath.Join(dir, strings.TrimSuffix(file, ".c")+".ptx")
+	return test.Must(ptx.Parse(string(test.Must(os.ReadFile(compiled))(t))))(t)
 }
 
 // A failed is a test that has failed, with the reason.
