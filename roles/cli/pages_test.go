@@ -73,7 +73,7 @@ func TestPages(t *testing.T) {
 var elsewhere = map[string]string{
 	"--bind-to": "mpirun", "--map-by": "mpirun", "--mca": "mpirun", "--report-bindings": "mpirun",
 	"-hostfile": "mpirun",
-	"--array": "sbatch", "--cpus-per-task": "sbatch", "--signal": "sbatch", "--mpi": "srun",
+	"--array":   "sbatch", "--cpus-per-task": "sbatch", "--signal": "sbatch", "--mpi": "srun",
 	"--cap-add": "docker", "--pid": "docker", "--contain": "apptainer", "--containall": "apptainer",
 	"--sharens": "apptainer",
 	"--virtual": "rlb.fake_robot", "--stall": "rlb.fake_robot", "--crash": "rlb.fake_robot",
