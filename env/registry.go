@@ -88,8 +88,8 @@ func (c Config) fits(s Spec) error {
 		return fmt.Errorf("%s reports no success: expected a recording without only_success", c.ID())
 	}
 	if (s.Intervene || c.Person.Share > 0) && c.ActionRepeat > 1 {
-		return fmt.Errorf("%s: action_repeat %d, but a person may act in every step: expected 1", c.ID(),
-			c.ActionRepeat)
+		return KeyErrors{{Key: "action_repeat", Reason: fmt.Sprintf("%d, but a person may act in every step of %s: "+
+			"expected 1", c.ActionRepeat, c.ID())}}
 	}
 	if err := s.CheckMask(); err != nil {
 		return err

@@ -121,5 +121,5 @@ func TestInterventionsAreNotRepeated(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.ActionRepeat = "guided", 2
 	_, err := reg.New(cfg, 1)
-	test.Fails(t, err, "guided: action_repeat 2, but a person may act in every step: expected 1")
+	test.Fails(t, err, "action_repeat: 2, but a person may act in every step of guided: expected 1")
 }

@@ -1,5 +1,5 @@
 // Command own_keys is rlinf with an environment, a policy, an algorithm and a reward of your own.
-// Each has its own keys in the configuration. See docs/own-keys.md.
+// Each has its own keys in the configuration. See docs/extending.md.
 //
 //	go run ./examples/own_keys -c examples/own_keys/job.yaml env.train.init_params.wind=0.3
 package main

@@ -12,29 +12,25 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a separate module. The keys of its parts are
-// set, checked and shown like rlinf's own keys.
+// TestOwnKeys builds examples/own_keys, which docs/extending.md shows completely, in a module with the go.mod of the
+// page. The keys of its parts are set, checked and shown like rlinf's own keys.
 func TestOwnKeys(t *testing.T) {
 	t.Parallel()
-	page := readFile(t, filepath.Join(root, "docs", "own-keys.md"))
-	shown := append(blocks(page, "go"), blocks(page, "yaml")...)
-	for i := range shown {
-		shown[i] = strings.TrimSpace(shown[i])
-	}
+	files := shownFiles(t, readFile(t, filepath.Join(root, "docs", "extending.md")))
 	dir, module := t.TempDir(), t.TempDir()
-	files, err := filepath.Glob(filepath.Join(root, "examples", "own_keys", "*"))
-	if err != nil || len(files) != len(shown) {
-		t.Fatalf("%d files in examples/own_keys (%v), %d on the page", len(files), err, len(shown))
+	have := test.Must(filepath.Glob(filepath.Join(root, "examples", "own_keys", "*")))(t)
+	if len(have)+1 != len(files) { // only the page has go.mod
+		t.Errorf("%d files in examples/own_keys, %d on the page, go.mod among them", len(have), len(files))
 	}
-	for _, file := range files {
-		text := readFile(t, file)
-		if !slices.Contains(shown, strings.TrimSpace(text)) {
-			t.Errorf("docs/own-keys.md does not show %s as it is", filepath.Base(file))
+	for _, file := range have {
+		name, text := filepath.Base(file), readFile(t, file)
+		if strings.TrimSpace(files[name]) != strings.TrimSpace(text) {
+			t.Errorf("docs/extending.md does not show %s as it is", name)
 		}
-		writeFile(t, module, filepath.Base(file), text)
+		writeFile(t, module, name, text)
 	}
 	program := filepath.Join(dir, "own_keys")
-	buildModule(t, module, program, ".")
+	buildShownModule(t, module, program, files["go.mod"])
 	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures",
 		".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
@@ -70,6 +66,46 @@ func TestOwnKeys(t *testing.T) {
 		if at >= len(lines) || !strings.HasPrefix(strings.Join(strings.Fields(lines[at]), " "), key) {
 			t.Errorf("check ends with\n%s\nwant a line for %s", r.stdout, key)
 		}
+	}
+}
+
+// TestOwnParts builds examples/own_parts, whose algorithm docs/extending.md shows, in another module. It runs the tests
+// of the example, and trains to the best return.
+func TestOwnParts(t *testing.T) {
+	t.Parallel()
+	page, module := readFile(t, filepath.Join(root, "docs", "extending.md")), t.TempDir()
+	test.OK(t, os.CopyFS(module, os.DirFS(filepath.Join(root, "examples", "own_parts"))))
+	if !slices.Contains(test.Blocks(page, "go"), readFile(t, filepath.Join(module, "reinforce.go"))) {
+		t.Error("docs/extending.md does not show reinforce.go as it is")
+	}
+	buildShownModule(t, module, "mine", shownFiles(t, page)["go.mod"])
+	if out, err := inModule(module, "test", "-mod=mod", "-vet=off", ".").CombinedOutput(); err != nil {
+		t.Errorf("go test in another module: %v\n%s", err, out)
+	}
+	j := local.startProgram(t, filepath.Join(module, "mine"), module, 0, "-c", "job.yaml")
+	if code := j.wait(); code != 0 {
+		t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
+	}
+	m := readMetrics(t, filepath.Join(module, "logs", "job"))
+	got, ok := m[len(m)-1]["eval/return"].(json.Number)
+	if x, err := got.Float64(); !ok || err != nil || x < -7 {
+		t.Errorf("eval/return %v, want nearly the best, -5.5", got)
+	}
+}
+
+// buildShownModule builds the folder module to out, with the go.mod of a page, which expects a clone of this module
+// beside it.
+func buildShownModule(t *testing.T, module, out, mod string) {
+	t.Helper()
+	top := test.Must(filepath.Abs(root))(t)
+	here := strings.Replace(mod, "=> ../rlinf", "=> "+top, 1)
+	if here == mod {
+		t.Fatalf("the page shows no go.mod beside a clone:\n%s", mod)
+	}
+	writeFile(t, module, "go.mod", here)
+	writeFile(t, module, "go.sum", readFile(t, filepath.Join(root, "go.sum")))
+	if text, err := inModule(module, "build", "-mod=mod", "-o", out, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build in another module: %v\n%s", err, text)
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/rlinf/rlinf/internal/test"
 )
 
 // TestMovingTutorial follows docs/tutorials/moves.md line by line, with shorter runs. The job that moves has slow
@@ -15,7 +17,7 @@ import (
 func TestMovingTutorial(t *testing.T) {
 	t.Parallel()
 	text, dir := followed(t, "moves.md", "bash", "cmp")
-	lines := strings.Split(strings.Join(blocks(text, "bash"), "\n"), "\n")
+	lines := strings.Split(strings.Join(test.Blocks(text, "bash"), "\n"), "\n")
 	mistakes := map[string][]string{} // answers by request
 	for _, row := range regexp.MustCompile("(?m)^\\| `({.*?})` \\|(.*) \\|$").FindAllStringSubmatch(text, -1) {
 		for _, quoted := range regexp.MustCompile("`(.*?)`").FindAllStringSubmatch(row[2], -1) {

@@ -19,10 +19,10 @@ var elsewhere = map[string]string{
 	"scripts/test":       "runs this test",
 	"scripts/build":      "builds with all that the machine has; these tests build with it",
 	"scripts/results":    "trains for minutes: TestResultsScript",
-	"go mod tidy":        "TestOwnParts builds that module",
-	"go build -o mine":   "TestOwnParts",
-	"./mine":             "TestOwnParts",
-	"go test .":          "TestOwnParts",
+	"go mod tidy":        "TestOwnKeys builds that module",
+	"go build -o mine":   "TestOwnKeys",
+	"./mine":             "TestOwnKeys",
+	"go test .":          "TestOwnKeys",
 	"go build -o rlinf":  "builds without flags what these tests have built",
 	"pip install":        "needs a network",
 	"sbatch":             "internal/e2e/slurm",
@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) {
 	start := addition(t, top)
 	for _, page := range pages {
 		text := readFile(t, page)
-		commands := commandsOf(text)
+		commands := test.ShellCommands(text)
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
@@ -89,24 +89,6 @@ var (
 	launched   = regexp.MustCompile(`^(mpirun|srun)( -\S+( [a-z0-9]+)?)* (-np|-n) (\d+) \./rlinf`)
 	stepsGiven = regexp.MustCompile(`^runner\.max_steps=`)
 )
-
-// commandsOf returns the lines of a page's shell commands, without comments. A line that ends in \ goes on in the next
-// line.
-func commandsOf(page string) (lines []string) {
-	for _, language := range []string{"sh", "bash"} {
-		for _, text := range blocks(page, language) {
-			for line := range strings.SplitSeq(strings.ReplaceAll(text, "\\\n", " "), "\n") {
-				line, _, _ = strings.Cut(line, " #")
-				for part := range strings.SplitSeq(line, " && ") {
-					if part = strings.TrimSpace(part); part != "" && !strings.HasPrefix(part, "#") {
-						lines = append(lines, part)
-					}
-				}
-			}
-		}
-	}
-	return lines
-}
 
 // runCommand runs a line. It adds short to commands that train.
 func runCommand(t *testing.T, dir, line string) {

@@ -267,7 +267,7 @@ actor: {micro_batch_size: 6, global_batch_size: 12, optim: {lr: 1.0e-3}, model: 
 // block returns the block of code of a page in that language that contains word.
 func block(t *testing.T, page, language, word string) string {
 	t.Helper()
-	for _, code := range blocks(page, language) {
+	for _, code := range test.Blocks(page, language) {
 		if strings.Contains(code, word) {
 			return code
 		}

@@ -1,16 +1,11 @@
 package e2e
 
 import (
-	"encoding/json"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/rlinf/rlinf/internal/test"
 )
 
 // readmes are the README in both languages.
@@ -57,53 +52,6 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// TestOwnParts builds examples/own_parts, which docs/extending.md shows completely, in a module with the go.mod of the
-// page. It runs the tests of the example, and trains to the result that the page states.
-func TestOwnParts(t *testing.T) {
-	t.Parallel()
-	page := readFile(t, filepath.Join(root, "docs", "extending.md"))
-	module := t.TempDir()
-	files := shownFiles(t, page)
-	for name, text := range files {
-		if name == "go.mod" {
-			continue
-		}
-		own, err := os.ReadFile(filepath.Join(root, "examples", "own_parts", name))
-		if err != nil || string(own) != text {
-			t.Errorf("docs/extending.md does not show examples/own_parts/%s as it is (%v)", name, err)
-		}
-		writeFile(t, module, name, text)
-	}
-	have, err := os.ReadDir(filepath.Join(root, "examples", "own_parts"))
-	if err != nil || len(have)+1 != len(files) { // only the page has go.mod
-		t.Errorf("%d files in examples/own_parts (%v), %d on the page, go.mod among them", len(have), err, len(files))
-	}
-	top := test.Must(filepath.Abs(root))(t)
-	mod := strings.Replace(files["go.mod"], "=> ../rlinf", "=> "+top, 1)
-	if mod == files["go.mod"] {
-		t.Fatalf("docs/extending.md shows no go.mod beside a clone:\n%s", mod)
-	}
-	writeFile(t, module, "go.mod", mod)
-	sums := readFile(t, filepath.Join(root, "go.sum"))
-	writeFile(t, module, "go.sum", sums)
-	for _, args := range [][]string{{"build", "-mod=mod", "-o", "mine", "."}, {"test", "-mod=mod", "-vet=off", "."}} {
-		c := exec.Command("go", args...)
-		c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOPROXY=off", "GOWORK=off")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
-		}
-	}
-	j := local.startProgram(t, filepath.Join(module, "mine"), module, 0, "-c", "job.yaml")
-	if code := j.wait(); code != 0 {
-		t.Fatalf("exit code %d\n%s%s", code, &j.stdout, &j.stderr)
-	}
-	m := readMetrics(t, filepath.Join(module, "logs", "job"))
-	got, ok := m[len(m)-1]["eval/return"].(json.Number)
-	if x, err := got.Float64(); !ok || err != nil || x < -7 {
-		t.Errorf("eval/return %v, want nearly the best, -5.5", got)
-	}
-}
-
 var shownFile = regexp.MustCompile("(?s)\n`([a-z_.]+)`:\n\n```[a-z]*\n(.*?\n)```")
 
 // shownFiles returns the files that a page shows behind their names.
@@ -114,12 +62,4 @@ func shownFiles(t *testing.T, page string) map[string]string {
 		files[m[1]] = m[2]
 	}
 	return files
-}
-
-// blocks returns the parts of a page of Markdown that are in that language.
-func blocks(page, language string) (all []string) {
-	for _, b := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```").FindAllStringSubmatch(page, -1) {
-		all = append(all, b[1])
-	}
-	return all
 }

@@ -14,8 +14,8 @@ import (
 func TestTuningTutorial(t *testing.T) {
 	t.Parallel()
 	text, dir := followed(t, "fine-tuning.md", "bash", "head")
-	writeFile(t, dir, "lora.yaml", blocks(text, "yaml")[0])
-	for _, script := range blocks(text, "bash") {
+	writeFile(t, dir, "lora.yaml", test.Blocks(text, "yaml")[0])
+	for _, script := range test.Blocks(text, "bash") {
 		lines := strings.Split(script, "\n")
 		for i, line := range lines {
 			if strings.HasPrefix(line, "./rlinf -c") {

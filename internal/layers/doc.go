@@ -6,5 +6,5 @@
 // a line. The test reads every Go file, regardless of build tags.
 //
 // Other tests here read the tree as text. They limit the length of lines and files, limit sentences
-// of pages and comments to 40 words, and check links.
+// of pages and comments to 40 words, and check what pages name: links, Go names and files.
 package layers

@@ -20,7 +20,7 @@ var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 // names a declaration in the file.
 func TestLinks(t *testing.T) {
 	root := os.DirFS("../..")
-	pages := markdown(t, root)
+	pages := test.Pages(t, root)
 	chinese := test.Must(fs.ReadFile(root, "README.zh-CN.md"))(t)
 	pages["README.zh-CN.md"] = string(chinese)
 	declared := 0
@@ -44,7 +44,7 @@ func TestLinks(t *testing.T) {
 					t.Errorf("%s: link to %s: no such heading", name, m[2])
 				}
 			}
-			if strings.HasSuffix(file, ".go") && identifier.MatchString(m[1]) {
+			if strings.HasSuffix(file, ".go") && identifier.MatchString(m[1]) && m[1] != path.Base(file) {
 				declared++
 				if !declares(t, root, file, m[1]) {
 					t.Errorf("%s: %s declares no %s", name, file, m[1])
@@ -228,7 +228,7 @@ var stepsPerSecond = regexp.MustCompile(`\b(\d[\d,]*)\s+environment\s+steps\s+pe
 // TestSpeedFigures: docs/speed.md has the measured steps per second of whole jobs in one table. Other pages repeat its
 // figures.
 func TestSpeedFigures(t *testing.T) {
-	pages := markdown(t, os.DirFS("../.."))
+	pages := test.Pages(t, os.DirFS("../.."))
 	known := map[string]bool{}
 	for _, m := range stepsPerSecond.FindAllStringSubmatch(pages["docs/speed.md"], -1) {
 		known[m[1]] = true

@@ -5,7 +5,6 @@ import (
 	"go/doc/comment"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -36,7 +35,7 @@ func (s sentence) words() (n int) {
 func TestSentences(t *testing.T) {
 	root := os.DirFS("../..")
 	pages, comments := 0, 0
-	for name, text := range markdown(t, root) {
+	for name, text := range test.Pages(t, root) {
 		for _, s := range pageSentences(text) {
 			pages++
 			if n := s.words(); n > sentenceWords {
@@ -58,28 +57,6 @@ func TestSentences(t *testing.T) {
 	if pages < 1000 || comments < 4000 {
 		t.Errorf("%d sentences of pages and %d of comments looked at", pages, comments)
 	}
-}
-
-// markdown returns the English pages by their names.
-func markdown(t *testing.T, root fs.FS) map[string]string {
-	t.Helper()
-	pages := map[string]string{}
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" ||
-			d.Name() == "logs"):
-			return fs.SkipDir
-		case strings.HasSuffix(name, ".md") && !strings.HasSuffix(name, ".zh-CN.md"):
-			text, err := fs.ReadFile(root, name)
-			pages[name] = string(text)
-			return err
-		}
-		return nil
-	})
-	test.OK(t, err)
-	return pages
 }
 
 var (

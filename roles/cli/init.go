@@ -64,7 +64,7 @@ func runInit(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *exter
 		return config.Usagef("init: %s: no such folder", words[0])
 	case len(words) == 1 && missing == nil && info.IsDir() && c.IsSet("algorithm"):
 		return config.Usagef("init: --algorithm %s: expected none with the folder of a language model, which init "+
-			"fine-tunes; docs/language-models.md has the task reasoning", s.algorithm)
+			"fine-tunes; docs/reasoning.md has the task reasoning", s.algorithm)
 	case s.algorithm != "ppo" && s.algorithm != "sac":
 		return config.Usagef("init: --algorithm %s: expected ppo or sac", s.algorithm)
 	case len(words) == 1 && missing == nil && info.IsDir():
@@ -138,7 +138,7 @@ func (s *starter) environment(words []string, reg config.Registries, hub *extern
 		if _, err := exec.LookPath(words[0]); err != nil && len(words) == 1 {
 			if filepath.Ext(words[0]) == ".xml" {
 				return "", fmt.Errorf("init: %s: an MJCF model needs a task in words, too: copy "+
-					"configs/pendulum_own.yaml, and see docs/environments.md", words[0])
+					"configs/pendulum_own.yaml, and see docs/mjcf.md", words[0])
 			}
 			return "", fmt.Errorf("init: %w", unknown)
 		}

@@ -126,6 +126,13 @@ func (r recipe) train(t *testing.T, more ...string) {
 	if m.ModelType == "cnn_policy" {
 		iterations = 2
 	}
+	// A stand-in needs no room for all that a robot will do.
+	if sim.images && cfg.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize > 100 {
+		args = append(args, "algorithm.replay_buffer.sample_window_size=100")
+	}
+	if n := cfg.Cluster.NumNodes; n > 1 {
+		args = append(args, fmt.Sprint("+spmd.nodes=", n))
+	}
 	args = append(args, fmt.Sprint("runner.max_steps=", iterations), "runner.logger.log_path="+dir,
 		"runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
 	code, stdout, stderr := runWith(t, sim.registries(), append(args, more...)...)

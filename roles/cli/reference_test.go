@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -50,8 +51,7 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	keys := 0
 	each := func(key string) {
 		keys++
-		if !strings.Contains(page, "`"+key+"`") && !strings.Contains(page, "`"+key+"[]`") &&
-			!strings.Contains(page, "\n"+key+"\n") {
+		if !explains(page, key) {
 			t.Errorf("docs/reference/config.md says nothing of %s; %s", key, manual.Regenerate)
 		}
 	}
@@ -67,6 +67,31 @@ func TestReferenceHasEveryKey(t *testing.T) {
 	if keys < 400 {
 		t.Errorf("%d keys", keys)
 	}
+}
+
+// shares matches a sentence of the page about keys, or sections, that another section explains. It may have names.
+var shares = regexp.MustCompile("(All keys|All other keys|These keys|Sections)[^\n`]* in `([^`]+)`(.*)")
+
+// explains reports whether the page about keys has a row for a key, or refers to another key that has one.
+func explains(page, key string) bool {
+	if strings.Contains(page, "`"+key+"`") || strings.Contains(page, "`"+key+"[]`") ||
+		strings.Contains(page, "\n"+key+"\n") {
+		return true
+	}
+	for section := key; strings.Contains(section, "."); {
+		section = section[:strings.LastIndexByte(section, '.')]
+		_, text, found := strings.Cut(page, "## `"+section+"`")
+		text, _, _ = strings.Cut(text, "\n#")
+		below := key[len(section)+1:]
+		name, _, deeper := strings.Cut(below, ".")
+		for _, m := range shares.FindAllStringSubmatch(text, -1) {
+			named := strings.Contains(m[3], "`"+strings.TrimSuffix(name, "[]")+"`")
+			if found && (named || !deeper && strings.HasPrefix(m[1], "All")) && explains(page, m[2]+"."+below) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // eachKey calls f for the keys of a YAML document that have no further ones below.

@@ -214,7 +214,8 @@ func (reg Registries) ownKeys() []ownKey {
 	add := func(own params.Own, part string, sections ...string) {
 		for _, section := range sections {
 			for _, k := range own.Keys() {
-				all = append(all, ownKey{section: section, Key: Key{Name: section + "." + k.Name, Doc: k.Doc,
+				name := section + "." + k.Name
+				all = append(all, ownKey{section: section, Key: Key{Name: name, Doc: k.Doc, From: inherited(name),
 					Type: typeName(reflect.TypeOf(k.Value)), Default: defaultText(k.Value), Ours: true, Part: part}})
 			}
 		}

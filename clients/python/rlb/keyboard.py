@@ -51,8 +51,10 @@ class Keyboard:
 
 
 def main(arguments):
-    if len(arguments) != 1 or not sys.stdin.isatty():
-        sys.exit("usage, in a terminal: python3 -m rlb.keyboard FILE, the robot's socket file")
+    if len(arguments) != 1 or arguments[0].startswith("-"):
+        sys.exit("usage: python3 -m rlb.keyboard FILE, the socket file of the robot's rlb.Keyboard. Arrow keys take over, q ends")
+    if not sys.stdin.isatty():
+        sys.exit("rlb.keyboard: expected a terminal as standard input")
     path, own = arguments[0], "%s.%d" % (arguments[0], os.getpid())
     link = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     link.bind(own)
@@ -60,11 +62,11 @@ def main(arguments):
     try:
         tty.setcbreak(sys.stdin)
         follow(link, path)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, OSError):  # the terminal may be closed
         pass
     finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
         os.remove(own)
+        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
 
 
 def follow(link, path):
@@ -86,7 +88,7 @@ def follow(link, path):
             try:
                 link.sendto(message, path)
             except OSError:
-                print("no robot at %s yet" % path)
+                print("no robot at %s yet: start rlinf with a robot that has rlb.Keyboard(%r) in this folder" % (os.path.abspath(path), path))
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ class TestKeyboard(unittest.TestCase):
     def test_without_a_terminal(self):
         end = subprocess.run([sys.executable, "-m", "rlb.keyboard", "keys"], stdin=subprocess.DEVNULL, capture_output=True, text=True)
         self.assertEqual(end.returncode, 1)
-        self.assertIn("usage, in a terminal", end.stderr)
+        self.assertIn("expected a terminal", end.stderr)
 
 
 if __name__ == "__main__":

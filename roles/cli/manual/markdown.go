@@ -3,7 +3,6 @@ package manual
 import (
 	_ "embed" // keys.txt
 	"fmt"
-	"slices"
 	"strings"
 
 	settings "github.com/rlinf/rlinf/roles/config"
@@ -21,25 +20,16 @@ var keysHead string
 func Markdown(reg settings.Registries, keys []settings.Key) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, keysHead, Regenerate)
-	var sections []settings.Key
-	rows := map[string][]settings.Key{} // rows by section
-	for _, k := range keys {
-		if k.Section {
-			sections = append(sections, k)
+	for _, t := range tables(keys) {
+		if t.told {
 			continue
 		}
-		in := parent(k.Name)
-		if rows[in] == nil && !slices.ContainsFunc(sections, func(s settings.Key) bool { return s.Name == in }) {
-			sections = append(sections, settings.Key{Name: in}) // the page lacks the entry of this section
-		}
-		rows[in] = append(rows[in], k)
-	}
-	for _, s := range sections {
-		writeHeading(&b, s)
-		if len(rows[s.Name]) > 0 {
+		writeHeading(&b, t.section)
+		t.writeShares(&b)
+		if len(t.rows) > 0 {
 			b.WriteString("\n| key | type | default | meaning |\n|---|---|---|---|\n")
 		}
-		for _, k := range rows[s.Name] {
+		for _, k := range t.rows {
 			writeRow(&b, k)
 		}
 	}

@@ -58,17 +58,18 @@ func (d *Draft) probe() (known bool) {
 	return known
 }
 
-// cannotMake reports that the environments of a section cannot be made. The cause of an external simulator is its
-// command.
+// cannotMake reports that the environments of a section cannot be made. Unless err names a key, the cause of an
+// external simulator is its command.
 func (d *Draft) cannotMake(section string, e *env.Config, err error) {
+	if d.blamed(section, err) {
+		return
+	}
 	if command := e.External.Command; e.ID() == env.ExternalID && len(command) > 0 {
 		d.found.Problem(section+".external.command", strings.Join(command, " "),
 			"a simulator that starts: "+err.Error())
 		return
 	}
-	if !d.blamed(section, err) {
-		d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
-	}
+	d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
 }
 
 // blamed reports the mistakes that err finds in keys of a section, if there are any.
