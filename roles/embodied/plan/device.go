@@ -69,9 +69,22 @@ func lacksKernel(pol policy.Policy) (lacks graph.Op) {
 	return lacks
 }
 
-// measureDevice returns the bytes that an actor takes on its device. It makes policy and algorithm on a device that
-// only counts. used is false if the policy makes no use of the device.
+// measureDevice returns the bytes that an actor takes on its device. used is false if the policy makes no use of the
+// device. Above 128 samples in a micro-batch, each sample adds the same number of bytes.
 func (p *Plan) measureDevice() (bytes int64, used bool) {
+	const few = 64
+	micro := p.Config.Actor.MicroBatchSize
+	if micro <= 2*few {
+		return p.countDevice(micro)
+	}
+	one, used := p.countDevice(few)
+	two, _ := p.countDevice(2 * few)
+	return one + (two-one)/few*int64(micro-few), used
+}
+
+// countDevice is measureDevice for micro-batches of the given size. It makes policy and algorithm on a device that only
+// counts.
+func (p *Plan) countDevice(micro int) (bytes int64, used bool) {
 	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
 	defer memory.Free()
 	meter := new(device.Meter)
@@ -85,8 +98,8 @@ func (p *Plan) measureDevice() (bytes int64, used bool) {
 		return 0, false
 	}
 	s := p.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
-	s.GlobalBatch /= p.Actors
-	if p.OffPolicy { // without the replay buffer
+	s.GlobalBatch, s.MicroBatch = micro, micro
+	if s.Steps = micro; p.OffPolicy { // without the replay buffer
 		s.Envs, s.Rollout = 1, p.trajectoryFields(1)
 		s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
 	}
