@@ -286,29 +286,6 @@ func stopRobot(t *testing.T, how string) {
 	j.kill()
 }
 
-// TestRobotRestsWhileSaving: while rlinf writes checkpoints of 2 GB, the robot stops at its hold, and goes on
-// afterwards.
-func TestRobotRestsWhileSaving(t *testing.T) {
-	t.Parallel()
-	if !full {
-		t.Skip("it writes 6 GB, and a whole test run has it: RLINF_TEST_FULL=1")
-	}
-	dir := t.TempDir()
-	writeFile(t, dir, "job.yaml", fmt.Sprintf(watched, fakeRobot(t)+" --period 0.2 --log robot.jsonl"))
-	local.ok(t, dir, 0, "-c", "job.yaml", steps(3), "runner.save_interval=1", "runner.keep_checkpoints=1",
-		"algorithm.replay_buffer.min_buffer_size=100", "actor.model.hidden_sizes=[6500,6500]")
-	files := test.Must(filepath.Glob(filepath.Join(dir, "logs", "run", "checkpoints", "latest", "*.safetensors")))(t)
-	size := int64(0)
-	for _, f := range files {
-		size += test.Must(os.Stat(f))(t).Size()
-	}
-	if size < 2e9 {
-		t.Errorf("the checkpoint has %d bytes, want 2 GB", size)
-	}
-	obeysHold(t, dir)
-	test.Equal(t, rests(t, dir), true)
-}
-
 // writeSecret writes the file token in dir, and returns its path.
 func writeSecret(t *testing.T, dir string) string {
 	path := writeFile(t, dir, "token", "secret of a fake robot\n")

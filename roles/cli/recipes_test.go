@@ -131,7 +131,7 @@ func (r recipe) train(t *testing.T, more ...string) {
 		args = append(args, "algorithm.replay_buffer.sample_window_size=100")
 	}
 	if n := cfg.Cluster.NumNodes; n > 1 {
-		args = append(args, fmt.Sprint("+spmd.nodes=", n))
+		args = append([]string{"-np", fmt.Sprint(n)}, append(args, fmt.Sprint("+spmd.nodes=", n))...)
 	}
 	args = append(args, fmt.Sprint("runner.max_steps=", iterations), "runner.logger.log_path="+dir,
 		"runner.logger.experiment_name=run", "env.eval.video_cfg.video_base_dir="+dir)
