@@ -99,9 +99,11 @@ func (p *Plan) countDevice(micro int) (bytes int64, used bool) {
 	}
 	s := p.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
 	s.GlobalBatch, s.MicroBatch = micro, micro
-	if s.Steps = micro; p.OffPolicy { // without the replay buffer
+	if p.OffPolicy { // without the replay buffer
 		s.Envs, s.Rollout = 1, p.trajectoryFields(1)
 		s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
+	} else {
+		s.Steps = micro // so that minibatches divide the samples
 	}
 	p.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
 	return meter.Bytes, true
