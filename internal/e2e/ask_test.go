@@ -89,6 +89,14 @@ func TestReplayOfSimulators(t *testing.T) {
 				!strings.Contains(r.stderr, want) {
 				t.Errorf("code %d\n%s, want %s", r.code, r.stderr, want)
 			}
+			// Another run that began from this checkpoint cannot be repeated at all.
+			local.ok(t, dir, 0, append(args, "runner.logger.experiment_name=other", "runner.max_steps=6",
+				"--resume", "logs/asked/checkpoints/global_step_4")...)
+			r = local.run(t, dir, 0, "verify", "--all", "logs/other")
+			if want := "env.train.auto_reset: true: the run began from a checkpoint"; r.code != 2 ||
+				!strings.Contains(r.stderr, want) {
+				t.Errorf("code %d\n%s%s, want %s", r.code, r.stdout, r.stderr, want)
+			}
 			r = local.ok(t, dir, 0, "verify", "--all", "logs/asked")
 			if want := "steps 1 to 4, repeated on"; !strings.Contains(r.stdout, want) ||
 				strings.Contains(r.stdout, "to 5") {

@@ -84,7 +84,7 @@ func (d *tree) add(dir string, decl ast.Decl) {
 		if x.Recv == nil {
 			d.names[dir+"."+x.Name.Name] = true
 		} else {
-			d.member(dir+"."+receiver(x.Recv.List[0].Type), x.Name.Name)
+			d.member(dir+"."+typeOf(x.Recv.List[0].Type), x.Name.Name)
 		}
 	case *ast.GenDecl:
 		for _, spec := range x.Specs {

@@ -70,7 +70,7 @@ func declares(t *testing.T, root fs.FS, file, name string) bool {
 		case *ast.FuncDecl:
 			full := d.Name.Name
 			if d.Recv != nil {
-				full = receiver(d.Recv.List[0].Type) + "." + full
+				full = typeOf(d.Recv.List[0].Type) + "." + full
 			}
 			if full == name {
 				return true
@@ -93,18 +93,6 @@ func declares(t *testing.T, root fs.FS, file, name string) bool {
 		}
 	}
 	return false
-}
-
-func receiver(x ast.Expr) string {
-	switch x := x.(type) {
-	case *ast.StarExpr:
-		return receiver(x.X)
-	case *ast.IndexExpr:
-		return receiver(x.X)
-	case *ast.Ident:
-		return x.Name
-	}
-	return ""
 }
 
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}\- ]`)

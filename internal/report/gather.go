@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
@@ -169,14 +168,12 @@ const mostWarning = 300
 // resumes marks the iterations after which the run was resumed, or forked from another run.
 func (r *Run) resumes() (marks []mark) {
 	for _, s := range r.Starts {
-		if n, ok := strings.CutPrefix(filepath.Base(s.Resumed), "global_step_"); ok {
-			if step, err := strconv.ParseUint(n, 10, 52); err == nil {
-				text := "resumed"
-				if s.Forked != "" {
-					text = plain("forked from " + filepath.Base(filepath.Dir(filepath.Dir(s.Forked))))
-				}
-				marks = append(marks, mark{float64(step), text})
+		if step, ok := checkpoint.StepOf(s.Resumed); ok && step >= 0 && step < 1<<52 {
+			text := "resumed"
+			if s.Forked != "" {
+				text = plain("forked from " + filepath.Base(filepath.Dir(filepath.Dir(s.Forked))))
 			}
+			marks = append(marks, mark{float64(step), text})
 		}
 	}
 	return marks

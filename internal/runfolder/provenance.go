@@ -190,27 +190,20 @@ func LastStart(path string) (p Provenance, ok bool) {
 func Parent(path string) (folder string, step int64, ok bool) {
 	for _, p := range starts(path) {
 		if p.Forked != "" {
-			return filepath.Dir(filepath.Dir(p.Forked)), stepOf(p.Forked), true
+			step, _ = strconv.ParseInt(strings.TrimPrefix(filepath.Base(p.Forked), "global_step_"), 10, 64)
+			return filepath.Dir(filepath.Dir(p.Forked)), step, true
 		}
 	}
 	return "", 0, false
 }
 
-// FirstResume returns the step of the checkpoint from which the run in the folder at path was resumed for the first
-// time. ok is false if it never was.
-func FirstResume(path string) (step int64, ok bool) {
+// Resumes returns the checkpoint from which each start of the run in the folder at path went on; "" for one that began
+// anew.
+func Resumes(path string) (checkpoints []string) {
 	for _, p := range starts(path) {
-		if p.Resumed != "" {
-			return stepOf(p.Resumed), true
-		}
+		checkpoints = append(checkpoints, p.Resumed)
 	}
-	return 0, false
-}
-
-// stepOf returns the step of the checkpoint in a folder.
-func stepOf(checkpoint string) int64 {
-	step, _ := strconv.ParseInt(strings.TrimPrefix(filepath.Base(checkpoint), "global_step_"), 10, 64)
-	return step
+	return checkpoints
 }
 
 // starts returns the entries of provenance.json, or nil if they cannot be read.

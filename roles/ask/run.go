@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -30,7 +29,8 @@ type Run struct {
 	States  []State // in the order of steps; the first is the start
 	Damaged []error // what is wrong with other checkpoints
 
-	reg config.Registries
+	reg   config.Registries
+	keeps bool // see keepsEpisodes
 }
 
 // A State is a state from which a run can be repeated.
@@ -83,11 +83,24 @@ func (r *Run) read() error {
 	if err := r.readStates(); err != nil {
 		return err
 	}
-	r.Repeats = r.Last
-	if resumed, ok := runfolder.FirstResume(r.Dir); ok && !r.keepsEpisodes() {
-		r.Repeats = min(r.Last, resumed)
-	}
+	r.keeps = r.keepsEpisodes()
+	r.Repeats = r.repeats()
 	return nil
+}
+
+// repeats returns the last step that can be repeated. It is 0 if the run began from a checkpoint of another run,
+// without the states of the simulators.
+func (r *Run) repeats() int64 {
+	for i, from := range runfolder.Resumes(r.Dir) {
+		if from == "" || r.keeps {
+			continue
+		}
+		if step, ok := checkpoint.StepOf(from); ok && i > 0 {
+			return min(r.Last, step)
+		}
+		return 0
+	}
+	return r.Last
 }
 
 func (r *Run) metrics() string { return filepath.Join(r.Dir, "metrics.jsonl") }
@@ -99,8 +112,8 @@ func (r *Run) readStates() error {
 		return err
 	}
 	for _, dir := range folders {
-		step, err := strconv.ParseInt(strings.TrimPrefix(filepath.Base(dir), "global_step_"), 10, 64)
-		if err != nil || step > r.Last {
+		step, ok := checkpoint.StepOf(dir)
+		if !ok || step > r.Last {
 			continue
 		}
 		c, err := checkpoint.Load(dir)
@@ -126,7 +139,7 @@ func (r *Run) Before(step int64) State {
 }
 
 // startsAt reports whether the numbers after a state are those of the run that did not stop there.
-func (r *Run) startsAt(s State) bool { return s.Checkpoint == nil || r.keepsEpisodes() }
+func (r *Run) startsAt(s State) bool { return s.Checkpoint == nil || r.keeps }
 
 // keepsEpisodes reports whether a checkpoint has all that the next iteration needs. Simulators of other programs may
 // keep a state that no checkpoint has.
@@ -160,6 +173,9 @@ func (r *Run) Repeatable() error {
 		return refuse("runner.async", true, "the run depends on the clock")
 	case !c.Runner.Deterministic:
 		return refuse("runner.deterministic", false, "the run depends on its placement")
+	case r.Repeats == 0:
+		return refuse("env.train.auto_reset", true, "the run began from a checkpoint, and its simulators do not save "+
+			"their states")
 	}
 	if err := r.sameInputs(); err != nil {
 		return err

@@ -100,8 +100,7 @@ func (p *Plan) countDevice(micro int) (bytes int64, used bool) {
 	s := p.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
 	s.GlobalBatch, s.MicroBatch = micro, micro
 	if p.OffPolicy { // without the replay buffer
-		s.Envs, s.Rollout = 1, p.trajectoryFields(1)
-		s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
+		p.leastReplay(&s)
 	} else {
 		s.Steps = micro // so that minibatches divide the samples
 	}

@@ -164,8 +164,8 @@ func (d *Draft) measureLearner(pol policy.Policy) int {
 	memory := job.Reserve{Have: job.AvailableOn(d.nodes, 0)}
 	defer memory.Free()
 	s := d.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
-	s.Envs, s.Rollout, s.GlobalBatch, s.MicroBatch = 1, d.trajectoryFields(1), 2, 2
-	s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
+	s.GlobalBatch, s.MicroBatch = 2, 2
+	d.leastReplay(&s)
 	held, stacks := s.Config.ReplaySteps(s.Steps), algo.StacksOf(d)
 	if d.Offline {
 		held, stacks = 1, nil
@@ -175,6 +175,12 @@ func (d *Draft) measureLearner(pol policy.Policy) int {
 	}
 	d.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
 	return max(2*d.paramBytes, int(memory.Need())-algo.ReplayBytes(s.Rollout, stacks, 1, held))
+}
+
+// leastReplay gives s a replay buffer of one iteration of one environment.
+func (p *Plan) leastReplay(s *algo.Setup) {
+	s.Envs, s.Rollout = 1, p.trajectoryFields(1)
+	s.Config.OffPolicy.ReplayBuffer.SampleWindowSize, s.Config.OffPolicy.ReplayBuffer.MinBufferSize = 1, 1
 }
 
 // checkSequences checks that a recurrent policy can be trained on sequences.
