@@ -134,16 +134,16 @@ func first(shape []int) int {
 }
 
 // FromF32 returns a tensor over x.
-func FromF32(x []float32, shape ...int) Tensor { return Of(bytesOf(x), F32, shape...) }
+func FromF32(x []float32, shape ...int) Tensor { return Of(BytesOf(x), F32, shape...) }
 
 // FromF64 returns a tensor over x.
-func FromF64(x []float64, shape ...int) Tensor { return Of(bytesOf(x), F64, shape...) }
+func FromF64(x []float64, shape ...int) Tensor { return Of(BytesOf(x), F64, shape...) }
 
 // FromI32 returns a tensor over x.
-func FromI32(x []int32, shape ...int) Tensor { return Of(bytesOf(x), I32, shape...) }
+func FromI32(x []int32, shape ...int) Tensor { return Of(BytesOf(x), I32, shape...) }
 
 // FromI64 returns a tensor over x.
-func FromI64(x []int64, shape ...int) Tensor { return Of(bytesOf(x), I64, shape...) }
+func FromI64(x []int64, shape ...int) Tensor { return Of(BytesOf(x), I64, shape...) }
 
 // FromU8 returns a tensor over x.
 func FromU8(x []byte, shape ...int) Tensor { return Of(x, U8, shape...) }
@@ -307,7 +307,8 @@ func (t Tensor) refuse(want DType) {
 	}
 }
 
-func bytesOf[T any](x []T) []byte {
+// BytesOf returns the memory of x.
+func BytesOf[T any](x []T) []byte {
 	var e T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))
 }

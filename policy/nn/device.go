@@ -2,7 +2,8 @@ package nn
 
 import (
 	"errors"
-	"unsafe"
+
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A Device is Ops whose arguments lie in memory of a device, beside the program's memory. Layers keep their activations
@@ -60,7 +61,7 @@ func (p *Params[T]) Share(memory []byte) error {
 // Shared returns n zeros for layers and for the program. It panics if the device has no memory.
 func (p *Params[T]) Shared(n int) []T {
 	x := Vector[T](n)
-	if err := p.Share(bytesOf(x)); err != nil {
+	if err := p.Share(tensor.BytesOf(x)); err != nil {
 		panic(err)
 	}
 	return x
@@ -69,14 +70,14 @@ func (p *Params[T]) Shared(n int) []T {
 // Upload gives layers what the program has written to x, which is shared memory.
 func (p *Params[T]) Upload(x []T) {
 	if p.device != nil {
-		p.device.Upload(bytesOf(x))
+		p.device.Upload(tensor.BytesOf(x))
 	}
 }
 
 // Download gives the program what layers have written to x, which is shared memory.
 func (p *Params[T]) Download(x []T) {
 	if p.device != nil {
-		p.device.Download(bytesOf(x))
+		p.device.Download(tensor.BytesOf(x))
 	}
 }
 
@@ -89,17 +90,17 @@ type SquareSums struct {
 // NewSquareSums returns the SquareSums of the pieces of p.Grad. Piece i has the elements [pieces[2i], pieces[2i+1]).
 func (p *Params[T]) NewSquareSums(pieces []int64) (*SquareSums, error) {
 	s := &SquareSums{pieces, make([]float64, len(pieces)/2)}
-	if err := errors.Join(p.Share(bytesOf(s.pieces)), p.Share(bytesOf(s.sums))); err != nil {
+	if err := errors.Join(p.Share(tensor.BytesOf(s.pieces)), p.Share(tensor.BytesOf(s.sums))); err != nil {
 		return nil, err
 	}
-	p.device.Upload(bytesOf(s.pieces))
+	p.device.Upload(tensor.BytesOf(s.pieces))
 	return s, nil
 }
 
 // SquareSums returns the sum of squares of each piece, as Ops.SumSq. The sums are valid until the next call.
 func (p *Params[T]) SquareSums(s *SquareSums) []float64 {
 	p.device.SumSqs(s.sums, p.Grad, s.pieces)
-	p.device.Download(bytesOf(s.sums))
+	p.device.Download(tensor.BytesOf(s.sums))
 	return s.sums
 }
 
@@ -140,8 +141,4 @@ func (p *Params[T]) Export(mirror, x []T) []T {
 	p.device.CopyColumns(y, len(x), x, len(x), len(x), 1)
 	p.Download(y)
 	return y
-}
-
-func bytesOf[T any](x []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }

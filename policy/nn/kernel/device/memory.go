@@ -95,8 +95,3 @@ func (m *Memory) address(x []byte) (address uint64, ok bool) {
 	}
 	return b.device + uint64(offset), true
 }
-
-// bytes returns the memory of x.
-func bytes[T any](x []T) []byte {
-	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
-}

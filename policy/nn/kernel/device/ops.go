@@ -29,7 +29,7 @@ func New(d Driver) (*Ops, error) {
 	var err error
 	if o.functions, err = load(d); err == nil {
 		o.one.sum, o.one.piece = make([]float64, 1), make([]int64, 2)
-		err = errors.Join(o.Share(bytes(o.one.sum)), o.Share(bytes(o.one.piece)))
+		err = errors.Join(o.Share(tensor.BytesOf(o.one.sum)), o.Share(tensor.BytesOf(o.one.piece)))
 	}
 	return o, err
 }
@@ -69,7 +69,7 @@ func at[T any](o *Ops, op string, x []T, n int) uint64 {
 	if len(x) != n {
 		panic(fmt.Sprintf("device: %s: %d elements, expected %d", op, len(x), n))
 	}
-	address, ok := o.address(bytes(x))
+	address, ok := o.address(tensor.BytesOf(x))
 	if !ok {
 		panic(fmt.Sprintf("device: %s: an argument of %d elements is not memory of the device", op, n))
 	}
@@ -258,9 +258,9 @@ func (o *Ops) SumSq(x []float32) float64 {
 		return 0
 	}
 	o.one.piece[1] = int64(len(x))
-	o.Upload(bytes(o.one.piece))
+	o.Upload(tensor.BytesOf(o.one.piece))
 	o.SumSqs(o.one.sum, x, o.one.piece)
-	o.Download(bytes(o.one.sum))
+	o.Download(tensor.BytesOf(o.one.sum))
 	return o.one.sum[0]
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/nn"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // A machine has Ops on an interpreter, and random numbers.
@@ -58,15 +59,15 @@ func (m *machine) on(x []float32) []float32 {
 		return nil
 	}
 	d := append([]float32(nil), x...)
-	test.OK(m.t, m.device.Share(bytes(d)))
-	m.device.Upload(bytes(d))
+	test.OK(m.t, m.device.Share(tensor.BytesOf(d)))
+	m.device.Upload(tensor.BytesOf(d))
 	return d
 }
 
 // same checks that the device has the bits of want in got. NaN is NaN.
 func (m *machine) same(got, want []float32, about string, args ...any) {
 	m.t.Helper()
-	m.device.Download(bytes(got))
+	m.device.Download(tensor.BytesOf(got))
 	for i, w := range want {
 		if g := got[i]; math.Float32bits(g) != math.Float32bits(w) && (g == g || w == w) {
 			m.t.Fatalf("%s: element %d of %d is %x, want %x", fmt.Sprintf(about, args...), i, len(want), g, w)
