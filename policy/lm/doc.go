@@ -21,7 +21,7 @@
 // In generation, a cache holds keys and values of each sequence:
 //
 //	w, cache := m.NewDecoding(512), m.NewCache(1000)
-//	s := cache.NewSequence(2048)
+//	s := cache.NewText(2048)
 //	err = m.Extend(w, lm.Piece{s, prompt})             // tokens of one sequence or of many
 //	m.Logits(w, logits, []int32{int32(len(prompt) - 1)})
 //

@@ -137,7 +137,7 @@ func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *sour
 func (r *trained) decode(m *lm.Model, mesh lm.Mesh, text []int32) error {
 	d := m.NewDecoding(64)
 	d.Join(mesh)
-	s := m.NewCache(20).NewSequence(64)
+	s := m.NewCache(20).NewText(64)
 	logits, next := make([]float32, m.Config.Vocab), text
 	for range 4 {
 		if err := m.Extend(d, lm.Piece{Seq: s, IDs: next}); err != nil {

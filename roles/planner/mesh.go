@@ -23,8 +23,8 @@ func (a Axes) merge(m, source mesh.Mesh) mesh.Mesh {
 	return m
 }
 
-// A Model describes a language model that members may shard.
-type Model struct {
+// A ModelShape describes a language model that members may shard.
+type ModelShape struct {
 	Layers int `json:"layers"`
 	Width  int `json:"width"` // size of a token's hidden state
 	// MicroBatches is the number of micro-batches in an optimiser step of one replica. A micro-batch has about Tokens
@@ -48,7 +48,7 @@ type Part struct {
 }
 
 // part returns the Part of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
-func (w *Work) part(of mesh.Mesh) Part {
+func (w *Workload) part(of mesh.Mesh) Part {
 	of = of.Full()
 	for i := range w.Model.Parts {
 		if x := &w.Model.Parts[i]; x.Mesh == of {
@@ -60,7 +60,7 @@ func (w *Work) part(of mesh.Mesh) Part {
 
 // passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.
 // directions is 2 if each pass has a forward and a backward half, and 1 if it is only forward.
-func (w *Work) passes(op string, rows float64) (n, tokens float64, directions float64) {
+func (w *Workload) passes(op string, rows float64) (n, tokens float64, directions float64) {
 	x := &w.Model
 	switch op {
 	case OpUpdate, OpCritic:

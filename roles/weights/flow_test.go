@@ -225,7 +225,7 @@ type progress struct {
 }
 
 // publish publishes all versions of an actor. It publishes a version when all readers have the version before.
-func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill func(int64)) error {
+func (n progress) publish(ctx context.Context, ws *Sync, m *spmd.Member, fill func(int64)) error {
 	for v := range int64(versions) {
 		if err := n.reach(ctx, v, v); err != nil {
 			return err
@@ -244,7 +244,7 @@ func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill
 }
 
 // read adopts and compares all versions.
-func (n progress) read(ctx context.Context, c *trial, collector *Collector, rollout int) error {
+func (n progress) read(ctx context.Context, c *trial, collector *Assembler, rollout int) error {
 	for v := range int64(versions) {
 		if err := c.compare(ctx, collector, rollout, v); err != nil {
 			return fmt.Errorf("rollout %d: version %d: %w", rollout, v, err)
@@ -267,7 +267,7 @@ func (n progress) reach(ctx context.Context, filled, read int64) error {
 }
 
 // open makes this rank's actors and its end of the weights, with functions that fill the actors.
-func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, map[int]func(int64), error) {
+func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Sync, map[int]func(int64), error) {
 	params, fills := map[member]*nn.Params[float32]{}, map[int]func(int64){}
 	for of, alloc := range map[string]tensor.Allocator{"actor": w.Alloc, "rollout": tensor.Heap} {
 		for _, m := range j.MembersOn(of, w.Rank()) {
@@ -282,7 +282,7 @@ func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, 
 		}
 	}
 	declared := map[lm.Part]*nn.Params[float32]{}
-	ws, err := New(ctx, w, j, Spec{Label: "weights", Readers: []string{"rollout"},
+	ws, err := New(ctx, w, j, SyncSpec{Label: "weights", Readers: []string{"rollout"},
 		Params: func(of string, m int) *nn.Params[float32] { return params[member{component: of, index: m}] },
 		Part: func(of string, m int) *nn.Params[float32] {
 			part := map[string]grid{"actor": c.actor, "rollout": c.rollout}[of].part(m)
@@ -295,7 +295,7 @@ func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, 
 }
 
 // compare adopts a version and compares it with the values of a rollout's part.
-func (c *trial) compare(ctx context.Context, r *Collector, rollout int, version int64) error {
+func (c *trial) compare(ctx context.Context, r *Assembler, rollout int, version int64) error {
 	state, got, err := r.Adopt(ctx, version)
 	if err != nil || got != version {
 		return errors.Join(err, fmt.Errorf("got version %d", got))

@@ -366,20 +366,20 @@ func TestNoAllocation(t *testing.T) {
 // TestUse: a request with 5 prompt tokens and 3 new tokens takes 3 passes. It has one page up to its 16th token.
 func TestUse(t *testing.T) {
 	e := test.Must(engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen}))(t)
-	generate := func(prompt, tokens int) engine.Use {
+	generate := func(prompt, tokens int) engine.Utilization {
 		t.Helper()
 		one := engine.Request{Prompt: make([]int32, prompt),
 			Sampling: engine.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: tokens}}
 		test.Must(e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}))(t)
 		return e.Use()
 	}
-	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
+	if got, want := generate(5, 3), (engine.Utilization{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// The text has a second page from its 17th token on: in the last 2 of 4 passes.
-	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
+	got, want := generate(lm.PageLen-1, 4), engine.Utilization{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
 	test.Equal(t, got, want)
-	if got := e.Use(); got != (engine.Use{}) {
+	if got := e.Use(); got != (engine.Utilization{}) {
 		t.Errorf("%+v without a pass", got)
 	}
 }

@@ -161,14 +161,14 @@ func TestStateInParts(t *testing.T) {
 
 // takesUp checks that d writes the files again after it has read them. It returns the files as sources.
 func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd.Comm,
-	want [][]byte) ([]state.Source, error) {
-	var from []state.Source
+	want [][]byte) ([]state.StateFile, error) {
+	var from []state.StateFile
 	for i, file := range []string{state.ModelFile, state.TrainerFile} {
 		r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
 		if err != nil {
 			return nil, err
 		}
-		from = append(from, state.Source{File: file, Fields: r.Fields, Reader: r})
+		from = append(from, state.StateFile{File: file, Fields: r.Fields, Reader: r})
 	}
 	if err := state.Distribute(ctx, g, from, d.parts()); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd
 
 // takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read files of
 // weights.
-func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []state.Source) error {
+func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []state.StateFile) error {
 	alone := []state.Part{fromWeights(d.reference.model), fromWeights(d.critic.Model)}
 	if err := state.Distribute(ctx, g, from[:1], alone); err != nil {
 		return err
