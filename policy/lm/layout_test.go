@@ -33,7 +33,7 @@ func train(t *testing.T, c lm.Config, o lm.Options, l layout) trained {
 	results, parts := make([]trained, len(meshes)), make([]*lm.Model, len(meshes))
 	if err := lmtest.Run(len(meshes), func(i int) error {
 		o, stage := o, i/l.size
-		o.Part = lm.Part{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
+		o.Part = lm.Shard{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
 			End: (stage + 1) * c.Layers / l.stages}
 		m, err := lm.New(new(nn.Params[float32]), c, o)
 		if err == nil {

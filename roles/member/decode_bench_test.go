@@ -68,7 +68,7 @@ func generate(b *testing.B, c lm.Config, ranks int, requests []engine.Request) f
 			if err != nil {
 				return struct{}{}, err
 			}
-			o := lm.Options{Frozen: true, Part: lm.Part{Index: m.Index(), Size: ranks}}
+			o := lm.Options{Frozen: true, Part: lm.Shard{Index: m.Index(), Size: ranks}}
 			model, err := lm.New(new(nn.Params[float32]), c, o)
 			if err == nil {
 				err = model.Alloc(tensor.Heap)

@@ -33,12 +33,12 @@ type ModelShape struct {
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
 	// Parts lists the meshes that the model allows.
-	Parts []Part `json:"parts,omitempty"`
+	Parts []Sharding `json:"parts,omitempty"`
 }
 
-// A Part describes replicas that divide the model by Mesh. Actor, Inference and Critic are bytes of memory: those of
-// the member of this component that needs most. They are 0 if the job lacks the component.
-type Part struct {
+// A Sharding describes replicas that divide the model by Mesh. Actor, Inference and Critic are bytes of memory: those
+// of the member of this component that needs most. They are 0 if the job lacks the component.
+type Sharding struct {
 	mesh.Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
 	Share     float64 `json:"share,omitempty"`
@@ -47,15 +47,15 @@ type Part struct {
 	Critic    int64   `json:"critic,omitempty"`
 }
 
-// part returns the Part of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
-func (w *Workload) part(of mesh.Mesh) Part {
+// part returns the Sharding of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
+func (w *Workload) part(of mesh.Mesh) Sharding {
 	of = of.Full()
 	for i := range w.Model.Parts {
 		if x := &w.Model.Parts[i]; x.Mesh == of {
 			return *x
 		}
 	}
-	return Part{of, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
+	return Sharding{of, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.

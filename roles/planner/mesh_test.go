@@ -53,7 +53,7 @@ func TestDividedModels(t *testing.T) {
 func TestDividedWork(t *testing.T) {
 	p := &Profile{Work: Workload{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
 		Longest: 25, Model: ModelShape{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
-			Parts: []Part{{Mesh: by(2, 1), Share: 0.6}}}},
+			Parts: []Sharding{{Mesh: by(2, 1), Share: 0.6}}}},
 		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
 		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
 			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
@@ -120,9 +120,9 @@ func TestOtherLayouts(t *testing.T) {
 }
 
 // partsOf returns the parts of a model that these numbers of members may divide, in one stage.
-func partsOf(tensor ...int) (list []Part) {
+func partsOf(tensor ...int) (list []Sharding) {
 	for _, n := range tensor {
-		list = append(list, Part{Mesh: by(1, n)})
+		list = append(list, Sharding{Mesh: by(1, n)})
 	}
 	return list
 }
@@ -130,10 +130,10 @@ func partsOf(tensor ...int) (list []Part) {
 // TestDividedActors: a model that fits into no node as a whole is divided, if the configuration does not say how. The
 // number of models stays.
 func TestDividedActors(t *testing.T) {
-	var parts []Part
+	var parts []Sharding
 	for _, x := range []mesh.Mesh{by(1, 1), by(1, 2), by(2, 1), by(2, 2), by(4, 1), by(4, 2)} {
 		bytes := int64(1200 / x.Members())
-		parts = append(parts, Part{x, 0, bytes, bytes / 4, bytes / 2})
+		parts = append(parts, Sharding{x, 0, bytes, bytes / 4, bytes / 2})
 	}
 	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
 		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
@@ -219,7 +219,7 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	for stages := 1; stages <= 32; stages *= 2 {
 		for tensor := 1; tensor <= 8; tensor *= 2 {
 			bytes := int64(128<<30) / int64(stages*tensor)
-			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{by(stages, tensor), 0, bytes, bytes / 4, 0})
+			p.Work.Model.Parts = append(p.Work.Model.Parts, Sharding{by(stages, tensor), 0, bytes, bytes / 4, 0})
 		}
 	}
 	m := twoCores()

@@ -18,9 +18,9 @@ import (
 
 const vocab = 23
 
-func model(t *testing.T) *lm.Model { return part(t, lm.Part{}) }
+func model(t *testing.T) *lm.Model { return part(t, lm.Shard{}) }
 
-func part(t *testing.T, p lm.Part) *lm.Model {
+func part(t *testing.T, p lm.Shard) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
 		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20,
@@ -116,7 +116,7 @@ func TestParts(t *testing.T) {
 			want := fmt.Sprint(generate(t, m, engine.Options{}, all))
 			axes := lmtest.NewAxes(2)
 			test.OK(t, lmtest.Run(2, func(i int) error {
-				m := part(t, lm.Part{Index: i, Size: 2})
+				m := part(t, lm.Shard{Index: i, Size: 2})
 				o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axes[i]}
 				if got := fmt.Sprint(generate(t, m, o, all)); got != want {
 					return fmt.Errorf("it generates\n%s\n%s", got, want)

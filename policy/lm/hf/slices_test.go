@@ -54,7 +54,7 @@ func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model)
 	t.Helper()
 	for stage := range 2 {
 		for i := range n {
-			o.Part = lm.Part{Index: i, Size: n, First: stage, End: stage + 1}
+			o.Part = lm.Shard{Index: i, Size: n, First: stage, End: stage + 1}
 			parts = append(parts, newModel(t, c, o))
 		}
 	}

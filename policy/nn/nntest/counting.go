@@ -77,14 +77,14 @@ func (o *CountingOps[T]) ModulateGrad(dFilm, d, x, film []T, s nn.Image, n int) 
 	}
 }
 
-func (o *CountingOps[T]) SpatialSoftmax(y, scale, prob, u []T, g *nn.Grid[T], n, c int) {
+func (o *CountingOps[T]) SpatialSoftmax(y, scale, prob, u []T, g *nn.PixelGrid[T], n, c int) {
 	if o.called("SpatialSoftmax", len(y) == 2*n*c && len(scale) == n*c && len(prob) == n*c*len(g.One) &&
 		len(u) == len(prob)) {
 		o.Ops.SpatialSoftmax(y, scale, prob, u, g, n, c)
 	}
 }
 
-func (o *CountingOps[T]) SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *nn.Grid[T], n, c int) {
+func (o *CountingOps[T]) SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *nn.PixelGrid[T], n, c int) {
 	if o.called("SpatialSoftmaxGrad", len(y) == 2*n*c && len(scale) == n*c && len(prob) == n*c*len(g.One) &&
 		len(u) == len(prob)) {
 		o.Ops.SpatialSoftmaxGrad(prob, u, y, scale, dy, g, n, c)

@@ -107,7 +107,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 		func(_ *spmd.Member, line *member.AxisGroup) (*part, error) {
 			p := &part{line: line}
 			o := o
-			o.Part = lm.Part{Index: line.Index(), Size: line.Size()}
+			o.Part = lm.Shard{Index: line.Index(), Size: line.Size()}
 			p.model, p.wrong = loadModel(c, sizes, o)
 			return p, nil
 		})

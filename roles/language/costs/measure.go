@@ -62,7 +62,7 @@ func WorkOf(p *plan.Plan) planner.Workload {
 	w.Model = planner.ModelShape{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
-		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: m, Share: p.LargestStage(m.Stages),
+		w.Model.Parts = append(w.Model.Parts, planner.Sharding{Mesh: m, Share: p.LargestStage(m.Stages),
 			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
 			Critic: p.PartBytes("critic", m)})
 	}

@@ -31,7 +31,7 @@ type divided struct {
 }
 
 // newDivided returns the state of one of several replicas that divide the moments.
-func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part, replica, replicas int) (*divided, error) {
+func newDivided(c lm.Config, lora *lm.LoRA, part lm.Shard, replica, replicas int) (*divided, error) {
 	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{LoRA: lora, Part: part})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
@@ -128,7 +128,7 @@ func TestStateInParts(t *testing.T) {
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3}
 	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
 		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
-		whole, err := newDivided(c, lora, lm.Part{}, 0, 1)
+		whole, err := newDivided(c, lora, lm.Shard{}, 0, 1)
 		test.OK(t, err)
 		whole.fill()
 		var want [][]byte
@@ -143,7 +143,7 @@ func TestStateInParts(t *testing.T) {
 			err := rolestest.OnRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int,
 				g *collectives.Group, pieces spmd.Comm) error {
 				stage, replica := rank/d.size%d.stages, rank/d.size/d.stages
-				part, err := newDivided(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
+				part, err := newDivided(c, lora, lm.Shard{Index: rank % d.size, Size: d.size,
 					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages}, replica, d.replicas)
 				if err != nil {
 					return err
