@@ -35,7 +35,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 	w.spans = w.spans[:0]
 	for i := range len(b.Starts) - 1 {
 		if i == len(w.sequences) {
-			w.sequences = append(w.sequences, w.cache.NewSequence(longest))
+			w.sequences = append(w.sequences, w.cache.NewText(longest))
 		}
 		s, n := w.sequences[i], int(b.Starts[i+1]-b.Starts[i])
 		s.grow(n)
@@ -98,7 +98,7 @@ func (m *Model) checkIDs(ids []int32, vectors []float32) error {
 
 // A Piece holds new tokens of a cached sequence.
 type Piece struct {
-	Seq    *Sequence
+	Seq    *CachedText
 	IDs    []int32
 	Given  []float32 // as in a Batch
 	Prefix int       // as in a Batch, for the whole sequence; all tokens of a prefix must be in one piece
