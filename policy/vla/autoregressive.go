@@ -57,7 +57,8 @@ func (h *autoregressiveWork) encode(slots []float32, b batch) error {
 	for i, x := range b.action {
 		h.set(i, h.token(i%p.dims, p.actions.encode(x, i%p.actions.dims)))
 	}
-	p.params.Ops().AddRows(slots, nn.Rows{}, p.params.Of(h.embeddings), nn.Rows{Index: h.previous}, nil, p.d, b.n*p.dims)
+	p.params.Ops().AddRows(slots, nn.Rows{}, p.params.Of(h.embeddings), nn.Rows{Index: h.previous}, nil, p.d,
+		b.n*p.dims)
 	return nil
 }
 

@@ -45,7 +45,8 @@ func (h *l1Head) graph(end graph.Node) ([]graph.Node, []graph.Param) {
 func (h *l1Head) explores() bool { return false }
 
 func (h *l1Head) newWork(rows int) headWork {
-	return &l1Work{l1Head: h, net: h.mean.NewWork(rows * h.p.cfg.NumActionChunks), slope: nn.Vector[float32](rows * h.p.dims)}
+	return &l1Work{l1Head: h, net: h.mean.NewWork(rows * h.p.cfg.NumActionChunks),
+		slope: nn.Vector[float32](rows * h.p.dims)}
 }
 
 // An l1Work is the memory of an l1Head.
