@@ -264,8 +264,16 @@ func (d *Draft) checkInterventions() {
 	}
 }
 
-// checkRobot checks that a robot, which the training holds, is not to be evaluated, too.
+// checkRobot checks that a robot, which the training holds, is not to be evaluated, too, and that its program is
+// started once.
 func (d *Draft) checkRobot() {
+	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
+		if of := u.Env.External; external.IsRobot(of) && len(of.Command) > 0 {
+			n, err := external.Children(of, u.Env.TotalNumEnvs/u.Vecs)
+			d.found.Want(err != nil || n*u.Vecs == 1, strings.TrimSuffix(u.Key, "external")+"total_num_envs",
+				u.Env.TotalNumEnvs, fmt.Sprintf("a number that one program plays: %d would move one robot", n*u.Vecs))
+		}
+	}
 	train, eval := &d.Config.Env.Train.External, &d.Config.Env.Eval.External
 	d.found.Want(!d.Config.Trains() || !d.Config.Evaluates() || !external.IsRobot(*train) || !train.Same(*eval),
 		"runner.val_check_interval", d.Config.Runner.ValCheckInterval,
