@@ -256,8 +256,8 @@ func (t *trial) compare(got, want [][]outcome) error {
 					sameNumbers(f.Name+" of the next episode", g.next[j], w.next[j]))
 			}
 			if err != nil && t.greeting.Period > 0 {
-				return notSpoken(fmt.Sprintf("a robot in real time repeats no episode; environment %d differs in step %d",
-					n, i))
+				return notSpoken(fmt.Sprintf("a robot in real time repeats no episode: environment %d differs "+
+					"in step %d", n, i))
 			}
 			if err != nil {
 				return fmt.Errorf("environment %d, step %d: %w", n, i, err)

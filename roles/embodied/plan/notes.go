@@ -74,8 +74,8 @@ func (p *Plan) recordingNotes() (notes []string) {
 		if dir := p.Config.RecordDir(of.use); dir != "" {
 			file := filepath.Join(dir, strings.TrimPrefix(of.section, "env.")+".safetensors")
 			if left, _ := play.Tapes(file); len(left) > 0 {
-				notes = append(notes, fmt.Sprintf("%s.data_collection: a run that failed or was killed has left %s "+
-					"and its like: its episodes are lost", of.section, left[0]))
+				notes = append(notes, fmt.Sprintf("%s.data_collection: another run has left %s and its like: if "+
+					"that run no longer goes on, its episodes are lost", of.section, left[0]))
 			}
 		}
 	}
