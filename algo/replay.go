@@ -336,8 +336,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 }
 
 // Gather copies transitions into b. rows has their numbers, from Draw. The reward of a transition is the discounted sum
-// over at most nStep steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. Gather returns
-// an error if an image cannot be decoded.
+// over at most nStep steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. If an image
+// cannot be decoded, Gather returns an error.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	return r.gather(b, 0, rows, nStep, gamma, bootstrapAlways)
 }
