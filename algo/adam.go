@@ -99,5 +99,5 @@ func (a *Adam) Save(d *tensor.Dict) {
 }
 
 // IsMoment reports whether name is one of the names under which Save adds moments. A moment has one element for each
-// parameter. With OptimConfig.Share, it has elements only for the parameters in that range.
+// parameter. If OptimConfig.Share gives a smaller range, it has elements only for the parameters in this range.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

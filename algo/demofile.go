@@ -284,7 +284,7 @@ func (d *DemoFile) whole(name string, dtype tensor.DType, shape ...int) (tensor.
 	return t, d.reader.ReadTensor(i, t.Bytes(), 0)
 }
 
-// Read fills dst with the bytes of Fields[field]. The first transition that it reads has the index from.
+// Read fills dst with the bytes of Fields[field]. The argument from is the index of the first transition.
 func (d *DemoFile) Read(field, from int, dst []byte) error {
 	return d.reader.ReadTensor(d.column[field], dst, from*d.Fields[field].Bytes())
 }

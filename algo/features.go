@@ -125,8 +125,8 @@ func (f *features) gradientOf(rows int) []float32 {
 	return f.gradient[:rows*f.net.Width()]
 }
 
-// backward adds the gradient of the encoder. The first rows of gradientOf must hold the gradient of the features of
-// b.Obs.
+// backward adds the gradient of the encoder. The memory from gradientOf must hold, in its first rows, the gradient of
+// the features of b.Obs.
 func (f *features) backward(b *Transitions) error {
 	if f == nil {
 		return nil
@@ -172,8 +172,8 @@ func (x *encoded) read(i int, obs tensor.Dict) (tensor.Dict, error) {
 	return x.micro[i], nil
 }
 
-// encode computes the features of obs, which belong to micro-batch i. Dropout chooses by the sample, its side and the
-// update.
+// encode computes the features of obs, which belong to micro-batch i. Which elements dropout drops depends on the
+// sample, its side and the update.
 func (x *encoded) encode(i int, obs tensor.Dict) error {
 	e := x.of
 	x.work.Drop = nn.Drop{On: true, Seed: e.seed,

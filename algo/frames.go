@@ -49,8 +49,8 @@ func (s Stacks) of(field string) (name string, stack int) {
 //   - Any other observation adds all of its frames, as at the beginning of an episode. Equal frames at the beginning of
 //     the stack are added once, because environments repeat the first frame of an episode.
 //
-// The code compares bytes to tell these cases apart. So it returns the observations as they were, even if the flags of
-// the steps are wrong.
+// The code compares bytes to tell these cases apart. So observations come back as they were, even if the flags of the
+// steps are wrong.
 //
 // The ring has room for one frame per step, and for one more in every frameSlack steps: the last observation of an
 // episode. If episodes are shorter than frameSlack, the oldest steps of the Replay lose their frames and can no longer
@@ -100,8 +100,9 @@ func newFrames(name string, stack int, all tensor.Dict) *frames {
 	return f
 }
 
-// A frameStack names the frames of an observation by their numbers, first to newest. If the numbers are more than the
-// observation has frames, the newest of them count. If they are fewer, frame first is repeated at the beginning.
+// A frameStack names the frames of an observation by their numbers, first to newest. If there are more numbers than
+// frames in the observation, the newest numbers count. If there are fewer, the frame with number first is repeated at
+// the beginning.
 type frameStack struct{ first, newest int64 }
 
 // at returns the number of frame i of the observation s.

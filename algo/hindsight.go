@@ -97,7 +97,7 @@ func (h *hindsight) draw(goals, rows []int32, s *philox.Stream) {
 	}
 }
 
-// choose returns the number of a random transition in the episode of transition k, by GoalSelectionStrategy.
+// choose returns the number of the transition that GoalSelectionStrategy selects in the episode of transition k.
 func (h *hindsight) choose(k int, s *philox.Stream) int32 {
 	last := k
 	for oldest := k - k%h.replay.Size(); last+1 < oldest+h.replay.Size() && !h.ends(last); {

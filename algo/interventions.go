@@ -9,7 +9,7 @@ import (
 )
 
 // interventions are transitions in which a person acted: the part of a replica's demonstration buffer that grows. Each
-// environment has a ring of them. If the policy acts in between, the last transition before is truncated, so that
+// environment has a ring of them. Where the policy takes over again, the person's last transition is truncated, so that
 // returns of several steps end there.
 type interventions struct {
 	rings  pool          // one for each environment

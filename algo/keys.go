@@ -62,8 +62,8 @@ func (r *Registry) Keys(s *Setup) (keys *Keys, declared bool) {
 	return keys, true
 }
 
-// ReadOptim declares the keys that an Adam reads from a section, such as "actor.optim". own has the section's values.
-// The sections of others take these values as their defaults.
+// ReadOptim declares the keys that an Adam reads from a section, such as "actor.optim". The argument own has the
+// section's values. The optimisers in others take these values as their defaults.
 func (k *Keys) ReadOptim(section string, own *OptimConfig, others ...*OptimConfig) {
 	for _, name := range []string{"lr", "adam_beta1", "adam_beta2", "adam_eps", "weight_decay", "clip_grad",
 		"lr_scheduler", "lr_warmup_steps"} {

@@ -79,7 +79,7 @@ type share struct {
 	rows   *Transitions
 }
 
-// common is the replica's index in keys of random numbers that are the same on all replicas.
+// common takes the place of the replica's index in the keys of random numbers that are the same on all replicas.
 const common = 1<<32 - 1
 
 // seeds returns the random stream from which an algorithm draws its seeds. It is the same on all replicas.
@@ -87,8 +87,9 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// newChecked checks s, and calls build to make an algorithm. If the algorithm cannot train s.Policy, check returns an
-// error that describes the required policy. newChecked also checks the demonstrations. Its errors begin with name.
+// newChecked calls check with s.Policy, and then calls build to make an algorithm. If the algorithm cannot train the
+// policy, check must return an error that describes the required policy. newChecked also checks the demonstrations. Its
+// errors begin with name.
 func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	build func(*Setup) (*A, error)) (*A, error) {
 	if err := check(s.Policy); err != nil {
@@ -249,8 +250,8 @@ func (e *offPolicy) countHeld() error {
 }
 
 // iterate makes the updates of an iteration, each on a new batch. Then it sums e.sums over the replicas. The first
-// iteration with updates is min_buffer_size, counted from 1. There are also no updates until the demonstration buffer
-// of every replica is large enough.
+// iteration with updates is iteration min_buffer_size, counted from 1. There are also no updates until the
+// demonstration buffer of every replica is large enough.
 func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
 	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])

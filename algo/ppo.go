@@ -98,8 +98,8 @@ type batchPlan struct {
 
 var _ Algorithm = (*PPO)(nil)
 
-// Prepare adds advantages and returns to the rollout. With a mask, or if episodes count, it also adds the weights of
-// samples. See Algorithm.
+// Prepare adds advantages and returns to the rollout. If rollouts have a mask, or if the algorithm needs episodes, it
+// also adds the weights of samples. See Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	a := p.advantages
 	tr, mask, err := a.trajectory(*rollout)

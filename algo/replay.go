@@ -342,7 +342,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	return r.gather(b, 0, rows, nStep, gamma, bootstrapAlways)
 }
 
-// gather is Gather, but it writes to the rows of b from first on.
+// gather is Gather, but it writes to the rows of b from row first on.
 func (r *Replay) gather(b *Transitions, first int, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
@@ -451,8 +451,8 @@ func (r *Replay) extra() (n int) {
 	return n
 }
 
-// packRings replaces each ring in d, [envs, capacity, ...], by a copy of its places in use. used has their number, by
-// name.
+// packRings replaces each ring in d, [envs, capacity, ...], by a copy of its places in use. The map used has their
+// number, by name.
 func packRings(d *tensor.Dict, used map[string]int) {
 	for i := range d.Len() {
 		name, t := d.Entry(i)

@@ -15,8 +15,8 @@ import (
 //	loss = -Σ log p(token | tokens before it) / T
 //
 // where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are summed, never
-// averaged. The sequences of a replica are packed one after the other, in their order. The micro-batch size does not
-// change the results, bit for bit. A mixture of experts is an exception: its load-balancing loss is a mean over
+// averaged. The sequences of a replica are packed one after the other, in their order. The results do not depend on the
+// micro-batch size, bit for bit. A mixture of experts is an exception: its load-balancing loss is a mean over
 // micro-batches, weighted by their tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture

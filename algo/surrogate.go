@@ -5,9 +5,9 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// In the following, A is the advantage of an action. The log-probs of the action under three policies are log π, old
-// and prox: log π under the policy that learns, old under the policy that took the action, and prox under the policy
-// around which ratios are clipped. old and prox are usually equal.
+// In the following, A is the advantage of an action. log π, old and prox are the log-probs of the action under three
+// policies. log π is under the policy that learns. old is under the policy that took the action. prox is under the
+// policy around which ratios are clipped. old and prox are usually equal.
 const (
 	// Clipped is the objective of PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate
 	// bounds and the dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:

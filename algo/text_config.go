@@ -62,7 +62,7 @@ type TextSetup struct {
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
 	Values     bool            // whether batches have Value from a separate TextCriticPPO; false with a Critic
 	Reference  *lm.Model       // computes TextBatch.Ref of batches that lack it; nil if no batch needs it
-	Sampling   engine.Sampling // options of the generator of the answers
+	Sampling   engine.Sampling // options of sampling, with which the answers were drawn
 	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks over which the models are sharded

@@ -57,8 +57,8 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm
 var _ lm.Feed = (*textPass)(nil)
 
 // train adds the gradient of a minibatch. texts are this replica's part of the minibatch, and tokens is the number of
-// tokens of the whole minibatch. For each micro-batch, texts[lo:hi], it calls loss with the outputs. For ready see
-// lm.Model.Train.
+// tokens of the whole minibatch. For each micro-batch, texts[lo:hi], it calls loss with the outputs. lm.Model.Train
+// describes ready.
 func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, o *lm.Outputs),
 	ready func(lo, hi int)) error {
 	p.cut(texts)

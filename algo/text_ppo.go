@@ -31,8 +31,8 @@ import (
 //	12. gradients summed over replicas, never averaged                            trainState
 //	13. no step if all advantages are 0, or if the mean ratio is too large        minibatch
 //
-// The texts of a micro-batch are packed. Neither the size of a micro-batch nor its number of texts changes parameters
-// or metrics, bit for bit, except with a mixture of experts.
+// The texts of a micro-batch are packed. Parameters and metrics do not depend on the size of a micro-batch or on its
+// number of texts, bit for bit, except with a mixture of experts.
 //
 // Metrics, over all replicas:
 //
@@ -357,7 +357,7 @@ func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 //
 //	s = exp(mean_t (log π_t - old_t)),    L = max(-A s, -A clip(s, 1-low, 1+high))
 //
-// x holds the tokens of the text, with the text's advantage. The gradient is that of L through s.
+// x holds the tokens of the text, with the text's advantage. The gradient of L passes through s.
 func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateSums {
 	logProb, old, slope := []float32{float32(mean(x.LogProb))}, []float32{float32(mean(x.Old))}, []float32{0}
 	s := o.Loss(slope, Samples{LogProb: logProb, Old: old, Adv: x.Adv[:1]}, scale)

@@ -24,8 +24,8 @@ type trainState struct {
 	only     string // name of the only group to update; "" means all groups
 	witness  Witness
 
-	// beside is another network that learns in the same steps. Both are clipped by the norm of their common gradient.
-	// The gradient of beside is summed after the gradient of this network. nil if there is none.
+	// beside is another network that learns in the same steps, or nil. Both are clipped by the norm of their common
+	// gradient. The gradient of beside is summed after the gradient of this network.
 	beside *trainState
 
 	norm    gradNorm                // the zero gradNorm for a language model

@@ -33,8 +33,8 @@ type Encoder struct {
 }
 
 // newSharedEncoder declares the parameters of an Encoder in the first group of params. If own is not nil, its layers
-// compute the features. If cfg.Frozen is set, before has the frozen layers; nil makes new ones. Params.Alloc allocates
-// the parameters.
+// compute the features. If cfg.Frozen is set, the argument before has the frozen layers; if it is nil, new ones are
+// made. Params.Alloc allocates the parameters.
 func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, before *frozen, params *nn.Params[float32]) (*Encoder,
 	error) {
 	obs, err := newObservations(spec, cfg, own, params)
@@ -77,7 +77,7 @@ func (e *Encoder) NewTarget(alloc tensor.Allocator) (*Encoder, error) {
 	return t, nil
 }
 
-// CopyFrom sets the parameters of e to those of another Encoder, from.
+// CopyFrom sets the parameters of e to those of another Encoder.
 func (e *Encoder) CopyFrom(from *Encoder) { copy(e.Data(), from.Data()) }
 
 // Data returns the parameters of e, the group "encoder" of Params.
@@ -161,7 +161,7 @@ func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, e
 }
 
 // Backward adds the gradient of a loss to Params().Grad. dFeatures, [N,F], is the gradient of the loss with respect to
-// the features of the last Encode with w. For ready see Policy.Backward.
+// the features of the last Encode with w. Policy.Backward describes ready.
 func (e *Encoder) Backward(w *EncoderWork, dFeatures []float32, ready func(lo, hi int)) {
 	e.net.SetOutGrad(w.net, dFeatures)
 	e.net.Backward(w.net, nil, ready)

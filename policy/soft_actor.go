@@ -156,7 +156,7 @@ func (p *SoftActor) behindEncoder() (Config, env.Spec) {
 	return cfg, spec
 }
 
-// Follow sets the parameters of p, a target network, to those of the policy from.
+// Follow sets the parameters of p, a target network, to those of another policy.
 func (p *SoftActor) Follow(from *SoftActor) {
 	copy(p.Data(), from.Data())
 	p.Params().Buffers.CopyFrom(from.Params().Buffers)

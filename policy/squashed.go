@@ -253,7 +253,7 @@ func (s *squashed[T]) throughLogStd(g, zt T) T {
 }
 
 // backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
-// log-probs of the last evaluate. For dx and ready see backward. With ε = (u - μ)/σ,
+// log-probs of the last evaluate. The method backward describes dx and ready. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb, dx []T, ready func(lo, hi int)) {

@@ -98,7 +98,7 @@ func (o *onnx) whole(x []int, dims ...int) string {
 	return name
 }
 
-// shaped appends a node that reshapes in to [N, dims…].
+// shaped appends a node that reshapes its input to [N, dims…].
 func (o *onnx) shaped(in string, dims ...int) string {
 	return o.op("Reshape", in, o.ints(append([]int{-1}, dims...)...))
 }

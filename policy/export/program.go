@@ -147,7 +147,7 @@ func (l *lowering) wrap(f env.Field, shown []int) {
 	l.shown[f.Name] = at
 }
 
-// run appends the steps of n, and returns the output of n. in is the input of n.
+// run appends the steps of n, and returns the output of n. The argument in is the input of n.
 func (l *lowering) run(n graph.Node, in value) (out value, err error) {
 	switch n.Op {
 	case graph.Policy, graph.Sequence:
@@ -363,7 +363,7 @@ func (l *lowering) within(x value, low, high []float32) value {
 	return l.step(graph.Node{Op: graph.Clip}, tensor.F32, l.values[x].shape, [][]float32{low, high}, x)
 }
 
-// value appends the steps of the critic n. in is the input of n.
+// value appends the steps of the critic n. The argument in is the input of n.
 func (l *lowering) value(n graph.Node, in value) error {
 	before := len(l.steps)
 	out, err := l.sequence(n, in)

@@ -20,8 +20,8 @@ type builder[T Float] struct {
 	nodes    []graph.Node // descriptions of the earlier parts of the layer that is being built
 }
 
-// build returns the unit of l, and the shape of its output. It appends the layer's description to b.nodes. in is the
-// shape of the input, or nil before the first Input.
+// build returns the unit of l, and the shape of its output. It appends the layer's description to b.nodes. The argument
+// in is the shape of the input, or nil before the first Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	before, params, buffers := b.nodes, len(b.params.Fields), len(b.params.buffers)
 	b.nodes = nil

@@ -1,8 +1,8 @@
 package nn
 
 // Ops is the arithmetic of layers. Layers get it from their Params. A call handles any number of rows, so the number of
-// calls of a pass does not depend on the batch. Every implementation must compute the same bits as the functions of
-// package kernel.
+// calls of a pass does not depend on the batch. The functions of package kernel are the reference for the bits of every
+// implementation.
 //
 // Matrices are dense and row-major. The destination is the first argument. It overlaps no input, unless the method
 // allows it. Methods do not allocate and keep no memory, so any number of goroutines may call them. Their arguments lie
@@ -66,8 +66,9 @@ type Ops[T Float] interface {
 	CopyColumns(dst []T, dstStep int, src []T, srcStep, width, n int)
 	// AddColumns is CopyColumns, but it adds to dst, row by row. With a step of 0, all rows are the same row.
 	AddColumns(dst []T, dstStep int, src []T, srcStep, width, n int)
-	// CopyRows copies n rows of src to rows of dst: for each i, to selects the row of dst, and from the row of src.
-	// Unless scale is nil, it multiplies the row by scale[i]. Rows have width elements.
+	// CopyRows copies n rows of src to rows of dst. For each i, the argument to selects the row of dst, and the
+	// argument from selects the row of src. Unless scale is nil, it multiplies the row by scale[i]. Rows have width
+	// elements.
 	CopyRows(dst []T, to Rows, src []T, from Rows, scale []T, width, n int)
 	// AddRows is CopyRows, but it adds to dst, in the order of i.
 	AddRows(dst []T, to Rows, src []T, from Rows, scale []T, width, n int)

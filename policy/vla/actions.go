@@ -88,7 +88,7 @@ func (a *actions) encode(x float32, dim int) int {
 	return min(int((a.unit(x, dim)+1)/2*float64(n)), n-1)
 }
 
-// decode returns the action in the middle of a bin. For the gripper, it returns the bound.
+// decode returns the action in the middle of a bin. For the gripper, it returns one of the two bounds.
 func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }

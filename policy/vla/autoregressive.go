@@ -45,7 +45,8 @@ func (h *autoregressiveWork) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// set records the token of a slot as the previous token of the next slot. at is the index of the slot in [rows, C·A].
+// set records the token of a slot as the previous token of the next slot. The argument at is the index of the slot in
+// [rows, C·A].
 func (h *autoregressiveWork) set(at int, token int32) {
 	if at++; at%h.p.dims > 0 {
 		h.previous[at] = token

@@ -4,7 +4,7 @@ package kernel
 // enough sums are computed in parallel.
 const fewRows256, wideColumns256 = 2, 32
 
-// stridedSIMD is strided in vector code. add are the addends, and ahead is the distance.
+// stridedSIMD is strided in vector code. The argument add has the addends, and ahead is the distance.
 func stridedSIMD(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
 	k int, add []origin, ahead int) {
 	if m == 0 || n == 0 {

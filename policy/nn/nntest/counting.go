@@ -3,7 +3,7 @@ package nntest
 import "github.com/rlinf/rlinf/policy/nn"
 
 // A CountingOps counts the calls of its Ops, and panics if the length of an argument does not fit. If Idle is set, it
-// does not call them, so that results show only what layers compute by themselves.
+// does not call these Ops, so that results show only what layers compute by themselves.
 type CountingOps[T nn.Float] struct {
 	nn.Ops[T]
 	Calls map[string]int
