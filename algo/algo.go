@@ -51,7 +51,7 @@ type Follower interface {
 	Follow()
 }
 
-// Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
+// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, its name here is RLinf's
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string

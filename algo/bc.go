@@ -74,7 +74,7 @@ func newBC(s *Setup) (*BC, error) {
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
 		goal := goals(s.Demos, f.Foresees())
-		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // a new Dict, so that the caller's Dict gets no goals
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // makes a new Dict, so that the caller's Dict gets no goals
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}

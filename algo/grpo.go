@@ -120,7 +120,7 @@ func (g *groups) drops(score []float64) bool {
 }
 
 // groupRelative returns an estimator that compares the episodes of each group. The return of a sample is the score of
-// its episode. comparison turns the scores of groups into advantages, in place.
+// its episode. The argument comparison turns the scores of groups into advantages, in place.
 func groupRelative(g groups, comparison func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {

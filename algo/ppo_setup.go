@@ -182,7 +182,7 @@ func (p *PPO) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Interrupt ends the running returns; see Interruptible.
+// Interrupt sets the running discounted returns to 0; see Interruptible.
 func (p *PPO) Interrupt() {
 	if s := p.advantages.rewards; s != nil {
 		s.running.Zero()

@@ -9,7 +9,7 @@ import (
 
 // A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer to it.
 // TextSetup.GroupSize successive texts answer the same prompt and form a group. Slices of log-probs and other token
-// values have an element for each token with Learn, one text after the other, without padding.
+// values have an element for each token that Learn marks, one text after the other, without padding.
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
@@ -25,13 +25,13 @@ type TextBatch struct {
 	Right      []bool    // whether each text has the right answer, for metrics; may be nil
 	Unparsable []bool    // whether each text lacks a readable answer; nil if Right is nil
 
-	// Prepare fills the following four fields. They have an element for each token with Learn.
+	// Prepare fills the following four fields. They have an element for each token that Learn marks.
 	Old    []float32 // old log-probs, in the denominators of ratios
 	Adv    []float32
 	Ret    []float32 // returns without a baseline, which are the critic's targets
 	Weight []float32 // 0 for a token that is not trained on
 
-	starts []int32 // number of tokens with Learn before each text; the last element is the total
+	starts []int32 // number of tokens that Learn marks before each text; the last element is the total
 }
 
 // Names of the tensors of a batch of answers for a Witness.

@@ -79,8 +79,8 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	return c, err
 }
 
-// Values appends the critic's values to dst, one text after the other. A text has one value before each token with
-// Learn.
+// Values appends the critic's values to dst, one text after the other. A text has one value before each token that
+// Learn marks.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
 	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err

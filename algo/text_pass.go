@@ -46,7 +46,8 @@ type textPass struct {
 }
 
 // newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. Backward passes
-// recompute the first layers, at most recomputed layers. mesh connects the ranks over which m is sharded.
+// recompute the first layers; the argument recomputed is the largest number of these layers. mesh connects the ranks
+// over which m is sharded.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
 	p.work.SetThreads(threads)
@@ -142,7 +143,7 @@ func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, t
 	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes
 }
 
-// Append appends log-probabilities to dst, one text after the other. A text has one for each token with Learn.
+// Append appends log-probabilities to dst, one text after the other. A text has one for each token that Learn marks.
 func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
 	err := p.infer(texts, p.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
 	return dst, err

@@ -117,7 +117,7 @@ func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	}
 }
 
-// statsLen, addStats and mergeStats handle the statistics of the normalising layers, one head after the other.
+// statsLen, addStats and mergeStats handle the statistics of layers that normalise, one head after the other.
 func (e *ensemble[T]) statsLen() int { return len(e.heads) * e.heads[0].StatsLen() }
 
 func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {

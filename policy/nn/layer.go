@@ -24,18 +24,18 @@ import (
 // [1,1,n]. A layer that needs a vector reads the elements of an image in the order [H,W,C].
 type Layer struct {
 	kind              layerKind
-	label             string // its name in the layer around it; empty if its name is its number
+	label             string // name in the layer around it; empty means its number there
 	name              string // name of an input
 	width             int    // number of output features or of filters
 	size, stride, pad int
 	scale             float64
 	gain              float64 // of the initial weights; 0 means √2
 	act               Activation
-	unbiased          bool // a Conv without b
+	unbiased          bool // whether a Conv has no b
 	fanOut            bool // see FanOut
 	norm              [2][]float64
 	parts             []Layer
-	shortcut          []Layer // of a Residual; empty for x itself
+	shortcut          []Layer // g of a Residual; empty for x itself
 }
 
 type layerKind uint8
