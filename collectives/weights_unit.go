@@ -86,7 +86,7 @@ type control struct {
 
 const maxSlots = 2
 
-// signals has the methods of spmd.Shared that a unit uses after newUnit.
+// signals has the methods of spmd.Shared that a unit calls after newUnit has returned.
 type signals interface {
 	Await(ctx context.Context, s *spmd.Signal, old uint32, rank int) error
 	Post(s *spmd.Signal, value uint32)

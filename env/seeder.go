@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. Training and evaluation have different initial states.
+// A Use says what environments are for: training or evaluation. The two have different initial states.
 type Use uint8
 
 const (

@@ -46,7 +46,7 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, buffers
 	return buffers, nil
 }
 
-// directTo returns the communicator that reaches a member of a group, and the member's number there.
+// directTo returns the communicator that reaches a member of a group, and the member's number in it.
 func (m *Member) directTo(group string, member int) (Comm, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -240,7 +240,7 @@ func addends(t tensor.DType, m, n int) []byte {
 	return b
 }
 
-// load returns the elements of b.
+// load returns the elements of b, which have the type t.
 func load(b []byte, t tensor.DType) []float64 {
 	x := make([]float64, len(b)/t.Size())
 	for i := range x {

@@ -9,7 +9,7 @@ import (
 )
 
 // Act fills action with the actions of the simulators' expert; see env.Expert. If a simulator fails, its environments
-// get some action of the space, and the next step aborts their episodes.
+// get an arbitrary valid action, and the next step aborts their episodes.
 func (v *Vec) Act(action tensor.Tensor) error {
 	space := v.spec.Action
 	if !v.greeting.Expert {

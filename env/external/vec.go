@@ -56,7 +56,7 @@ type child struct {
 	idle          bool // none of its environments took part in the last exchange
 	by            time.Time
 	err           error // error of the last exchange
-	lost          error // why it has no conversation since a question to its expert; nil if for another reason
+	lost          error // why the last request to its expert ended the conversation; nil if no such request did
 }
 
 // New makes n environments of cfg.External. It is an env.Constructor.

@@ -142,7 +142,7 @@ func wake(word *atomic.Uint32) {
 	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// From linux/futex.h, for words that other processes see.
+// Futex operations from linux/futex.h, for words that other processes see, too.
 const (
 	futexWait = 0
 	futexWake = 1

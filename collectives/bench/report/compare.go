@@ -23,7 +23,7 @@ const (
 	Unclear Trend = "one start"
 )
 
-// Significance is the probability below which a difference counts as real and not as chance.
+// Significance is the limit of the p-value. If p is smaller, a difference counts as real and not as chance.
 const Significance = 0.01
 
 // A Change is a row that both reports have.
