@@ -57,8 +57,8 @@ type Step struct {
 	Steps tensor.Tensor
 	// U8 [N,K], only if Spec.Intervene: Acted or Clipped where a person acted in place of the policy, else 0
 	Intervened tensor.Tensor
-	// [N,K,A], only if Spec.Intervene: what the person did where Intervened is not 0, finite and within the bounds of
-	// the space. Elsewhere the numbers have no meaning
+	// [N,K,A], only if Spec.Intervene: the actions of the person, where Intervened is not 0. They are finite and within
+	// the bounds of the space. Elsewhere the numbers have no meaning
 	Taken tensor.Tensor
 }
 

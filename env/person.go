@@ -42,7 +42,7 @@ const (
 	personSeed           // seed of the episode
 )
 
-// personStretch is the number of steps after which the person begins or stops to act.
+// personStretch is the number of steps in a stretch. The person acts in all steps of a stretch, or in none.
 const personStretch = 5
 
 // NewPerson wraps v, which must be an Expert. Otherwise Step returns errors that wrap errors.ErrUnsupported.
@@ -78,8 +78,8 @@ func (w *Person) begin(n int, seed uint64) {
 	now[personEpisode], now[personStep], now[personSeed] = now[personEpisode]+1, 0, int64(seed)
 }
 
-// acts reports whether the person acts in the next step of environment n. The answer depends on random numbers from the
-// seed of the episode.
+// acts reports whether the person acts in the next step of environment n. The answer is drawn at random from the seed
+// of the episode.
 func (w *Person) acts(n int) bool {
 	now := w.now.At(n).I64()
 	if now[personStep] < 0 || w.cfg.Episodes > 0 && now[personEpisode] > int64(w.cfg.Episodes) {

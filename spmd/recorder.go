@@ -14,8 +14,8 @@ type Recorder interface {
 	Mark(site int, arg int64)
 	// Pass records a wait of zero duration at a site. The arguments arg and n are those of End.
 	Pass(site int, arg, n int64)
-	// Divide counts so many nanoseconds of the current span as time of another site, in sums of times. It records no
-	// span.
+	// Divide moves so many nanoseconds from the current span to another site. Only sums of times show them there,
+	// because Divide records no span.
 	Divide(site int, ns int64)
 }
 
@@ -89,7 +89,7 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Divide counts so many nanoseconds of the current span as time of this span's site, in sums of times.
+// Divide moves so many nanoseconds from the current span to the site of s; see Recorder.Divide.
 func (s Span) Divide(ns int64) {
 	if s.r != nil && ns > 0 {
 		s.r.Divide(s.site, ns)

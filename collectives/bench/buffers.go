@@ -46,8 +46,8 @@ type operand struct {
 	root int
 	size int // bytes of the operation, as in Measurement.Size
 	data []byte
-	// second is the send buffer of an AllToAll or SendReceive. For other operations out of place it is the input,
-	// which the call copies into data. It is nil if data holds the input.
+	// second is the send buffer of an AllToAll or SendReceive. For other out-of-place operations it is the input, which
+	// the call copies into data. It is nil if data holds the input.
 	second []byte
 }
 

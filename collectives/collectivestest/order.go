@@ -74,7 +74,7 @@ func (s *sums) run(w *spmd.World) (err error) {
 	}
 	groups := map[string]*collectives.Group{}
 	for _, name := range collectives.Algorithms()[1:] {
-		// A Table, unlike Options.Algorithm, does not force algorithms whose order of addition is not the tree's.
+		// A Table skips algorithms that add in another order than the tree. Options.Algorithm would force them.
 		rules := []collectives.TuningRule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
 			{Kind: "reduce_scatter", Algorithm: name}}
 		if groups[name], err = collectives.New(s.host, s.end,

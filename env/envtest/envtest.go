@@ -136,8 +136,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset compares a step with seeds to a step without seeds and a Reset of the environments whose episode ended. The
-// results must be equal.
+// autoReset tests that two ways to begin the next episodes give equal results. One is a step with seeds. The other is a
+// step without seeds, followed by a Reset of the environments whose episode ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()

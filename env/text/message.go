@@ -116,7 +116,7 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	return m, err
 }
 
-// addPart adds a text at a path to the parts of a message, unless the text is blank.
+// addPart adds the text at the given path of a message to its parts, unless the text is blank.
 func (m *message) addPart(text string, path ...any) {
 	if withoutSpace(text) != "" {
 		m.parts = append(m.parts, part{text: text, path: path})

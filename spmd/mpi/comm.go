@@ -115,8 +115,9 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag returns the MPI tag of a message between two members. The arguments from and to number each member among the
-// members of its rank. For each pair of such numbers the communicator has a block of tags.
+// wireTag returns the MPI tag of a message between two members. The first two arguments are the numbers of the sender
+// and of the receiver, each among the members of its own rank. For each pair of such numbers the communicator has a
+// block of tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
 // inbox returns the number of a member's inbox. The argument local is the member's number among the members of its

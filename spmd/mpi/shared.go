@@ -152,7 +152,7 @@ func (t *transport) share() error {
 	return nil
 }
 
-// splitNodes splits each node into nodes of n ranks, the last of which may have fewer.
+// splitNodes splits each node into nodes of n ranks. The last part of a node may have fewer ranks.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
 	count, parts := map[int]int{}, make([]part, len(nodes))
