@@ -24,7 +24,7 @@ type BridgeCheck struct {
 	Timeout time.Duration    // maximum time for an answer, and for the exit of a child; must be > 0
 	Jobs    int              // number of rules to check at once, each with its own children; 0, or a robot, means 1
 	Only    string           // selects the rules whose name contains this text; the greeting is always checked
-	By      programs.Entered // to start the children under supervisors
+	By      programs.Entered // starts the children under supervisors
 }
 
 // A RuleResult is the result of one rule.
@@ -136,7 +136,7 @@ func (k *checker) verdict(r rule) RuleResult {
 	return v
 }
 
-// notSpoken is the error of a rule that does not apply to the simulator. Its text is the reason.
+// notSpoken is the result of a rule that does not apply to the simulator. Its text is the reason.
 type notSpoken string
 
 func (n notSpoken) Error() string { return string(n) }

@@ -88,7 +88,7 @@ func (k *checker) repeatsInEveryRow() error {
 	})
 }
 
-// repeatsAfterOthers plays the same seeds and actions twice in a child. Before the second time other episodes ended.
+// repeatsAfterOthers plays the same seeds and actions twice in a child, with other episodes in between.
 func (k *checker) repeatsAfterOthers() error {
 	return k.with(setup{shareMemory: true, maxSteps: short}, func(t *trial) error {
 		want, err := t.playAnew(k.Steps, true)

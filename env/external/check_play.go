@@ -66,8 +66,8 @@ func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	return played, nil
 }
 
-// turn steps the environments in mask, and appends their outcomes to played. An environment whose
-// episode ends begins a new episode.
+// turn takes one step in the environments of mask, and appends their outcomes to played. An environment whose episode
+// ends begins a new episode.
 func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	flags := uint16(0)
 	if autoReset {
@@ -182,7 +182,8 @@ func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// draw returns the random generator for seed i (purpose 1) or action i (purpose 2) of environment n.
+// draw returns a random generator for environment n. With purpose 1 it is for seed number i, and with purpose 2 for
+// action number i.
 func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	if t.alike {
 		n = 0
