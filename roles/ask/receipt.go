@@ -31,7 +31,7 @@ type Receipt struct {
 	Results []Result        `json:"results"`
 	// Metrics has the hash of metrics.jsonl as far as step Last, and the hash of each metric's values.
 	Metrics Hashes `json:"metrics"`
-	// Checkpoints has the hash of each file of a checkpoint, and of each tensor as FILE: NAME.
+	// Checkpoints has the hashes of each checkpoint. Files are its files. Parts are its tensors, named "FILE: TENSOR".
 	Checkpoints map[string]Hashes `json:"checkpoints"`
 }
 

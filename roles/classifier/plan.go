@@ -27,7 +27,7 @@ type plan struct {
 	train, valid *frames.Set // valid is nil without evaluations
 	actors       int
 	batch        int       // images of a step, over all actors
-	classes      [][]int32 // numbers of the images of success and of failure, or of all images
+	classes      [][]int32 // indices of the images: of success and of failure, or of all
 	stepsPer     int64     // steps of an epoch
 	blank        *resnet.Classifier
 	memory       *job.Reserve // of blank, which is never written

@@ -191,8 +191,8 @@ func (c *Config) placeAll() {
 }
 
 // batches sets the batch sizes that are not given. A job that learns from its rollouts trains on a quarter of an
-// iteration's samples at once, and others on 256 samples. The number of actors that the placement names divides
-// micro-batches, or 8 if the placement leaves it open.
+// iteration's samples at once, and others on 256 samples. A micro-batch is the part of one actor, or an eighth if the
+// placement leaves the number of actors open.
 func (c *Config) batches(learns Learning) {
 	a := &c.Actor
 	if !c.Trains() || c.FineTunes() || c.Reasons() || a.Model.NumActionChunks < 1 {

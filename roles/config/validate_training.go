@@ -78,7 +78,7 @@ func (c *validation) checkScores() {
 		"algorithm.group_size", c.Env.Train.GroupSize, "a number > 1 ("+compares+" compares the members of a group)")
 }
 
-// comparesGroups returns the setting that compares the members of a group, which are then at least two, or "".
+// comparesGroups returns the setting by which the members of a group are compared, or "" if they are not compared.
 func (a *AlgorithmConfig) comparesGroups() string {
 	switch {
 	case a.AdvType == "grpo" || a.AdvType == "rloo":

@@ -100,7 +100,8 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// channelsOf returns the channels to and from a component. At an end of the pipeline one channel is nil.
+// channelsOf returns the channels to and from a component. in is nil for the first stage of the pipeline, and out is
+// nil for the last one.
 func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EvaluationResult is what became of an evaluation on the workers of a group.
+// An EvaluationResult says whether workers of a group failed in an evaluation, and with which error.
 type EvaluationResult struct {
 	failures int                                      // number of workers of this rank that failed
 	fail     func(context.Context) *spmd.Future[None] // returns the error of a worker from a group call

@@ -50,7 +50,7 @@ type OwnWorker interface {
 	Retire(part any) error
 }
 
-// A carried is an OwnWorker as a Worker.
+// A carried turns an OwnWorker into a Worker.
 type carried struct{ packer }
 
 type packer = OwnWorker

@@ -46,17 +46,17 @@ type Part struct {
 	Fill func(Given) ([]Part, func() error) `json:"-"`
 }
 
-// A Purpose says for what a worker lists its parts.
+// A Purpose tells a worker why it lists its parts: for a checkpoint or for a move.
 type Purpose struct {
 	Step int64            // number of iterations so far
 	Move bool             // a move, and no checkpoint
 	Warn func(say string) // warns of data that a checkpoint lacks
 }
 
-// Given lists the tensors that there are to load, by file. A move also has the key Moves.
+// Given has the tensors that can be loaded, by file. In a move, the key Moves has those that only moves carry.
 type Given map[string][]tensor.Field
 
-// Has reports whether there is a file.
+// Has reports whether g has tensors of the file.
 func (g Given) Has(file string) bool {
 	_, ok := g[file]
 	return ok
@@ -158,7 +158,8 @@ func (d Tensors) Part() Part {
 	}}
 }
 
-// Number returns the part for a number. set is called with the number that is loaded, if there is one.
+// Number returns the part that stores n. Loading calls set with the stored number. If there is no stored number, set is
+// not called.
 func Number(file, name string, n int64, set func(int64)) Part {
 	t := tensor.FromI64([]int64{n}, 1)
 	parts := []Part{PartOf(file, name, t, nn.Slice{})}

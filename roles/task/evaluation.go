@@ -30,7 +30,7 @@ type EvaluationOptions struct {
 	Record   RecordOptions
 }
 
-// A RecordOptions says where the episodes of an evaluation are written as demonstrations, and which.
+// A RecordOptions says which episodes of an evaluation are recorded as demonstrations, and in which file.
 type RecordOptions struct {
 	File string // "" for what env.eval.data_collection says
 	env.DataCollection

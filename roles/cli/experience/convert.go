@@ -76,7 +76,7 @@ func runConvert(c *cli.Context) error {
 	return sayConverted(c, out, source)
 }
 
-// sayConverted describes what was written, by the file of demonstrations.
+// sayConverted says how much was written to out. file has the demonstrations, before or after their conversion.
 func sayConverted(c *cli.Context, out, file string) error {
 	d, err := algo.OpenDemos(file)
 	if err != nil {

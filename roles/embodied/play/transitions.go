@@ -18,8 +18,8 @@ type TransitionEncoder struct {
 	next   bool        // transitions have next observations
 }
 
-// NewTransitionEncoder returns the TransitionEncoder of n environments, which take chunk actions in a step. Without
-// next, transitions have no next observations.
+// NewTransitionEncoder returns the TransitionEncoder of n environments, which take chunk actions in a step. Transitions
+// have next observations if next is true.
 func NewTransitionEncoder(spec env.Spec, n, chunk int, next bool) *TransitionEncoder {
 	spec.Obs = slices.DeleteFunc(slices.Clone(spec.Obs), func(f env.Field) bool { return f.Name == env.ExpertAction })
 	t := &TransitionEncoder{spec: spec, before: spec.NewStep(n, 1).Obs, next: next}

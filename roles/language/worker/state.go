@@ -99,7 +99,7 @@ func weightParts(m *lm.Model) (parts []state.Part) {
 	return parts
 }
 
-// fromWeights returns the part that stands for the weights of m if there is a model, and no state of the trainer.
+// fromWeights returns the part for the weights of m. It loads them if there is a model but no state of the trainer.
 func fromWeights(m *lm.Model) state.Part {
 	return state.Part{Fill: func(given state.Given) ([]state.Part, func() error) {
 		if given.Has(state.TrainerFile) || !given.Has(state.ModelFile) {
