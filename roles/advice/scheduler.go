@@ -238,7 +238,6 @@ func rolloutsAlike(a, b *planner.Placement) bool {
 	})
 }
 
-// predict predicts an iteration with a layout.
 func (c *Scheduler) predict(l planner.Placement) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }

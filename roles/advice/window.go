@@ -59,7 +59,7 @@ func (t *times) differs(u *times, share float64) bool {
 	return false
 }
 
-// A window has the latest iterations, back to the last change of a time.
+// A window has the times of all iterations since a time last changed, the newest last.
 type window []times
 
 const (

@@ -103,7 +103,8 @@ func (p *Parting) String() string {
 }
 
 // Part repeats step in both runs, from the newest states before it. It returns the first tensor that differs, or nil if
-// the repeated steps agree. one repeats run a, and other repeats run b. They may be different programs.
+// the repeated steps agree. The Testifier one repeats run a, and the Testifier other repeats run b. They may be
+// different programs.
 func Part(ctx context.Context, one, other Testifier, a, b *Run, step int64) (*Parting, error) {
 	testify := func(of *Sight) (x, y *Testimony, err error) {
 		if x, err = one.Testify(ctx, a, step, of); err == nil {
@@ -137,7 +138,7 @@ func Part(ctx context.Context, one, other Testifier, a, b *Run, step int64) (*Pa
 	return p, nil
 }
 
-// indices returns the index in each dimension of a tensor.
+// indices converts i, the index of an element, to its index in each dimension.
 func indices(i int, shape []int) []int {
 	at := make([]int, len(shape))
 	for k := range slices.Backward(shape) {

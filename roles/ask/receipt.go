@@ -201,7 +201,8 @@ func (x *Receipt) Check(r *Run) (changed []string, err error) {
 	return changed, nil
 }
 
-// changed returns the parts whose hashes differ now, and the files that differ without such a part.
+// changed compares h with the present hashes, now. It returns the parts that differ, and the files that differ although
+// no part of them does.
 func (h Hashes) changed(now Hashes, prefix string) (all []string) {
 	for _, file := range slices.Sorted(maps.Keys(h.Files)) {
 		switch {

@@ -40,7 +40,7 @@ type Repeated struct {
 }
 
 // Repeat repeats a stretch of a run. It writes the folder of the repeated run into dir, which exists. First it copies
-// the checkpoint from which the stretch begins, so that the run may go on.
+// the checkpoint from which the stretch begins, because a run that goes on may remove it.
 func (a *Again) Repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Repeated, error) {
 	again, err := a.repeat(ctx, r, s, dir)
 	if err != nil {

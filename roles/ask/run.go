@@ -241,7 +241,7 @@ type Stretch struct {
 
 func (s Stretch) String() string { return fmt.Sprintf("steps %d to %d", s.From.Step+1, s.Until) }
 
-// Stretches divides the run at its checkpoints, as far as it repeats. The last stretch ends with the metrics.
+// Stretches divides the repeatable part of the run at its checkpoints. The last stretch ends with the last metrics.
 func (r *Run) Stretches() (all []Stretch) {
 	from := r.States[0]
 	for _, s := range r.States[1:] {

@@ -54,7 +54,7 @@ func newDraft(cfg *config.Config, reg config.Registries, nodes []int) *draft {
 // Mistakes returns all mistakes as one error, or nil if there are none.
 func (d *draft) Mistakes() error { return d.found.Err() }
 
-// complete reads the frames.
+// complete reads the frames, and sets the rest of the plan.
 func (d *draft) complete() error {
 	if err := d.found.Err(); err != nil {
 		return err

@@ -310,8 +310,8 @@ func (c *Config) Record() []byte {
 	return record.Resolved()
 }
 
-// RecordedAs reports whether record, the configuration in a run's folder, is that of a run of c: all keys that a user
-// sets have the values of c. The greetings of simulators do not count, because the start of a run writes them.
+// RecordedAs reports whether a run of c may have written record, the configuration in a run's folder. It compares the
+// keys that a user sets. The greetings of simulators do not count, because the start of a run writes them.
 func (c *Config) RecordedAs(record []byte) bool {
 	var keys [2]map[string]any
 	for i, text := range [][]byte{record, c.Record()} {

@@ -109,7 +109,7 @@ func (c *validation) checkReward() {
 		"chunk_level (the component reward says what whole chunks are worth)")
 }
 
-// idleReward reports given keys of the section reward that have no effect. note says what happens here.
+// idleReward reports given keys of the section reward that have no effect. note is as in idleKey.
 func (c *validation) idleReward(note string) {
 	c.idleKeys(note, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")

@@ -100,8 +100,8 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// channelsOf returns the channels to and from a component. in is nil for the first stage of the pipeline, and out is
-// nil for the last one.
+// channelsOf returns the channels to and from a component. The first stage of the pipeline has no channel in, and the
+// last stage has no channel out: they are nil.
 func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {

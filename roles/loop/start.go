@@ -130,7 +130,8 @@ func stateIn(p *JobPlan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []stri
 }
 
 // rescheduled returns a warning if the lengths of two runs differ, and a schedule depends on the length. The warning
-// explains how to keep the old schedule. If there is nothing to warn of, or then is nil, rescheduled returns "".
+// explains how to keep the old schedule. The result is "" if there is nothing to warn of, or if the earlier
+// configuration, then, is nil.
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""

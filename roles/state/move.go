@@ -66,7 +66,7 @@ type head struct {
 	Bytes int
 }
 
-// part returns the part with this memory, all of which is in the message.
+// part returns the Part that h describes. memory has its bytes, all of which are in the message.
 func (h head) part(memory []byte) Part {
 	return Part{File: h.File, Field: h.Field, Memory: memory, Blocks: []nn.Block{run(0, 0, len(memory))}}
 }

@@ -71,7 +71,7 @@ func (g Given) Find(file, name string) (f tensor.Field, ok bool) {
 	return f, i >= 0
 }
 
-// made returns the parts to save or to send, with those that Make returns.
+// made returns the parts to save or to send. It replaces a part that has Make by the parts that Make returns.
 func made(list []Part, move bool) (parts []Part, err error) {
 	skip := func(p *Part) bool { return !move && (p.Spare || p.File == Moves) }
 	for _, p := range list {
@@ -94,8 +94,8 @@ func made(list []Part, move bool) (parts []Part, err error) {
 	return parts, nil
 }
 
-// wanted returns the parts to fill, with those that Fill returns, and what is to be called afterwards. Parts of a file
-// that is not given are left out.
+// wanted returns the parts to fill, and the functions to call afterwards. It replaces a part that has Fill by the parts
+// that Fill returns. It omits parts of files that are not in given.
 func wanted(list []Part, given Given) (parts []Part, after []func() error) {
 	for _, p := range list {
 		switch {

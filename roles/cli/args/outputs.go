@@ -48,8 +48,8 @@ func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
 }
 
-// CheckOldFile is CheckOld for a file that no flag names. The error begins with the text where. other names what the
-// user can change to get another file, such as a key.
+// CheckOldFile is CheckOld for a file that no flag names. The argument where is the beginning of the error. The
+// argument other names what the user can change to get another file, such as a key.
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	err := durable.Replaceable(path, made)
 	switch {

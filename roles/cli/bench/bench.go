@@ -250,7 +250,6 @@ func (f *flags) checkOld(flag, path string, made args.Made) {
 	}
 }
 
-// addWriter adds a writer of the report.
 func (j *benchJob) addWriter(format string, to io.Writer) {
 	w, err := results.NewWriter(format, to)
 	if err != nil {

@@ -32,7 +32,7 @@ func Frames() *cli.Command {
 		}, Action: args.Alone(runFrames)}
 }
 
-// isFrames reports whether a file begins as one of rlinf data frames.
+// isFrames reports whether rlinf data frames has written the file that begins with head.
 func isFrames(head []byte) bool {
 	return len(head) > 8 && args.Begins(`\{"__metadata__":\{"frames":"`)(head[8:])
 }

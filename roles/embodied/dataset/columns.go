@@ -44,7 +44,8 @@ type source struct {
 	ahead    bool     // transitions have next observations
 }
 
-// add adds the tensor f. from is the feature that has its numbers or image, task for its text, or "" for zeros.
+// add adds the tensor f. The argument from is the feature that has its numbers or image, task for its text, or "" for
+// zeros.
 func (s *source) add(f tensor.Field, from string) error {
 	c := column{Field: f, source: from, feature: -1}
 	if i := s.column(f.Name); i >= 0 {

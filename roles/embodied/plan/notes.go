@@ -105,8 +105,8 @@ func (d *Draft) checkShare(path string) {
 		"whole episodes aside and leaves others: of the %d transitions in %s it sets none aside", transitions, path))
 }
 
-// noteGaps adds a warning if steps are missing between the demonstrations in the file at path, and the algorithm adds
-// up the rewards of successive steps.
+// noteGaps adds a warning if steps are missing between the demonstrations in the file at path. It does so only if the
+// algorithm sums the rewards of successive steps.
 func (d *Draft) noteGaps(path string) error {
 	c := &d.Config.Algorithm
 	several := fmt.Sprintf("algorithm.n_step %d", c.OffPolicy.NStep)

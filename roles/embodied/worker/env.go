@@ -42,7 +42,8 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
-// RecordingOf returns the name of the file for which stages of a use record episodes: see play.JoinTapes.
+// RecordingOf returns the name of the file for which stages record the episodes of training or of evaluations: see
+// play.JoinTapes.
 func RecordingOf(use env.Use) string {
 	if use == env.Eval {
 		return "eval"

@@ -200,7 +200,8 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, put waits if wait is set, and returns spmd.ErrFull otherwise.
+// put sends p. If there is no room and wait is true, put waits for room. If wait is false, it returns spmd.ErrFull
+// instead.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {

@@ -33,7 +33,7 @@ func (t *tuner) inputs() ([]state.Part, error) {
 	return trainerParts(d), nil
 }
 
-// iterations returns the part for the number of iterations of this run.
+// iterations returns the state.Part that carries the number of iterations of this run in a move.
 func (t *tuner) iterations() state.Part {
 	return state.Number(state.Moves, "iterations", t.replicas.Iterations, func(n int64) { t.replicas.Iterations = n })
 }
