@@ -341,10 +341,10 @@ func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
 
-// Trains reports whether the job trains.
+// Trains reports whether the job trains. Otherwise it only evaluates.
 func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 
-// Evaluates reports whether the job evaluates.
+// Evaluates reports whether the job evaluates, during training or alone.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
 // Headline returns the metric that measures the trained policy: an evaluation metric if the job evaluates, else a

@@ -96,7 +96,7 @@ func (c *Config) PolicySpec(s env.Spec) (seen env.Spec, unseen string) {
 	return s, camera.Name
 }
 
-// owner returns a registered part that has key, which no chosen part has. If the name of the chosen part is unknown,
+// owner returns a registered part with the key. No chosen part has the key. If the name of the chosen part is unknown,
 // owner returns "" and true, because the key may belong to the part that the user meant.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')

@@ -38,7 +38,7 @@ type Load struct {
 	Skew float64
 }
 
-// A Setting is one run.
+// A Setting describes an emulated run.
 type Setting struct {
 	Topology
 	Load

@@ -40,7 +40,6 @@ func newChoice(l *Placement) *choice {
 	return c
 }
 
-// detour sets c.detours.
 func (c *choice) detour() {
 	if c.inference != nil && c.rollout != nil {
 		c.detours = max(meet(c.rollout, c.inference, c.nodes).worst, meet(c.inference, c.actor, c.nodes).worst)

@@ -18,8 +18,8 @@ import (
 
 // An EvaluationOptions holds the options of an evaluation.
 type EvaluationOptions struct {
-	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
-	// first that exists of runner.resume_dir, the newest checkpoint in the run's folder, and runner.ckpt_path. If
+	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" is the first of
+	// these that exists: runner.resume_dir, the newest checkpoint in the run's folder, runner.ckpt_path. If
 	// config.Config.EvaluatesWeights is true, runner.ckpt_path comes before the newest checkpoint.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of

@@ -22,7 +22,7 @@ type Made func(head []byte) bool
 // Begins returns a Made for files whose beginning matches a regular expression.
 func Begins(pattern string) Made { return regexp.MustCompile("^(?:" + pattern + ")").Match }
 
-// Picture recognises plots as SVG.
+// Picture returns a Made for plots that rlinf has written as SVG.
 func Picture() Made {
 	return Begins(`<svg xmlns="http://www\.w3\.org/2000/svg" viewBox="0 0 \d+ \d+" width="\d+" height="\d+" ` +
 		`font-family="sans-serif" font-size="12" fill="#222">\n<rect width="100%" height="100%" fill="#fff"/>\n`)

@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Convert returns rlinf data convert.
+// Convert returns the command rlinf data convert.
 func Convert() *cli.Command {
 	return &cli.Command{Name: "convert",
 		Usage: "turn a folder of LeRobot or Minari into a file of demonstrations, or such a file into a folder of " +

@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Frames returns rlinf data frames.
+// Frames returns the command rlinf data frames.
 func Frames() *cli.Command {
 	return &cli.Command{Name: "frames",
 		Usage: "make the files from which a classifier of images learns what success is, from demonstrations and " +

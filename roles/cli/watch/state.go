@@ -194,9 +194,9 @@ type Wait struct {
 	Share float64
 }
 
-// Waiting returns the waits of all ranks. The rank that waits most is the first. A rank that is alone waits for no
-// other, so Waiting returns nothing. It also returns nothing if the waits are those of a last iteration with an
-// evaluation, in which some ranks have nothing to do.
+// Waiting returns the waits of all ranks. The rank that waits most is the first. With only one rank Waiting returns
+// nothing, because a rank waits only for others. It also returns nothing after a last iteration with an evaluation, in
+// which some ranks have nothing to do.
 func (s *State) Waiting() []Waits {
 	if _, usual := s.times(); usual || len(s.Live.Ranks) < 2 {
 		return nil

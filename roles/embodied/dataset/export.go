@@ -92,7 +92,7 @@ type exporter struct {
 var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F64: "float64", tensor.I32: "int32",
 	tensor.I64: "int64", tensor.U8: "uint8"}
 
-// choose chooses the features of the fields.
+// choose sets x.columns, the feature of each field of the demonstrations.
 func (x *exporter) choose(names map[string]string) error {
 	var known []string
 	for _, f := range x.demos.Fields {

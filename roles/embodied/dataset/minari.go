@@ -60,7 +60,7 @@ type space struct {
 	Subspaces   json.RawMessage
 }
 
-// plan reads metadata.json.
+// plan plans the file of demonstrations from metadata.json.
 func (m *minari) plan(names map[string]string) error {
 	text, err := durable.ReadFile(filepath.Join(m.dir, "metadata.json"), durable.NoSize)
 	if err != nil {

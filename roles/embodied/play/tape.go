@@ -212,8 +212,9 @@ type Joined struct {
 var ErrNothingRecorded = errors.New("no episode to record")
 
 // JoinTapes writes the wanted episodes of the tapes of all stages to the file at path: environment after environment,
-// each in the order of its episodes. The file does not depend on how the environments were divided into stages. The
-// tapes were recorded for file, in stages whose first environments have the numbers los. JoinTapes removes the tapes.
+// each in the order of its episodes. The output does not depend on how the environments were divided into stages. file
+// is the recording file of RecordEpisodes, and los has the first environment of each stage. JoinTapes removes the
+// tapes.
 func JoinTapes(path, file string, los []int, cfg env.DataCollection) (j Joined, err error) {
 	var tapes []*os.File
 	defer func() {

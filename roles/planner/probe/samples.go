@@ -56,7 +56,7 @@ func (s *CallSamples) Crowd(op string, cores int, alone *CallSamples) planner.Cr
 	return planner.Crowd{Op: op, Cores: cores, Factor: max(1, Median(s.Samples)/Median(alone.Samples))}
 }
 
-// Add adds a sample.
+// Add adds the time d of one call.
 func (s *CallSamples) Add(d time.Duration) {
 	s.Samples = append(s.Samples, d.Seconds())
 	s.Total += d.Seconds()
