@@ -68,7 +68,7 @@ func (c *validation) checkClassifier() {
 	c.checkEarlyStop(MonitorLoss, MonitorAccuracy)
 }
 
-// Steps returns the number of steps of a job whose epochs have this number of steps.
+// Steps returns the number of steps of a job. perEpoch is the number of steps of an epoch.
 func (r *RunnerConfig) Steps(perEpoch int64) int64 {
 	n := int64(math.MaxInt64)
 	if r.MaxEpochs >= 0 {

@@ -156,7 +156,7 @@ func (x *step) cell(at place) []byte {
 	return x.now[at.column]
 }
 
-// A step is a frame, as the bytes of columns.
+// A step has the bytes of every column in a frame.
 type step struct {
 	task      string
 	now, next [][]byte // next is now at the last frame

@@ -91,7 +91,7 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 // playWork is the name of the work of a rollout worker that steps environments itself.
 const playWork = "play"
 
-// playParts divide the time of play into that of the simulator, that of the policy, and the rest, which keeps records.
+// playParts divide the time of play into three parts: the simulator, the policy, and the rest, which keeps records.
 type playParts struct {
 	simulate, infer     spmd.Span
 	simulated, inferred int64 // nanoseconds recorded so far
