@@ -158,8 +158,8 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	return fmt.Sprintf("%s %s-np %d ", printable.Quote(launcher), flags, size) // the launcher may come from a file
 }
 
-// startUp returns the option of srun for the protocol by which the ranks of a job found each other. It returns "" if the
-// environment does not name this protocol.
+// startUp returns the option of srun for the protocol by which the ranks of a job found each other. It returns "" if
+// the environment does not name this protocol.
 func startUp(getenv func(string) string) string {
 	switch kind := getenv("SLURM_MPI_TYPE"); {
 	case kind != "" && kind != "none":
