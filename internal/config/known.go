@@ -113,7 +113,7 @@ func (s siblings) correction(n *node, key string, synonyms map[string]string) st
 	return near
 }
 
-// judge adds the values at and below key to the keys without effect, except for values that disable the feature of k.
+// judge adds key, or the keys below it, to the keys without effect. It leaves out values that disable the feature of k.
 func (c *Check) judge(n *node, key string, k Known) {
 	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return

@@ -62,7 +62,7 @@ func (r *Run) readMetrics() {
 	}
 }
 
-// readTrunk adds the lines of the run that a fork goes on from, as far as its checkpoint.
+// readTrunk adds the lines of the parent run if the run is a fork. It stops at the checkpoint of the fork.
 func (r *Run) readTrunk() {
 	parent, step, fork := runfolder.Parent(r.Folder)
 	if !fork {

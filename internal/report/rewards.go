@@ -21,7 +21,7 @@ type Rewards struct {
 // mostRewards is the number of Rewards above which pairs of them are joined.
 const mostRewards = 16 * mostColumns
 
-// addRewards adds a line. Of a long file, each Rewards has r.perRewards lines.
+// addRewards adds a line. In a long file, each Rewards joins r.perRewards lines.
 func (r *Run) addRewards(line Rewards) {
 	all := r.Rewards
 	for n := len(all); n > 0 && all[n-1].Step >= line.Step; n-- { // a resumed run repeats iterations

@@ -63,8 +63,8 @@ func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	return bindings, most
 }
 
-// Full reports whether no host has more cores for the run than ranks. It is false if the cores are not known: ranks
-// with cores of their own do not show the other cores of the host.
+// Full reports whether the ranks fill the cores of every host. It returns false if the cores are not known. If ranks
+// are bound to separate cores, the other cores of the host are not known.
 func (p *Provenance) Full() bool {
 	for _, h := range p.Hosts {
 		bindings, most := p.coresOf(h)
@@ -85,7 +85,7 @@ func (p *Provenance) Full() bool {
 // CrowdAdvice follows a text of Crowd, after a colon.
 const CrowdAdvice = "they take turns, so waits and times of single ranks say little; use fewer ranks, or more cores"
 
-// CrowdText says that some ranks share some cores.
+// CrowdText returns a text such as "8 ranks share 2 cores".
 func CrowdText(ranks, cores int) string {
 	return fmt.Sprintf("%d ranks share %s", ranks, figures.Count(cores, "core"))
 }

@@ -100,7 +100,7 @@ const (
 // A CoreUse says how the ranks of an attempt use the cores of their hosts.
 type CoreUse int
 
-// Loads.
+// The uses of cores.
 const (
 	Spare   CoreUse = iota // a host has more cores than ranks, or the cores are not known
 	Full                   // each host has as many ranks as cores

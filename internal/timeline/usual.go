@@ -112,9 +112,9 @@ func (v *view) eachRunnerSpan(runner int, f func(site int, start, end int64)) {
 	}
 }
 
-// UsualShares returns the Shares of the critical paths of all usual iterations: those without an evaluation and without
-// a checkpoint, after the first. The paths of some windows are known; the time of all iterations is. iterations is the
-// number of iterations whose time is in the Shares.
+// UsualShares returns the Shares of the critical paths of all usual iterations. Iterations with an evaluation or a
+// checkpoint, and the first iteration, are not usual. Only the windows have paths; the sums of all iterations scale
+// them. iterations is the number of iterations whose time is in the Shares, and windows is the number of windows.
 func UsualShares(a *trace.Attempt) (shares *Shares, iterations, windows int) {
 	return newEvidence(a).usualShares()
 }
@@ -122,7 +122,7 @@ func UsualShares(a *trace.Attempt) (shares *Shares, iterations, windows int) {
 // Unusual returns the iterations that are not usual. If all have an evaluation or a checkpoint, there are none.
 func Unusual(a *trace.Attempt) map[int64]bool { return newEvidence(a).extra }
 
-// The names of the phases in Phases, after the whole step.
+// phaseNames has the names of the phases in Phases. Entry 0, the whole step, has no name.
 var phaseNames = [trace.NumPhases]string{1: "sending weights", 2: "making rollouts", 3: "computing advantages",
 	4: "training", evaluating: "evaluating"}
 

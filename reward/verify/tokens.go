@@ -55,7 +55,7 @@ func tokenize(s string) []token {
 	return l.tokens
 }
 
-// spellings are forms that are read as others with the same meaning.
+// spellings maps notations to other notations with the same meaning.
 var spellings = []struct {
 	form *regexp.Regexp
 	same string

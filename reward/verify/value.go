@@ -278,8 +278,8 @@ func factorial(a *value) *value {
 	return exact(new(big.Rat).SetInt(new(big.Int).MulRange(1, n)))
 }
 
-// binomial returns a (a-1) … (a-b+1) / b!, which is 0 for a negative integer b, or nil if a is not rational or b is no
-// small integer.
+// binomial returns a (a-1) … (a-b+1) / b!. It returns 0 for a negative integer b. It returns nil if a is not rational,
+// or if b is not a small integer.
 func binomial(a, b *value) *value {
 	k := b.small()
 	if b.rat != nil && b.rat.IsInt() && b.rat.Sign() < 0 {

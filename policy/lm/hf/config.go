@@ -29,7 +29,7 @@ func ReadConfig(dir string) (lm.Config, error) {
 	return c, nil
 }
 
-// ParseConfig is ReadConfig for the text of a config.json.
+// ParseConfig is like ReadConfig, but text is the content of config.json.
 func ParseConfig(text []byte) (lm.Config, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(text, &keys); err != nil {

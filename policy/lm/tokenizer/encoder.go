@@ -27,7 +27,7 @@ func (e *Encoding) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.EncodePrompt(dst, text), e.t.suffix...)
 }
 
-// EncodePrompt is EncodeSequence for a text that an answer will follow: without the ids after a sequence.
+// EncodePrompt is like EncodeSequence, but leaves out the ids after a sequence, because an answer will follow the text.
 func (e *Encoding) EncodePrompt(dst []int32, text string) []int32 {
 	return e.Encode(append(dst, e.t.prefix...), text)
 }
@@ -36,7 +36,7 @@ func (e *Encoding) EncodePrompt(dst []int32, text string) []int32 {
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoding) Encode(dst []int32, text string) []int32 { return e.encode(dst, text, atStart) }
 
-// Continue is Encode for a text that follows another text. It adds no blank before the text.
+// Continue is like Encode, but for a text that follows another text. It adds no blank before the text.
 func (e *Encoding) Continue(dst []int32, text string) []int32 { return e.encode(dst, text, continuing) }
 
 func (e *Encoding) encode(dst []int32, text string, at position) []int32 {

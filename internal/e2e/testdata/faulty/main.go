@@ -63,7 +63,7 @@ func main() {
 	os.Exit(roles.Main(os.Args, reg))
 }
 
-// faulty are environments that fail in their 20th step, and from then on.
+// faulty are environments that fail in their 20th step and in each later step.
 type faulty struct {
 	env.Vec
 	steps int
