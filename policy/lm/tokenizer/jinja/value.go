@@ -457,8 +457,8 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// compare returns -1, 0 or 1 if a is before, equal to or after b. It fails if they have no order. Errors name the
-// comparison sign.
+// compare returns a negative number, 0 or a positive number if a is before, equal to or after b. It fails if they have
+// no order. Errors name the comparison sign.
 func compare(a, b any, sign string) int {
 	check(a)
 	check(b)
