@@ -43,8 +43,8 @@ func (c *Check) owner(key string) (string, bool) {
 }
 
 // classify handles a key without a field; key is dotted, from the root. It accepts a known key whose feature is
-// disabled, and adds any other known key to the keys without effect. An unknown key, or a key of a part that is not
-// chosen, is a mistake.
+// disabled, and adds any other known key to the keys without effect. An unknown key is a mistake. A key of a user's own
+// part is a mistake if the configuration does not choose this part.
 func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key is a section of known keys
 	owner, owned := c.owner(key)

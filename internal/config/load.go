@@ -58,7 +58,7 @@ type Tree struct {
 	notes    []string      // warnings about old names
 	repeated []string      // keys that repeat the value of another key; see Tree.Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
-	leftOut  string        // the end of an error about a preset: folders of hydra.searchpath that were left out
+	leftOut  string        // for errors about missing presets: the left-out folders of hydra.searchpath
 }
 
 // Load reads the file at path with its presets, and applies the overrides, which use Hydra's grammar. It returns a
@@ -324,7 +324,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 	return nil
 }
 
-// lay replaces old names in source, a dict at the root, and merges it into the tree.
+// lay replaces old names in source, and merges source into the tree. source is a dict that begins at the root.
 func (t *Tree) lay(source *node) {
 	t.rename(source)
 	if group := source.find(t.options.Grouped); group != nil {

@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// WholeNumbers rewrites whole numbers in JSON without a fraction or an exponent: 4.0 becomes 4, and 1e3 becomes 1000.
-// Other programs write them in these forms, but encoding/json does not read these forms as integers. Numbers of 2^53 or
-// more stay as they are.
+// WholeNumbers rewrites JSON so that each whole number has only digits: 4.0 becomes 4, and 1e3 becomes 1000. Other
+// programs write whole numbers with a fraction or an exponent, but encoding/json does not read these as integers.
+// Numbers of 2^53 or more stay as they are.
 func WholeNumbers(text []byte) []byte {
 	var out []byte
 	for i := 0; i < len(text); {

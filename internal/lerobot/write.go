@@ -25,7 +25,7 @@ const (
 // own are the features that a Writer adds.
 var own = []string{Timestamp, FrameIndex, EpisodeIndex, Index, TaskIndex}
 
-// A Writer writes a dataset. Call Task, then Add for each frame, then EndEpisode, for each episode. At last call Close.
+// A Writer writes a dataset. For each episode, call Task, then Add for each frame, then EndEpisode. At last call Close.
 // The folder appears when it is complete. The images are in the tables.
 type Writer struct {
 	Metadata
@@ -40,7 +40,7 @@ type Writer struct {
 	task      int // index of the current episode's task
 	tasks     []task
 	episodes  []episode
-	stats     []stats // of the caller's features: over the episode in version 2.1, over all episodes in 3.0
+	stats     []stats // of the caller's features, over the episode (version 2.1) or over all episodes (3.0)
 	perEp     []any
 }
 
@@ -165,7 +165,7 @@ func (w *Writer) open() error {
 	return err
 }
 
-// huggingFace returns the types of the columns for the library datasets.
+// huggingFace returns the types of the columns in the form that Hugging Face's library datasets reads.
 func (w *Writer) huggingFace() string {
 	value := func(dtype string) map[string]any { return map[string]any{"dtype": dtype, "_type": "Value"} }
 	features := map[string]any{}

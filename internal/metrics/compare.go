@@ -35,8 +35,8 @@ func Repeats(name string) bool {
 // Texts has the values of metrics as texts, by step and name.
 type Texts map[int64]map[string]string
 
-// ReadTexts reads the metrics that repeat, of steps first to last, from the metrics.jsonl at path. A damaged line is an
-// error.
+// ReadTexts reads the metrics of the steps first to last from the metrics.jsonl at path. It leaves out metrics that a
+// repeated run would change: see Repeats. A damaged line is an error.
 func ReadTexts(path string, first, last int64) (Texts, error) {
 	all := Texts{}
 	number := 0

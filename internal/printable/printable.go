@@ -1,5 +1,5 @@
 // Package printable makes the texts of files, folders and other programs safe for terminals and logs: names, values,
-// statuses, reasons. A text cannot move the cursor, forge a line or fill the screen. Letters of all scripts stay.
+// statuses, reasons. A text cannot move the cursor, forge a line or fill the screen. Letters of all scripts are kept.
 package printable
 
 import (
@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRunes is the maximum number of characters that Line and Lines show of a line.
+// MaxRunes is the maximum number of characters of a line that Line and Lines show.
 const MaxRunes = 1000
 
 // maxMarks is the maximum number of combining marks on a letter. No script needs more.

@@ -70,8 +70,8 @@ func (r *Run) reached(name string, steps, values []float64) string {
 	return fmt.Sprintf("has not reached the task's threshold (%s)", figure(least))
 }
 
-// curve returns the finite values of a metric and their iterations. If there are more than most values, a point is the
-// mean of neighbouring values, at the last of their iterations.
+// curve returns the finite values of a metric and their iterations. If there are too many values, it returns at most
+// the given number of points. A point is then the mean of neighbouring values, at the last of their iterations.
 func (m *MetricColumns) curve(name string, most int) (steps, values []float64) {
 	for i, v := range m.Columns[name] {
 		if finite(v) {

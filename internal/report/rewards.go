@@ -18,7 +18,7 @@ type Rewards struct {
 	lines  int                 // number of lines
 }
 
-// mostRewards is the number of Rewards above which pairs of them are joined.
+// mostRewards is the maximum number of Rewards. If there are more, pairs of them are joined.
 const mostRewards = 16 * mostColumns
 
 // addRewards adds a line. In a long file, each Rewards joins r.perRewards lines.

@@ -77,7 +77,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// runError returns err about the run in dir, whose name may come from a listing.
+// runError adds the run's folder to err. It makes names safe to show, because they may come from a listing of files.
 func runError(dir string, err error) error {
 	if p, ok := err.(*fs.PathError); ok {
 		err = &fs.PathError{Op: p.Op, Path: printable.Line(p.Path), Err: p.Err}

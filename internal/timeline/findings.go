@@ -247,7 +247,7 @@ func (e *evidence) async() bool {
 	})
 }
 
-// fills reports whether a component is on all ranks, and these fill the cores.
+// fills reports whether a component is on all ranks, and the ranks fill the cores.
 func (e *evidence) fills(component string) bool {
 	on := map[int]bool{}
 	for _, w := range e.Workers {

@@ -152,8 +152,8 @@ func (v *view) covers(worker int, t int64) bool {
 	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
 }
 
-// ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
-// If the event is not known, ender returns none.
+// ender returns the worker that ended the wait s, and the time of the event that ended it. t is the time at which the
+// path leaves s. If the event is not known, ender returns none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter

@@ -59,7 +59,7 @@ type thread struct {
 	member    int
 }
 
-// A chrome writes events.
+// A chrome writes events in Chrome's format.
 type chrome struct {
 	out     *bufio.Writer
 	event   []byte

@@ -26,8 +26,8 @@ func Noise(at ...int) float64 {
 }
 
 // Emulated returns an attempt with the given numbers of ranks and iterations. Each rank has an actor, an env and a
-// runner. An iteration takes 20 ms. Each n-th iteration, where n is the argument every, has a window. In a window each
-// worker has the given number of spans.
+// runner. An iteration takes 20 ms. The first three iterations have a window, and each n-th iteration, where n is the
+// argument every. In a window each worker has the given number of spans.
 func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 	a := trace.Attempt{ID: 1, Ranks: ranks, Hosts: []string{"node0"}}
 	for r := range ranks {
@@ -44,7 +44,7 @@ func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 			trace.Site{Op: trace.Await, Name: "train", Cause: trace.Calling},
 			trace.Site{Op: trace.Vote, Name: "vote", Cause: trace.Voting})
 	}
-	for r := range ranks { // to the neighbours, and the votes to rank 0
+	for r := range ranks { // messages to the neighbours, and votes to rank 0
 		a.Sent = append(a.Sent, trace.Sent{From: r, To: (r + 1) % ranks, Messages: 1000, Bytes: int64(r) << 20},
 			trace.Sent{From: r, To: 0, Messages: 10, Bytes: 100})
 	}

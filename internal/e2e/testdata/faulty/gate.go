@@ -203,7 +203,7 @@ func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (*task.P
 	return d.gated(p), nil
 }
 
-// gated returns a copy of a plan with the gate.
+// gated returns a copy of the plan p with functions that go through the gate.
 func (g *gate) gated(p *task.Plan) *task.Plan {
 	q := *p
 	q.With = func(j *job.Job) *task.Plan { // called when the ranks of this process need a plan of a move

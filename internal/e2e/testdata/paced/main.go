@@ -103,7 +103,7 @@ type paced struct {
 	pacer  pacer
 }
 
-// Step takes a step, and sleeps for the rest of the time of a step.
+// Step takes a step, and sleeps until the emulated time of a step is over.
 func (p *paced) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	start, d := time.Now(), pace
 	p.steps++
@@ -126,7 +126,7 @@ type training struct {
 	pacer   pacer
 }
 
-// Update updates the policy, and sleeps for the rest of the time of an update.
+// Update updates the policy, and sleeps until the emulated time of an update is over.
 func (t *training) Update(rollout tensor.Dict) (algo.Metrics, error) {
 	start, d := time.Now(), t.times[t.updates%len(t.times)]
 	t.updates++
