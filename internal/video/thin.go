@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film. film is the content of a Film's file. The result plays as
-// long as film.
+// Thin returns an animated PNG with every n-th frame of film. film is the content of a Film's file. The result has the
+// same duration as film.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {

@@ -104,9 +104,9 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text looks like words by its case. Each word must be all capitals, or have no capital after
-// its first letter, and at least one word must have three letters or letters beyond ASCII: "Yes", "NO WAY", "Да", but
-// neither "nRT" nor "Gm".
+// titled reports whether the case of a text is that of words. Each word must be all capitals, or have no capital after
+// its first letter. At least one word must have three letters, or letters beyond ASCII. "Yes", "NO WAY" and "Да" are
+// words, but "nRT" and "Gm" are not.
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {

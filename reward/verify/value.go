@@ -111,7 +111,8 @@ func near(a, b *big.Float) bool {
 	return d.Sign() == 0 || d.MantExp(nil) < scale-agreeBits
 }
 
-// combine returns the sum or the product of a and b: rational if both are, and else complex.
+// combine returns the sum or the product of a and b. It calls rational if both numbers are rational, and complex
+// otherwise.
 func combine(a, b *value, rational func(z, a, b *big.Rat) *big.Rat, complex func(x, y, u, v *big.Float) *value) *value {
 	if a == nil || b == nil {
 		return nil

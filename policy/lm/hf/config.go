@@ -76,7 +76,7 @@ func get[T any](r *reader, key string, fallback T) T {
 	return x
 }
 
-// size returns the value of a required key, a number.
+// size returns the number at a required key. If the key is missing, size adds an error and returns 1.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail("%s is missing", key)

@@ -39,7 +39,8 @@ func (t *Template) Render(values map[string]any) (text string, err error) {
 	return e.out.String(), nil
 }
 
-// recoverAs, when deferred, turns a panic with an error into the error that as returns. Other panics continue.
+// recoverAs is for a defer statement. It turns a panic with an error into *err, which the callback makes from the
+// error's text. Runtime errors and other panics continue.
 func recoverAs(err *error, as func(text string) error) {
 	switch p := recover().(type) {
 	case nil:
@@ -52,7 +53,7 @@ func recoverAs(err *error, as func(text string) error) {
 	}
 }
 
-// within calls run in a new scope, which has the given variables and lies in the scope outer.
+// within calls a function in a new scope. The scope has the given variables, and lies in the scope outer.
 func (e *evaluator) within(values map[string]any, outer *scope, run func()) {
 	before := e.scope
 	e.scope = &scope{values, outer}
@@ -70,12 +71,12 @@ func (e *evaluator) all(body []statement) {
 	}
 }
 
-// inner runs statements in a new scope in the scope outer.
+// inner runs statements in a new, empty scope. The scope lies in the scope outer.
 func (e *evaluator) inner(outer *scope, body []statement) {
 	e.within(map[string]any{}, outer, func() { e.all(body) })
 }
 
-// capture returns the text that run writes.
+// capture calls a function, and returns the text that it writes.
 func (e *evaluator) capture(run func()) string {
 	out := e.out
 	e.out = new(strings.Builder)
@@ -139,7 +140,8 @@ func (l *loop) neighbour(i int, missing string) any {
 // maxCalls is the maximum depth of calls of macros and of recursive loops.
 const maxCalls = 100
 
-// nested calls run one level deeper. It fails below maxCalls levels. Errors call the caller what.
+// nested calls a function one level deeper. It fails if there are more than maxCalls levels. The error begins with the
+// text in what.
 func (e *evaluator) nested(what string, run func()) {
 	if e.depth++; e.depth > maxCalls {
 		fail("%s: more than %d nested calls", what, maxCalls)
@@ -317,7 +319,7 @@ func (e *evaluator) value(name string) any {
 	return undefined{"'" + name + "' is undefined"}
 }
 
-// compares reports whether the comparison of a with b by sign holds.
+// compares returns the result of a comparison, such as a < b for the sign "<".
 func compares(sign string, a, b any) bool {
 	switch sign {
 	case "==":

@@ -9,7 +9,7 @@ type (
 	// A node is a parsed expression.
 	node interface{ eval(e *evaluator) any }
 	expr func(e *evaluator) any
-	// A call is the call of a function. The tag call needs its arguments.
+	// A call is the call of a function. The tag call adds an argument to it.
 	call struct {
 		function  node
 		arguments arguments
@@ -42,8 +42,8 @@ func evalAll(e *evaluator, nodes []node) []any {
 	return values
 }
 
-// commas parses items that are separated by commas, up to the end of a tag, a closing parenthesis, or the name ending.
-// single is true for one item without a comma. If none is false, no items are an error.
+// commas parses items that are separated by commas, up to the end of a tag, a closing parenthesis, or a name equal to
+// ending. single is true for one item without a comma. An empty list of items is an error, unless none is set.
 func commas[T any](p *parser, parse func() T, ending string, none bool) (items []T, single bool) {
 	for {
 		if t := p.peek(); t.kind == end || t.is(operator, ")") || ending != "" && t.is(name, ending) {

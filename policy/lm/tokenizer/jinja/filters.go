@@ -224,7 +224,7 @@ func otherwise(v any, given []any) any {
 }
 
 // getter returns a function that finds an attribute of an item, such as "a.b.0". If attribute is nil, the function
-// returns the item itself. If missing is not nil, it replaces undefined values.
+// returns the item itself. The argument missing, unless nil, replaces undefined values.
 func getter(attribute, missing any) func(any) any {
 	if attribute == nil {
 		return func(item any) any { return item }
@@ -282,7 +282,7 @@ func sorted(items []any, key func(any) any, reverse bool) []any {
 	return result
 }
 
-// mapping returns the value of a filter that must be a mapping.
+// mapping returns v as a mapping. It fails if v is not a mapping.
 func mapping(what string, v any) *Mapping {
 	d, ok := v.(*Mapping)
 	if check(v); !ok {
@@ -369,7 +369,8 @@ func mapped(e *evaluator, v any, a *Arguments) any {
 	return g
 }
 
-// named returns a function that applies a filter or test. Its name is the first argument, and it gets the others.
+// named returns a function that applies a filter or test to an item. The first argument in a is the name of the filter
+// or test, and the other arguments are passed on to it.
 func named(e *evaluator, kind string, all map[string]function, a *Arguments) func(any) any {
 	if len(a.Items) == 0 {
 		fail("expected a %s", kind)
@@ -414,7 +415,7 @@ func selected(keep, byAttribute bool) function {
 	}}
 }
 
-// extreme returns the filter max or min. By the comparison sign, its result comes before all other items.
+// extreme returns the filter max for the sign ">", and the filter min for the sign "<".
 func extreme(sign string) function {
 	return takes("case_sensitive attribute", func(v any, given []any) any {
 		items := iterate(v)
@@ -484,7 +485,7 @@ func indent(v any, given []any) any {
 // misplaced reports whether a number has a _ that is not between two digits.
 func misplaced(s string) bool { return strings.Contains("_"+s+"_", "__") }
 
-// toFloat is Python's float. It returns false if v is not a number and no text of a number.
+// toFloat is Python's float. It returns false if v is neither a number nor the text of a number.
 func toFloat(v any) (float64, bool) {
 	if isNumber(v) {
 		f, _, _ := number(v)

@@ -143,7 +143,7 @@ func listMethod(l List, name string) (none function) {
 	return none
 }
 
-// needText returns an argument that must be a text.
+// needText returns v as text. It fails if v is not a text.
 func needText(v any) string {
 	t, ok := text(v)
 	if !ok {
@@ -246,14 +246,14 @@ var textMethods = map[string]function{
 	}),
 }
 
-// each returns a method that reports whether a text is not empty, and the function is holds for all its characters.
+// each returns a method that reports whether a text is not empty and all its characters fulfil the given condition.
 func each(is func(r rune) bool) function {
 	return ofText(func(s string) any {
 		return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 	})
 }
 
-// ranged returns a method that calls f with the part of a text between the arguments start and end.
+// ranged returns a method that calls f with the part of a text between two indices, the arguments start and end.
 func ranged(f func(s, part string, given []any) any) function {
 	return takes("text start end", func(v any, given []any) any {
 		return f(str(v), str(slice(str(v), given[1], given[2], nil)), given)
@@ -265,7 +265,7 @@ func stripping(left, right bool) function {
 	return takes("chars", func(v any, given []any) any { return strip(str(v), given[0], left, right) }, nil)
 }
 
-// affix returns a method that reports whether has is true for a text and one of the given texts.
+// affix returns the method startswith or endswith. Its argument is a text or a tuple of texts.
 func affix(has func(s, t string) bool) function {
 	return ranged(func(_, part string, given []any) any {
 		if all, ok := given[0].(tuple); ok {
@@ -275,8 +275,8 @@ func affix(has func(s, t string) bool) function {
 	})
 }
 
-// find returns a method that finds a text in another. If the text is missing, the result is -1, or an error if must is
-// true.
+// find returns a method that finds a text in another. If the text is missing, find and rfind return -1; index and
+// rindex, for which must is set, fail.
 func find(index func(s, t string) int, must bool) function {
 	return ranged(func(s, part string, given []any) any {
 		from := 0
@@ -307,8 +307,8 @@ func pad(f func(s string, width int, fill string) string) function {
 	}, " ")
 }
 
-// cut returns a method that splits a text at a separator. If there is no separator, the whole text becomes the last
-// part if last is true, and otherwise the first part.
+// cut returns the method partition, or rpartition if last is set. Both split a text at a separator into three parts. If
+// there is no separator, the whole text becomes the first part, or the last part in rpartition.
 func cut(index func(s, t string) int, last bool) function {
 	return takes("sep", func(v any, given []any) any {
 		s, sep := str(v), needText(given[0])
@@ -322,7 +322,7 @@ func cut(index func(s, t string) int, last bool) function {
 	})
 }
 
-// trim returns a method that removes a given text from an end of a text.
+// trim returns the method removeprefix or removesuffix.
 func trim(f func(s, t string) string) function {
 	return takes("affix", func(v any, given []any) any { return f(str(v), needText(given[0])) })
 }
@@ -460,7 +460,7 @@ func percent(s string, values any) any {
 	if !isTuple {
 		items = tuple{values}
 	}
-	unused := false // whether it is an error if no directive takes a value
+	unused := false // whether unused values are an error
 	switch values.(type) {
 	case tuple, nil, string, markup, bool, int, float64:
 		unused = true

@@ -17,8 +17,8 @@ const (
 	continues
 )
 
-// statements parses statements up to a tag whose name is in ends, or up to the end of the template if ends is empty.
-// The next token is then the name of the tag.
+// statements parses statements up to a tag with one of the given names, or up to the end of the template if no name is
+// given. The next token is then the name of the tag.
 func (p *parser) statements(ends ...string) (body []statement) {
 	defer p.enter()()
 	for {
@@ -43,14 +43,14 @@ func (p *parser) statements(ends ...string) (body []statement) {
 	}
 }
 
-// body parses the end of a tag, and the statements up to a tag whose name is in ends.
+// body parses the end of a tag, and the statements up to a tag with one of the given names.
 func (p *parser) body(ends ...string) []statement {
 	p.take(operator, ":")
 	p.expect(end, "%}")
 	return p.statements(ends...)
 }
 
-// blockBody parses a body up to the tag ending, and the name of that tag.
+// blockBody parses a body up to a tag with the given name, and then this name.
 func (p *parser) blockBody(ending string) []statement {
 	body := p.body(ending)
 	p.next()
@@ -135,7 +135,7 @@ func (p *parser) loop() func(e *evaluator) {
 // A target assigns a value to one or more names.
 type target func(e *evaluator, v any)
 
-// target parses a target up to the name ending. If namespace is true, ns.name is a target, too.
+// target parses a target up to a name equal to ending. If namespace is set, ns.name is a target, too.
 func (p *parser) target(namespace bool, ending string) target {
 	all, single := commas(p, func() target { return p.oneTarget(namespace) }, ending, false)
 	if single {
@@ -189,8 +189,8 @@ func (p *parser) set() func(e *evaluator) {
 	return p.capturing(value, "endset", assign)
 }
 
-// capturing parses the body of a tag. When the tag runs, captured stands for the text of the body. The tag assigns
-// value to the target.
+// capturing parses the body of a tag. When the tag runs, captured stands for the text of its body. The tag then assigns
+// value to the given target.
 func (p *parser) capturing(value node, ending string, to target) func(e *evaluator) {
 	body := p.blockBody(ending)
 	return func(e *evaluator) {
@@ -202,7 +202,7 @@ func (p *parser) capturing(value node, ending string, to target) func(e *evaluat
 	}
 }
 
-// captured is the node for the text in the tag set or filter.
+// captured is the node that stands for the text in the body of a tag set or filter.
 var captured = expr(func(e *evaluator) any { return e.captured })
 
 func (p *parser) with() func(e *evaluator) {

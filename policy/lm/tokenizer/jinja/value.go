@@ -545,7 +545,7 @@ func limited(n int) {
 	}
 }
 
-// arithmetic applies the operator sign to a and b.
+// arithmetic returns the result of an operation, such as a + b for the sign "+".
 func arithmetic(sign string, a, b any) any {
 	check(a)
 	if s, ok := text(a); ok && sign == "%" {
