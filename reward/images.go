@@ -108,7 +108,7 @@ func NewScorer(c *Config, net *resnet.Classifier, camera ClassifierInput, rows i
 }
 
 // Score writes the score of each row of images, [n,frames,H,W,3], to score. If ends is not nil, it computes only the
-// scores of rows i with ends(i). The other scores are 0.
+// scores of rows i for which ends(i) is true. The other scores are 0.
 func (s *Scorer) Score(score []float32, images tensor.Tensor, ends func(i int) bool) {
 	each, row, n := s.Camera.Image.Len(), images.Len()/len(score), 0
 	for i := range score {

@@ -52,7 +52,7 @@ func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 // pieceBytes is the size of a piece. It is a multiple of the size of an element, for every data type.
 const pieceBytes = 1 << 20
 
-// EachPiece calls use with the bytes of field i, piece by piece. A piece is valid only during the call.
+// EachPiece calls the function use with the bytes of field i, piece by piece. A piece is valid only during the call.
 func (f *TensorFile) EachPiece(i int, use func(piece []byte) error) error {
 	size := f.Fields[i].Bytes()
 	piece := make([]byte, min(pieceBytes, size))

@@ -163,9 +163,9 @@ func Tail(path string, n int64) (tail []byte, cut bool, err error) {
 // ErrForeign reports a file that the program did not write.
 var ErrForeign = errors.New("this command did not write the file that is there")
 
-// Replaceable returns an error if path is a folder, or ErrForeign if it is a file that the program did not write. made
-// reports whether the program wrote a file with the given Head. A missing or empty file may be replaced. Replaceable
-// does not check whether the file can be written.
+// Replaceable returns an error if path is a folder, or ErrForeign if it is a file that the program did not write. The
+// callback made reports whether the program wrote a file with the given Head. A missing or empty file may be replaced.
+// Replaceable does not check whether the file can be written.
 func Replaceable(path string, made func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {

@@ -132,7 +132,7 @@ func eachMove(folder string, f func(Move), damaged func()) error {
 	})
 }
 
-// Newest is like Read, but returns only the last n moves. made is the number of all moves.
+// Newest is like Read, but returns only the last n moves. The result made is the number of all moves.
 func Newest(folder string, n int) (newest []Move, made, damaged int, err error) {
 	err = eachMove(folder, func(m Move) {
 		if made++; len(newest) == n {

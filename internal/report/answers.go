@@ -72,7 +72,8 @@ func (r *Run) readAnswers() {
 }
 
 // eachEvaluation numbers the evaluations in answers.txt from 0, and returns their number. It calls f with each
-// evaluation whose number is wanted. If a resumed run repeats an evaluation, both copies have the same number.
+// evaluation for whose number wanted returns true. If a resumed run repeats an evaluation, both copies have the same
+// number.
 func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e AnswerSamples)) (all int, err error) {
 	file, err := durable.Open(r.path("answers.txt"))
 	if err != nil {

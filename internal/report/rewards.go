@@ -45,7 +45,7 @@ func (r *Run) addRewards(line Rewards) {
 	r.Rewards = all
 }
 
-// join adds the lines of next to r. It returns false if their widths differ.
+// join adds the lines of the argument next to r. It returns false if their widths differ.
 func (r *Rewards) join(next Rewards) bool {
 	if r.Width != next.Width {
 		return false

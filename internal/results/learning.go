@@ -60,8 +60,8 @@ func LeastChange(training []float64) float64 {
 	return leastChange * d[len(d)/2] / (0.6745 * math.Sqrt(6)) // the median of normal numbers is 0.6745 deviations
 }
 
-// Judge judges a curve of evaluations, in their order. If loss is true, lower values are better. Changes below least do
-// not count. The values must be finite.
+// Judge judges a curve of evaluations, in their order. If loss is true, lower values are better. Changes smaller than
+// the argument least do not count. The values must be finite.
 //
 // The noise of single values is the root mean square of their second differences, divided by √6, so a straight line has
 // no noise. The levels at the start and at the end are means of an eighth of the points, but of at least two points.

@@ -25,7 +25,7 @@ type Run struct {
 	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations. Its
 	// EnvSteps are then iterations.
 	Iterations bool
-	Forked     bool // it goes on from another run, so forks with the same seed have common random numbers
+	Forked     bool // it continues another run, so forks with the same seed have common random numbers
 	Rows       []MetricsLine
 	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }

@@ -46,8 +46,8 @@ func (p *Provenance) Crowd() string {
 	return text + " on host " + worst.host
 }
 
-// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. most is
-// 0 if it is not known.
+// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. The
+// result most is 0 if this number is not known.
 func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	if p.Transport == "local" { // all ranks are in one process
 		most = p.MaxProcs
@@ -91,8 +91,8 @@ func CrowdText(ranks, cores int) string {
 }
 
 // crowded returns the numbers of ranks and cores of the most crowded set of cores on a host. It returns 0 if no set has
-// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. most limits the number
-// of cores, unless it is 0.
+// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. The argument most limits
+// the number of cores, unless it is 0.
 func crowded(bindings []string, most int) (ranks, cores int) {
 	sets, all := make([]map[int]bool, len(bindings)), map[int]bool{}
 	for i, b := range bindings {

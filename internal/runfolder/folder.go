@@ -201,8 +201,8 @@ func ReadStatus(path string) (Status, error) {
 	return s, err
 }
 
-// Finished reports whether the folder at path has a finished run with the same configuration: same returns true for its
-// config.yaml. Any process may call it.
+// Finished reports whether the folder at path has a finished run with the same configuration: the callback same returns
+// true for its config.yaml. Any process may call it.
 func Finished(path string, same func(config []byte) bool) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

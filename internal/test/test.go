@@ -37,7 +37,7 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Equal reports an error if got is not want. about is a format and its values, which say what got is.
+// Equal reports an error if got is not want. about is a format and its values, which describe got.
 func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	t.Helper()
 	if got != want {

@@ -90,7 +90,7 @@ type reader struct {
 // most is the maximum width and height of a frame, in pixels.
 const most = 1 << 14
 
-// next reads a frame. more is false after the last frame.
+// next reads a frame. The result more is false after the last frame.
 func (r *reader) next() (more bool, err error) {
 	var control, pixels []byte
 	for {

@@ -26,7 +26,7 @@ func Load(m *lm.Model, dir string) error {
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
 // visit opens the folder dir, and checks that it has all weights of the model, even if m is only a part of the model.
-// Then it calls task.
+// Then it calls the function task.
 func visit(m *lm.Model, dir string, task func(*folder) error) (err error) {
 	defer prefix(&err, "load model")
 	f := newFolder()
@@ -48,7 +48,8 @@ func prefix(err *error, action string) {
 	}
 }
 
-// inFiles gives the tensors of m in all the names that they have in files. It changes all in place, and returns it.
+// inFiles sets the names of the given tensors of m to their names in files. It changes the slice in place, and returns
+// it.
 func inFiles(m *lm.Model, all []lm.Weight) []lm.Weight {
 	for i := range all {
 		all[i].Name = fileName(m.Config.Family, all[i].Name)

@@ -48,7 +48,7 @@ func (e *Encoding) encode(dst []int32, text string, at position) []int32 {
 	})
 }
 
-// A position tells what is before a part of a text. It decides whether a tokenizer puts a blank before the part.
+// A position says what comes before a part of a text. It decides whether a tokenizer puts a blank before the part.
 type position uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 )
 
 // encodeParts appends the ids of the added tokens that m finds in text. It calls encode for each part between added
-// tokens. at is the position of the text, and of a part at its beginning.
+// tokens. The argument at is the position of the text, and of a part at its beginning.
 func encodeParts(dst []int32, m *matcher, text string, at position,
 	encode func(dst []int32, part string, at position) []int32) []int32 {
 	if m.empty() {

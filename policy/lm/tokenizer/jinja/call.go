@@ -18,8 +18,7 @@ func (a *Arguments) set(name string, v any) { a.Named[name], a.names = v, append
 func (a *Arguments) rest(n int) *Arguments { return &Arguments{a.Items[n:], a.Named, a.names} }
 
 // bind returns the arguments in the order of the parameters. The last parameters have defaults. For the other
-// parameters an argument must be given. bind fails if there are further arguments. Its errors begin with the text in
-// what.
+// parameters an argument must be given. bind fails if there are further arguments. Errors begin with the argument what.
 func (a *Arguments) bind(what string, parameters []string, defaults []any) []any {
 	required := len(parameters) - len(defaults)
 	if len(a.Items) > len(parameters) {

@@ -141,7 +141,7 @@ func (l *loop) neighbour(i int, missing string) any {
 const maxCalls = 100
 
 // nested calls a function one level deeper. It fails if there are more than maxCalls levels. The error begins with the
-// text in what.
+// argument what.
 func (e *evaluator) nested(what string, run func()) {
 	if e.depth++; e.depth > maxCalls {
 		fail("%s: more than %d nested calls", what, maxCalls)

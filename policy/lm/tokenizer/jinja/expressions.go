@@ -43,7 +43,7 @@ func evalAll(e *evaluator, nodes []node) []any {
 }
 
 // commas parses items that are separated by commas, up to the end of a tag, a closing parenthesis, or a name equal to
-// ending. single is true for one item without a comma. An empty list of items is an error, unless none is set.
+// ending. single is true for one item without a comma. The argument none allows an empty list of items.
 func commas[T any](p *parser, parse func() T, ending string, none bool) (items []T, single bool) {
 	for {
 		if t := p.peek(); t.kind == end || t.is(operator, ")") || ending != "" && t.is(name, ending) {

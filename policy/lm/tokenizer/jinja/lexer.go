@@ -164,7 +164,8 @@ func (l *lexer) tag() {
 	}
 }
 
-// expression reads one token of an expression. open has the brackets that are open.
+// expression reads one token of an expression. Its argument lists the closing brackets that the expression needs before
+// the token, and its result those that it needs after the token.
 func (l *lexer) expression(open string) string {
 	r, _ := utf8.DecodeRuneInString(l.rest)
 	switch {
