@@ -284,12 +284,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
-	var ready func(lo, hi int)
-	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else the critic's sum comes first, or the step can be left out
-		p.train.begin()
-		ready = p.train.ready
-	}
-	err = p.policy.train(m.texts, m.rows, p.loss, ready)
+	err = p.policy.train(m.texts, m.rows, p.loss, p.sumEarly())
 	if err == nil && p.critic != nil {
 		err = p.critic.accumulate(b, m, nil)
 	}
@@ -306,6 +301,18 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 		}
 	}
 	return false, p.step(iteration)
+}
+
+// sumEarly says when the sum of the policy's gradient over replicas may start. If nothing comes before this sum, it
+// starts while the backward pass still runs: sumEarly begins it, and returns the function that hands in ranges that are
+// final. Otherwise sumEarly returns nil, and the method step makes the sum: a critic's sum comes first, or the step can
+// be left out because of early_stop_imp_ratio.
+func (p *TextPPO) sumEarly() (ready func(lo, hi int)) {
+	if p.valued() || p.text.EarlyStopImpRatio != 0 {
+		return nil
+	}
+	p.train.begin()
+	return p.train.ready
 }
 
 // setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch, which has the
