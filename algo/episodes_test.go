@@ -58,6 +58,13 @@ func TestEpisodes(t *testing.T) {
 		test.EqualSlices(t, r.Must("return").F32(), []float32{2, 3, 2, 3, 0, 3, 0, 0, 8, 2, 8, 0, 8, 0, 8, 0})
 	}
 	r := twoEpochs()
+	for i := range 16 { // episodes that fill their epochs end by a flag alone
+		r.Must("mask").U8()[i], r.Must("reward").F32()[i], r.Must("truncated").U8()[i] = 1, 1, 0
+		r.Must("terminated").U8()[i] = uint8(i / 2 % 4 / 3)
+	}
+	test.OK(t, a.Prepare(&r))
+	test.EqualSlices(t, r.Must("return").F32(), slices.Repeat([]float32{4}, 16))
+	r = twoEpochs()
 	r.Must("truncated").U8()[0] = 1 // now the first environment begins another episode by itself
 	test.Fails(t, a.Prepare(&r), "episode 2 begins at step 1 of environment 0")
 }
