@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/algo"
@@ -194,61 +193,6 @@ func (w *twoStates) checkPolicy(t *testing.T) {
 	}
 }
 
-// Two replicas with half of the environments each take the same step as one replica with all: means and statistics
-// are over all samples.
-func TestReplicasTakeOneStep(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		change func(*algo.Setup)
-	}{
-		{"batch", func(*algo.Setup) {}},
-		{"minibatch, rewards", func(s *algo.Setup) {
-			s.Config.NormalizeAdvantages, s.Config.NormalizeRewards = algo.NormalizeMinibatch, true
-		}},
-		{"none, early stop", func(s *algo.Setup) {
-			s.Config.NormalizeAdvantages, s.Config.TargetKL = algo.NormalizeNone, 1e-4
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			// the whole rollout in one minibatch: then the placement of samples does not matter
-			whole := func(s *algo.Setup) {
-				s.GlobalBatch, s.Config.ShuffleRollout = 128, false
-				s.Config.UpdateEpoch, s.Config.EntropyBonus = 3, 0.01
-			}
-			one := mustPPO(t, ppoSetup(whole, c.change))
-			want := iterate(t, one, 0, 3)
-
-			members := algo.NewTeam(2)
-			var two [2]ppoRun
-			var got [2]algo.Metrics
-			var wg sync.WaitGroup
-			for i := range two {
-				two[i] = mustPPO(t, ppoSetup(whole, c.change,
-					func(s *algo.Setup) { s.Envs, s.Replicas = 4, members[i] }))
-				wg.Go(func() { got[i] = iterate(t, two[i], 0, 3) })
-			}
-			wg.Wait()
-			if !slices.Equal(two[0].params(), two[1].params()) {
-				t.Error("the two replicas have different parameters")
-			}
-			for k, name := range want.Names {
-				if got[0].Values[k] != got[1].Values[k] {
-					t.Errorf("%s: %v on one replica, %v on the other", name, got[0].Values[k], got[1].Values[k])
-				}
-				within(t, name, got[0].Values[k], want.Values[k], 1e-4*max(1, math.Abs(want.Values[k])))
-			}
-			for k, x := range one.params() {
-				within(t, "parameter", float64(two[0].params()[k]), float64(x), 1e-5)
-			}
-			if c.name == "none, early stop" {
-				if e := metric(t, want, "actor/update_epochs"); e >= 3 {
-					t.Errorf("no early stop: %v epochs", e)
-				}
-			}
-		})
-	}
-}
-
 // A resumed run has the same numbers as a run that was not interrupted.
 func TestSaveLoad(t *testing.T) {
 	change := func(s *algo.Setup) {
@@ -278,39 +222,6 @@ func TestSaveLoad(t *testing.T) {
 	test.Fails(t, b.Load(tensor.Dict{}), "no counters", "load of nothing")
 	saved.Set("optim.m", tensor.New(tensor.F32, 3))
 	test.Fails(t, b.Load(saved), "optim.m is F32[3], expected F32[32]", "load of another model")
-}
-
-// Micro-batches add up to the minibatch, and only the last one marks gradients as final.
-func TestMicroBatches(t *testing.T) {
-	whole := mustPPO(t, ppoSetup())
-	var final marks
-	micro := mustPPO(t, ppoSetup(func(s *algo.Setup) { s.MicroBatch, s.Replicas = 8, &final }))
-	want, got := iterate(t, whole, 0, 2), iterate(t, micro, 0, 2)
-	for i, x := range want.Values {
-		within(t, want.Names[i], got.Values[i], x, 1e-4*max(1, math.Abs(x)))
-	}
-	for i, x := range whole.params() {
-		within(t, "parameter", float64(micro.params()[i]), float64(x), 1e-5)
-	}
-	if want := [][2]int{{16, 32}, {0, 16}}; !slices.Equal(final, want) {
-		t.Errorf("ranges made ready: %v, want %v", final, want)
-	}
-}
-
-// marks are the ranges of the last gradient, in the order in which they became final.
-type marks [][2]int
-
-func (*marks) Count() (n, this int)          { return 1, 0 }
-func (*marks) Sum([]float64) error           { return nil }
-func (*marks) Gather([]float32, []int) error { return nil }
-func (m *marks) Gradient([]float32) algo.GradientStream {
-	*m = (*m)[:0]
-	return m
-}
-func (m *marks) Ready(lo, hi int) { *m = append(*m, [2]int{lo, hi}) }
-func (*marks) Wait(onSummed func(lo, hi int)) error {
-	onSummed(0, 32)
-	return nil
 }
 
 // Masked samples have no effect on parameters and statistics.
@@ -512,68 +423,6 @@ func TestEntropyBonus(t *testing.T) {
 	}
 }
 
-// Each replica shuffles its own samples: from the same rollout, two replicas learn in different orders.
-func TestReplicasShuffleApart(t *testing.T) {
-	var orders [2]spy
-	var wg sync.WaitGroup
-	for i, member := range algo.NewTeam(2) {
-		p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
-			s.Replicas, s.GlobalBatch, s.Config.UpdateEpoch = member, 64, 1
-			orders[i].linear, s.Policy = s.Policy.(*linear), &orders[i]
-		}))
-		wg.Go(func() {
-			r := algo.RandomRollout(1, 16, 0, 8)
-			test.Check(t, p.Prepare(&r))
-			test.Check(t, test.Err(p.Update(r)))
-		})
-	}
-	wg.Wait()
-	a, b := orders[0].observed, orders[1].observed
-	if slices.Equal(a, b) {
-		t.Error("both replicas drew the same order")
-	}
-	slices.Sort(a)
-	slices.Sort(b)
-	test.Equal(t, len(a), 16*8, "samples")
-	test.EqualSlices(t, a, b)
-}
-
-// The divergence that ends an update is that of the last epoch, over all replicas. The first epoch has the policy that
-// acted, so that its one minibatch has the divergence 0. The mean of both epochs is half of the second's divergence.
-func TestTargetKLIsOfTheLastEpoch(t *testing.T) {
-	epochs := func(target float64, most int) (made, kl float64) {
-		var m [2]algo.Metrics
-		var wg sync.WaitGroup
-		for i, member := range algo.NewTeam(2) {
-			p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
-				s.Replicas, s.Envs, s.GlobalBatch, s.Optim.LR = member, 4, 128, 0.1
-				s.Config.TargetKL, s.Config.UpdateEpoch = float32(target), most
-			}))
-			wg.Go(func() {
-				r := algo.RandomRollout(1, 16, 4*i, 4*i+4)
-				for k := range r.Must("sample_log_prob").F32() {
-					r.Must("sample_log_prob").F32()[k] = -math.Ln2
-				}
-				test.Check(t, p.Prepare(&r))
-				var err error
-				m[i], err = p.Update(r)
-				test.Check(t, err)
-			})
-		}
-		wg.Wait()
-		return metric(t, m[0], "actor/update_epochs"), metric(t, m[0], "actor/approx_kl")
-	}
-	_, half := epochs(0, 2)
-	if half < 1e-4 {
-		t.Fatalf("divergence %v: the policy did not move", half)
-	}
-	for share, want := range map[float64]float64{0.9: 2, 1.1: 3} {
-		if made, _ := epochs(share*2*half, 3); made != want {
-			t.Errorf("%v epochs with %v of the second epoch's divergence, want %v", made, share, want)
-		}
-	}
-}
-
 // The learning rate and the clip range depend on the number of iterations that are done. A ratio of 2 is clipped to the
 // upper end of the range, and a ratio of ½ to its lower end.
 func TestSchedulesMove(t *testing.T) {
@@ -658,72 +507,6 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	}
 }
 
-// A number that is not finite gives an error that names it, and changes no state.
-func TestNotFinite(t *testing.T) {
-	p := mustPPO(t, ppoSetup())
-	for _, c := range []struct{ name, want string }{
-		{"reward", "reward is NaN at step 2 of environment 3"},
-		{"value", "value is NaN at step 2 of environment 3"},
-		{"next_value", "next_value is NaN at step 2 of environment 3"},
-	} {
-		r := algo.RandomRollout(1, 16, 0, 8)
-		clear(r.Must("terminated").U8())
-		r.Must(c.name).F32()[2*8+3] = float32(math.NaN())
-		test.Fails(t, p.Prepare(&r), c.want)
-	}
-	for _, c := range []struct{ name, want string }{
-		{"observation.state", "epoch 0: minibatch 0: gradient of actor.weight[3 2]: NaN at element 0"},
-		{"sample_log_prob", "epoch 0: minibatch 0: gradient of actor.weight[3 2]: NaN at element 0"},
-		{"return", "epoch 0: minibatch 0: gradient of critic.weight[3 1]: NaN at element 0"},
-	} {
-		p := mustPPO(t, ppoSetup(func(s *algo.Setup) { s.Config.ShuffleRollout = false }))
-		before := slices.Clone(p.params())
-		r := algo.RandomRollout(1, 16, 0, 8)
-		test.OK(t, p.Prepare(&r))
-		r.Must(c.name).F32()[1] = float32(math.NaN())
-		test.Fails(t, test.Err(p.Update(r)), c.want, "%s", c.name)
-		if !slices.Equal(before, p.params()) || p.optimiser(t, "steps").I64()[0] != 0 {
-			t.Errorf("%s: the parameters moved", c.name)
-		}
-	}
-}
-
-func TestNewPPOErrors(t *testing.T) {
-	for _, c := range []struct {
-		want   string
-		change func(*algo.Setup)
-	}{
-		{"global_batch_size 0: expected a divisor of the rollout of 128 samples",
-			func(s *algo.Setup) { s.GlobalBatch = 0 }},
-		{"expected a divisor of the rollout of 0 samples", func(s *algo.Setup) { s.Steps = 0 }},
-		{"global_batch_size 48: expected a divisor", func(s *algo.Setup) { s.GlobalBatch = 48 }},
-		{"global_batch_size 256: expected a divisor", func(s *algo.Setup) { s.GlobalBatch = 256 }},
-		{"micro_batch_size 12: expected a divisor of the 32 samples", func(s *algo.Setup) { s.MicroBatch = 12 }},
-		{"algorithm.gamma: 1.5: expected a number in [0, 1]", func(s *algo.Setup) { s.Config.Gamma = 1.5 }},
-		{"optim.lr: 0: expected a number > 0", func(s *algo.Setup) { s.Optim.LR = 0 }},
-		{"optim.total_training_steps: not set", func(s *algo.Setup) { s.Optim.LRScheduler = algo.ScheduleCosine }},
-		{"no adv_type gea with loss_type actor_critic, expected one of: gae with actor_critic, gae with actor, " +
-			"gae with decoupled_actor_critic, gae with a2c, grpo with actor",
-			func(s *algo.Setup) { s.Config.AdvType = "gea" }},
-	} {
-		test.Fails(t, test.Err(algo.Builtin().New(ppoSetup(c.change))), c.want)
-	}
-	if _, err := algo.Builtin().New(ppoSetup()); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestRolloutErrors(t *testing.T) {
-	p := mustPPO(t, ppoSetup())
-	var r tensor.Dict
-	test.Fails(t, p.Prepare(&r), "no reward", "an empty rollout")
-	r = algo.RandomRollout(0, 16, 0, 8)
-	r.Set("truncated", tensor.New(tensor.U8, 16, 7))
-	test.Fails(t, p.Prepare(&r), "truncated is U8[16 7], expected U8[16 8]", "another shape")
-	r = algo.RandomRollout(0, 16, 0, 8)
-	test.Fails(t, test.Err(p.Update(r)), "no advantage", "not prepared")
-}
-
 // Without a critic the advantage is the discounted return, and values are not needed.
 func TestActorAlone(t *testing.T) {
 	p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
@@ -754,33 +537,4 @@ func TestActorAlone(t *testing.T) {
 		t.Errorf("metrics %v, %d values, without a critic", m.Names, len(m.Values))
 	}
 	within(t, "actor/lr", metric(t, m, "actor/lr"), 0.01, 1e-8)
-}
-
-// An update allocates nothing per minibatch: 64 minibatches allocate no more than 8.
-func TestUpdateAllocations(t *testing.T) {
-	allocs := func(epochs int) float64 {
-		p := mustPPO(t, ppoSetup(func(s *algo.Setup) { s.Config.UpdateEpoch, s.MicroBatch = epochs, 16 }))
-		r := algo.RandomRollout(0, 16, 0, 8)
-		return testing.AllocsPerRun(5, func() {
-			test.OK(t, p.Prepare(&r))
-			test.Must(p.Update(r))(t)
-		})
-	}
-	few, many := allocs(2), allocs(16)
-	if few != many || many > 10 {
-		t.Errorf("%v allocations with 2 epochs, %v with 16", few, many)
-	}
-}
-
-func BenchmarkUpdate(b *testing.B) {
-	p := mustPPO(b, ppoSetup(func(s *algo.Setup) {
-		s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = 128, 4, 128, 4
-	}))
-	r := algo.RandomRollout(0, 128, 0, 4)
-	b.ReportAllocs()
-	for b.Loop() {
-		test.OK(b, p.Prepare(&r))
-		test.Must(p.Update(r))(b)
-	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*512), "ns/env-step")
 }
