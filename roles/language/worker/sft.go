@@ -44,7 +44,7 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 // keptModel returns the model of a worker that stays on its rank in a move.
 func (t *tuner) keptModel() *lm.Model { return t.model }
 
-// stays returns the worker w as the part for its successor on the same rank. It returns nil if the job sends patches,
+// stays returns w, a worker, as the part for its successor on the same rank. It returns nil if the job sends patches,
 // because then all workers begin a new world with the initial weights.
 func stays(w any, p *plan.Plan) any {
 	if p.SendsPatches() {
