@@ -165,7 +165,7 @@ func (w *Writer) open() error {
 	return err
 }
 
-// huggingFace returns the types of the columns in the form that Hugging Face's library datasets reads.
+// huggingFace returns the types of the columns in the form that datasets, a library of Hugging Face, reads.
 func (w *Writer) huggingFace() string {
 	value := func(dtype string) map[string]any { return map[string]any{"dtype": dtype, "_type": "Value"} }
 	features := map[string]any{}

@@ -15,7 +15,7 @@ type PathTime struct {
 // Total returns the sum of all kinds, in seconds.
 func (c PathTime) Total() float64 { return c.Busy + c.Transfer + c.Wait + c.Unknown }
 
-// add adds weight times the length of s to the time of the kind of s.
+// add adds weight times the length of s to the field for the kind of s.
 func (c *PathTime) add(s *Segment, weight float64) {
 	t := weight * seconds(s.End-s.Start)
 	switch s.Kind {
