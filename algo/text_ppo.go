@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -250,6 +251,8 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 		return Metrics{}, err
 	}
 	p.train.meanNorm() // discard the norms of an update that failed
+	p.train.transfer((*nn.Params[float32]).Upload)
+	defer p.train.transfer((*nn.Params[float32]).Download)
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -277,17 +280,17 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
 		return false, nil
 	}
-	clear(p.train.params.Grad)
+	p.train.params.Clear(p.train.params.Grad)
 	if p.critic != nil {
 		clear(p.critic.train.params.Grad)
 	}
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
-	var ready func(lo, hi int)
-	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else the critic's sum comes first, or the step can be left out
+	// With a critic, its sum comes first, and with an early stop the step can be left out.
+	ready := p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0)
+	if ready != nil {
 		p.train.begin()
-		ready = p.train.ready
 	}
 	err = p.policy.train(m.texts, m.rows, p.loss, ready)
 	if err == nil && p.critic != nil {
