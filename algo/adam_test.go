@@ -14,9 +14,9 @@ import (
 func threeGroups() *nn.Params[float32] {
 	p := &nn.Params[float32]{
 		Data: make([]float32, 48), Grad: make([]float32, 48),
-		Fields: []nn.Field{{Name: "a.weight", Shape: []int{2, 8}}, {Name: "b.weight", Shape: []int{16}, Off: 16},
+		Fields: []nn.ParamTensor{{Name: "a.weight", Shape: []int{2, 8}}, {Name: "b.weight", Shape: []int{16}, Off: 16},
 			{Name: "c", Shape: []int{16}, Off: 32}},
-		Groups: []nn.Group{{Name: "actor", Hi: 16, Trainable: true},
+		Groups: []nn.ParamGroup{{Name: "actor", Hi: 16, Trainable: true},
 			{Name: "critic", Lo: 16, Hi: 32, Trainable: true}, {Name: "fixed", Lo: 32, Hi: 48}},
 	}
 	for i := range p.Data {

@@ -44,10 +44,10 @@ func (k *Keys) Has(name string) (read bool, setting string) {
 	return false, k.needs[name]
 }
 
-// Reads is the Kind of algorithms that declare the keys that they read. declare must name all keys of Config and of the
-// sections actor.optim and actor.critic_optim that the algorithm reads; see Keys. Given keys without a declaration are
-// reported as keys without effect. An algorithm without this Kind may read all keys.
-func Reads(declare func(s *Setup, k *Keys)) Kind { return func(e *entry) { e.declare = declare } }
+// Reads is the Trait of algorithms that declare the keys that they read. declare must name all keys of Config and of
+// the sections actor.optim and actor.critic_optim that the algorithm reads; see Keys. Given keys without a declaration
+// are reported as keys without effect. An algorithm without this Trait may read all keys.
+func Reads(declare func(s *Setup, k *Keys)) Trait { return func(e *entry) { e.declare = declare } }
 
 // Keys returns the keys that the algorithm of s.Config reads. s needs only the configuration. declared is false for an
 // algorithm that does not declare its keys; see Reads.

@@ -42,9 +42,10 @@ func newLinear(in, out int) *linear {
 	return &linear{in: in, out: out, params: nn.Params[float32]{
 		Data: tensor.New(tensor.F32, hi).F32(),
 		Grad: tensor.New(tensor.F32, hi).F32(),
-		Fields: []nn.Field{{Name: "actor.weight", Shape: []int{in, out}},
+		Fields: []nn.ParamTensor{{Name: "actor.weight", Shape: []int{in, out}},
 			{Name: "critic.weight", Shape: []int{in, 1}, Off: lo}},
-		Groups: []nn.Group{{Name: "actor", Hi: lo, Trainable: true}, {Name: "critic", Lo: lo, Hi: hi, Trainable: true}},
+		Groups: []nn.ParamGroup{{Name: "actor", Hi: lo, Trainable: true},
+			{Name: "critic", Lo: lo, Hi: hi, Trainable: true}},
 	}}
 }
 

@@ -16,7 +16,7 @@ type Registry struct{ entries []entry }
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
-	fits              func(policy.Policy) error // see Kind; nil for an algorithm without a Kind
+	fits              func(policy.Policy) error // see Trait; nil for an algorithm without a Trait
 	offline           bool                      // the algorithm learns only from demonstrations
 	labelled          bool                      // the algorithm learns the actions of experts
 	own               params.Own                // the algorithm's own keys, with their defaults
@@ -50,7 +50,7 @@ func toAlgorithm[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorit
 
 // Add adds an algorithm. It panics if the registry already has this pair of adv_type and loss_type. An algorithm that
 // learns from rollouts of the present policy needs no kind.
-func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
+func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Trait) {
 	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
 	}
@@ -64,7 +64,7 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 // Register adds an algorithm that has its own keys in the algorithm section; see package params. build receives the
 // values of these keys. For kind see Add.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
-	kind ...Kind) {
+	kind ...Trait) {
 	own := params.New(defaults)
 	r.Add(advType, lossType, func(s Setup) (Algorithm, error) {
 		p, err := params.Get(s.Config.Own, defaults)
@@ -76,25 +76,25 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind sets a property of an algorithm. The kinds OffPolicy, Offline and Labelled set the data that it learns from.
+// A Trait sets a property of an algorithm. The kinds OffPolicy, Offline and Labelled set the data that it learns from.
 // Their argument fits returns nil for a policy that the algorithm can train. For any other policy, fits returns an
 // error that names the required policy. The kind Reads sets the keys that the algorithm reads.
-type Kind func(*entry)
+type Trait func(*entry)
 
-// OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
+// OffPolicy is the Trait of algorithms that learn from transitions in a replay buffer. Their rollouts hold
 // next_observation.<name>, [T,N,...]: the observation after the step and before any auto-reset. The rollouts hold
 // neither log-probs nor values.
-func OffPolicy(fits func(policy.Policy) error) Kind { return func(e *entry) { e.fits = fits } }
+func OffPolicy(fits func(policy.Policy) error) Trait { return func(e *entry) { e.fits = fits } }
 
-// Offline is the Kind of algorithms that learn only from demonstrations (Setup.Demos). Their Update is called without a
-// rollout, and their Prepare is never called.
-func Offline(fits func(policy.Policy) error) Kind {
+// Offline is the Trait of algorithms that learn only from demonstrations (Setup.Demos). Their Update is called without
+// a rollout, and their Prepare is never called.
+func Offline(fits func(policy.Policy) error) Trait {
 	return func(e *entry) { e.fits, e.offline = fits, true }
 }
 
 // Labelled is like OffPolicy, but the transitions have the actions of the environments' experts. OffPolicyConfig.Dagger
 // decides whether the expert or the policy acts.
-func Labelled(fits func(policy.Policy) error) Kind {
+func Labelled(fits func(policy.Policy) error) Trait {
 	return func(e *entry) { e.fits, e.labelled = fits, true }
 }
 

@@ -18,7 +18,7 @@ import (
 type TextCritic struct{ Model *lm.Model }
 
 // NewTextCritic makes a critic, or one part of a sharded critic. It allocates the weights, but does not set them.
-func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
+func NewTextCritic(c lm.Config, part lm.Shard, alloc tensor.Allocator) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
 	m, err := lm.New(p, c, lm.Options{Part: part, Values: true})

@@ -55,7 +55,7 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm
 	return p
 }
 
-var _ lm.Source = (*textPass)(nil)
+var _ lm.Feed = (*textPass)(nil)
 
 // train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. For
 // each micro-batch, texts[lo:hi], it calls loss with the outputs. For ready see lm.Model.Train.
@@ -101,7 +101,7 @@ func (p *textPass) share(k int) float64 {
 	return float64(n) / p.total
 }
 
-// Micro packs micro-batch k; see lm.Source.
+// Micro packs micro-batch k; see lm.Feed.
 func (p *textPass) Micro(k int) lm.Micro {
 	lo, hi := p.span(k)
 	b := &p.batch
@@ -122,7 +122,7 @@ func (p *textPass) Micro(k int) lm.Micro {
 	return micro
 }
 
-// Got passes the outputs of micro-batch k to the caller; see lm.Source.
+// Got passes the outputs of micro-batch k to the caller; see lm.Feed.
 func (p *textPass) Got(k int, o *lm.Outputs) {
 	lo, hi := p.span(k)
 	p.aux += p.share(k) * o.AuxLoss

@@ -43,7 +43,7 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 
 // newGroupState is newTrainState for a network whose parameters are the named group of p.
 func (s *Setup) newGroupState(p *nn.Params[float32], cfg OptimConfig, name string) (*trainState, error) {
-	g := p.Groups[slices.IndexFunc(p.Groups, func(g nn.Group) bool { return g.Name == name })]
+	g := p.Groups[slices.IndexFunc(p.Groups, func(g nn.ParamGroup) bool { return g.Name == name })]
 	return s.newRangeState(p, cfg, g.Lo, g.Hi)
 }
 

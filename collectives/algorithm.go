@@ -12,7 +12,7 @@ import (
 // of a message, β the time to send a byte, and γ the time to reduce a byte, in seconds.
 type algorithm struct {
 	name    string
-	kinds   uint16                                  // set of bits 1<<spmd.Kind
+	kinds   uint16                                  // set of bits 1<<spmd.CollectiveKind
 	ordered bool                                    // whether the algorithm reduces by the tree over members
 	fits    func(g *Group, c *spmd.Collective) bool // whether the algorithm can run c in g; nil means always
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
@@ -27,7 +27,7 @@ func registry() []*algorithm {
 		newTree(), newOrdered(), newDirect()}
 }
 
-// Algorithms returns the valid names for Options.Algorithm and the rules of a Table.
+// Algorithms returns the valid names for Options.Algorithm and the rules of a TuningTable.
 func Algorithms() []string {
 	names := []string{Auto}
 	for _, a := range registry() {
@@ -45,7 +45,7 @@ func find(all []*algorithm, name string) *algorithm {
 	return nil
 }
 
-func of(kinds ...spmd.Kind) (bits uint16) {
+func of(kinds ...spmd.CollectiveKind) (bits uint16) {
 	for _, k := range kinds {
 		bits |= 1 << k
 	}
@@ -57,12 +57,12 @@ func (a *algorithm) suits(g *Group, c *spmd.Collective) bool {
 }
 
 // reduces reports whether operations of kind k are reductions.
-func reduces(k spmd.Kind) bool {
+func reduces(k spmd.CollectiveKind) bool {
 	return k == spmd.Reduce || k == spmd.AllReduce || k == spmd.ReduceScatter
 }
 
 // Supports reports whether the named algorithm can run operations of this kind in this group.
-func (g *Group) Supports(name string, kind spmd.Kind) bool {
+func (g *Group) Supports(name string, kind spmd.CollectiveKind) bool {
 	if name == Auto {
 		return true
 	}

@@ -8,7 +8,7 @@ import (
 
 // A Shape holds the parameters of an operation's cost.
 type Shape struct {
-	Kind    spmd.Kind
+	Kind    spmd.CollectiveKind
 	Members int // P
 	Nodes   int // N: the number of nodes with members
 	Bytes   int // S: bytes of the root's Data, or of every member's Data

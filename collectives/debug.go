@@ -91,7 +91,7 @@ func (g *Group) record(b []byte, c *spmd.Collective) {
 }
 
 func recordText(b []byte) string {
-	c := spmd.Collective{Kind: spmd.Kind(b[8]), DType: tensor.DType(b[9]), Op: spmd.Op(b[10])}
+	c := spmd.Collective{Kind: spmd.CollectiveKind(b[8]), DType: tensor.DType(b[9]), Op: spmd.Op(b[10])}
 	text := c.Kind.String()
 	if n := int64(binary.LittleEndian.Uint64(b[24:])); n >= 0 {
 		text += fmt.Sprintf(" of %d %v", n, c.DType)

@@ -16,8 +16,8 @@
 //
 // # Algorithms
 //
-// Each algorithm has a file that documents its steps and costs. A Table chooses the algorithm by kind, size and group;
-// Options.Algorithm forces an algorithm.
+// Each algorithm has a file that documents its steps and costs. A TuningTable chooses the algorithm by kind, size and
+// group; Options.Algorithm forces an algorithm.
 //
 //	shared          one node: members read and write each other's memory, without messages
 //	hierarchical    several nodes: shared memory in a node, messages between nodes

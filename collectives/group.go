@@ -29,8 +29,8 @@ type Options struct {
 	// Algorithm names the algorithm for every operation that it supports. With "" and "auto" the table
 	// chooses the algorithm.
 	Algorithm string
-	// Table takes precedence over the built-in table. It may be nil.
-	Table *Table
+	// TuningTable takes precedence over the built-in table. It may be nil.
+	Table *TuningTable
 	// MaxMessage is the largest message in bytes, a multiple of 8. Longer buffers are sent in pieces.
 	// 0 means 1 GiB, because MPI counts in C ints.
 	MaxMessage int
@@ -63,7 +63,7 @@ type Group struct {
 	native     spmd.Native
 	window     *window // shared memory of this node's members; nil until first used
 	shared     spmd.Shared
-	traffic    Traffic
+	traffic    SentCounts
 	span       spmd.Span // records this member's waits
 
 	// state of the running operation
@@ -88,9 +88,9 @@ type Group struct {
 	debug debug
 }
 
-// Traffic counts the messages that a Group has sent. It does not count reads from shared memory or
+// SentCounts counts the messages that a Group has sent. It does not count reads from shared memory or
 // the traffic of a library.
-type Traffic struct {
+type SentCounts struct {
 	Messages, Bytes   int64
 	BytesBetweenNodes int64
 }
@@ -113,7 +113,7 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 			return nil, fmt.Errorf("no such algorithm: %q: expected one of %v", opts.Algorithm, Algorithms())
 		}
 	}
-	for _, t := range []*Table{opts.Table, builtin()} {
+	for _, t := range []*TuningTable{opts.Table, builtin()} {
 		if t == nil {
 			continue
 		}
@@ -175,7 +175,7 @@ func (g *Group) Rank() int { return g.me }
 func (g *Group) Size() int { return len(g.all.members) }
 
 // Traffic returns the traffic of this member so far. No operation may be in progress.
-func (g *Group) Traffic() Traffic { return g.traffic }
+func (g *Group) Traffic() SentCounts { return g.traffic }
 
 // Close frees the Comm. Every member calls it, with no operation in progress.
 func (g *Group) Close() error {

@@ -107,7 +107,7 @@ func (g *Group) headed(root int) (heads team, at int) {
 
 // inNode runs an operation of the given kind on c's data among the members of this node. root is a member
 // of the group.
-func (g *Group) inNode(ctx context.Context, c *spmd.Collective, kind spmd.Kind, root int) error {
+func (g *Group) inNode(ctx context.Context, c *spmd.Collective, kind spmd.CollectiveKind, root int) error {
 	t := &g.node
 	if t.size() == 1 {
 		return nil

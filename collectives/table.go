@@ -11,31 +11,31 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Table is a list of rules that choose the algorithm of an operation. A rule applies if it matches the
+// A TuningTable is a list of rules that choose the algorithm of an operation. A rule applies if it matches the
 // operation and its algorithm can run the operation in the group. The first rule that applies decides. If
 // no rule applies, the built-in table decides.
-type Table struct {
-	Schema  int    `json:"schema"`            // must be 1
-	Machine string `json:"machine,omitempty"` // machine on which the table was measured, for human readers
-	Rules   []Rule `json:"rules"`
+type TuningTable struct {
+	Schema  int          `json:"schema"`            // must be 1
+	Machine string       `json:"machine,omitempty"` // machine on which the table was measured, for human readers
+	Rules   []TuningRule `json:"rules"`
 }
 
-// A Rule matches operations of one kind, by group and size.
-type Rule struct {
-	Kind      string `json:"kind"`              // name of the spmd.Kind, such as "allreduce"
+// A TuningRule matches operations of one kind, by group and size.
+type TuningRule struct {
+	Kind      string `json:"kind"`              // name of the spmd.CollectiveKind, such as "allreduce"
 	Members   int    `json:"members,omitempty"` // largest number of members; 0 means any
 	Nodes     string `json:"nodes,omitempty"`   // "one" or "many"; "" means either
 	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0 means any
 	Algorithm string `json:"algorithm"`
 }
 
-// ReadTable reads a Table from a JSON file.
-func ReadTable(file string) (*Table, error) {
+// ReadTuningTable reads a TuningTable from a JSON file.
+func ReadTuningTable(file string) (*TuningTable, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, fmt.Errorf("table of algorithms: %w", err)
 	}
-	t := new(Table)
+	t := new(TuningTable)
 	d := json.NewDecoder(bytes.NewReader(durable.WholeNumbers(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(t); err != nil {
@@ -47,8 +47,8 @@ func ReadTable(file string) (*Table, error) {
 	return t, nil
 }
 
-// Write writes the table to a JSON file for ReadTable.
-func (t *Table) Write(file string) error {
+// Write writes the table to a JSON file for ReadTuningTable.
+func (t *TuningTable) Write(file string) error {
 	text, err := json.MarshalIndent(t, "", "  ")
 	if err == nil {
 		err = os.WriteFile(file, append(text, '\n'), 0o644)
@@ -59,9 +59,9 @@ func (t *Table) Write(file string) error {
 	return nil
 }
 
-// A rule is a Rule with its names resolved.
+// A rule is a TuningRule with its names resolved.
 type rule struct {
-	kind      spmd.Kind
+	kind      spmd.CollectiveKind
 	members   int
 	one, many bool // whether the rule matches groups on one node, and groups on several nodes
 	bytes     int
@@ -75,13 +75,13 @@ func (r *rule) fits(g *Group, c *spmd.Collective) bool {
 }
 
 // resolve looks up the kinds and algorithms that the Rules name.
-func (t *Table) resolve(all []*algorithm) ([]rule, error) {
+func (t *TuningTable) resolve(all []*algorithm) ([]rule, error) {
 	if t.Schema != 1 {
 		return nil, fmt.Errorf("table of algorithms: schema %d: expected 1", t.Schema)
 	}
 	rules := make([]rule, len(t.Rules))
 	for i, r := range t.Rules {
-		k := slices.IndexFunc(kinds(), func(k spmd.Kind) bool { return k.String() == r.Kind })
+		k := slices.IndexFunc(kinds(), func(k spmd.CollectiveKind) bool { return k.String() == r.Kind })
 		a := find(all, r.Algorithm)
 		switch {
 		case k < 0:
@@ -101,10 +101,10 @@ func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 	return rules, nil
 }
 
-func kinds() []spmd.Kind {
-	all := make([]spmd.Kind, spmd.SendReceive+1)
+func kinds() []spmd.CollectiveKind {
+	all := make([]spmd.CollectiveKind, spmd.SendReceive+1)
 	for i := range all {
-		all[i] = spmd.Kind(i)
+		all[i] = spmd.CollectiveKind(i)
 	}
 	return all
 }
@@ -112,12 +112,12 @@ func kinds() []spmd.Kind {
 // builtin returns the table for machines without measurements. Shared memory comes first, because it is fastest at
 // every size. Between nodes the table minimizes the number of messages, then their length. At the size limits between
 // message algorithms, the documented costs are equal for α = 2 µs and β = 0.1 ns per byte.
-func builtin() *Table {
-	rules := []Rule{}
+func builtin() *TuningTable {
+	rules := []TuningRule{}
 	for _, k := range kinds() {
-		rules = append(rules, Rule{Kind: k.String(), Algorithm: "shared"})
+		rules = append(rules, TuningRule{Kind: k.String(), Algorithm: "shared"})
 	}
-	return &Table{Schema: 1, Rules: append(rules, []Rule{
+	return &TuningTable{Schema: 1, Rules: append(rules, []TuningRule{
 		{Kind: "barrier", Algorithm: "doubling"},
 		{Kind: "broadcast", Nodes: "many", Algorithm: "hierarchical"},
 		{Kind: "broadcast", Algorithm: "tree"},

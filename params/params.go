@@ -97,8 +97,8 @@ func (o Own) Has(key string) bool {
 	return false
 }
 
-// A Key is one key of an Own, with its documentation.
-type Key struct {
+// A KeyDoc is one key of an Own, with its documentation.
+type KeyDoc struct {
 	Name  string // dotted, relative to the section
 	Doc   string
 	Value any
@@ -106,15 +106,15 @@ type Key struct {
 
 // Keys returns the keys of o in the order of the fields. A nested struct has a key for each of its
 // fields.
-func (o Own) Keys() []Key {
+func (o Own) Keys() []KeyDoc {
 	if o.IsZero() {
 		return nil
 	}
 	v := reflect.ValueOf(o.values).Elem()
 	keys := keysOf(v.Type(), "", map[string]bool{})
-	all := make([]Key, len(keys))
+	all := make([]KeyDoc, len(keys))
 	for i, k := range keys {
-		all[i] = Key{k.name, k.doc, v.FieldByIndex(k.index).Interface()}
+		all[i] = KeyDoc{k.name, k.doc, v.FieldByIndex(k.index).Interface()}
 	}
 	return all
 }

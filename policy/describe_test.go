@@ -154,7 +154,8 @@ type value64 struct {
 
 func (m *machine) param(n graph.Node, i int) []float64 {
 	var all []float64
-	if at := slices.IndexFunc(m.params.Fields, func(f nn.Field) bool { return f.Name == n.Params[i].Name }); at >= 0 {
+	if at := slices.IndexFunc(m.params.Fields,
+		func(f nn.ParamTensor) bool { return f.Name == n.Params[i].Name }); at >= 0 {
 		for _, v := range m.params.Of(at) {
 			all = append(all, float64(v))
 		}
@@ -183,7 +184,7 @@ func constant(n graph.Node, name string, k int) float64 {
 func whole(n graph.Node, name string) int { return int(constant(n, name, 0)) }
 
 func (m *machine) run(n graph.Node, in value64) value64 {
-	x, out := in.x, make([]float64, nn.Field{Shape: n.Out}.Len())
+	x, out := in.x, make([]float64, nn.ParamTensor{Shape: n.Out}.Len())
 	if len(n.Out) == 1 {
 		n.Out = []int{1, 1, n.Out[0]}
 	}

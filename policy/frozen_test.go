@@ -51,7 +51,7 @@ func TestKeeper(t *testing.T) {
 	p := frozenActor(t)
 	test.EqualSlices(t, p.encoder.frozen.kept[0].Shape, []int{2, 2, 512})
 	test.EqualSlices(t, p.encoder.frozen.kept[2].Shape, []int{2, 1, 1, 512})
-	if p.encoder.Width() != 3*256+64 || slices.ContainsFunc(p.Params().Fields, func(f nn.Field) bool {
+	if p.encoder.Width() != 3*256+64 || slices.ContainsFunc(p.Params().Fields, func(f nn.ParamTensor) bool {
 		return strings.Contains(f.Name, "layer1")
 	}) {
 		t.Errorf("%d features of parameters %v", p.encoder.Width(), p.Params().Fields)

@@ -44,16 +44,16 @@ func (c *Config) Images() (m Images, ok bool) {
 // mainImages is the observation that a classifier sees, as in RLinf.
 const mainImages = "main_images"
 
-// A Camera is the observation that a classifier sees. A row has frames of U8; the last one is the newest.
-type Camera struct {
+// A ClassifierInput is the observation that a classifier sees. A row has frames of U8; the last one is the newest.
+type ClassifierInput struct {
 	Name   string
 	Frames int
 	Image  nn.Image
 }
 
-// CameraOf returns main_images, or else the only observation of colour images.
-func CameraOf(s env.Spec) (Camera, error) {
-	var all []Camera
+// ClassifierInputOf returns main_images, or else the only observation of colour images.
+func ClassifierInputOf(s env.Spec) (ClassifierInput, error) {
+	var all []ClassifierInput
 	var names []string
 	for _, f := range s.Obs {
 		dims, frames := f.Shape, 1
@@ -63,7 +63,7 @@ func CameraOf(s env.Spec) (Camera, error) {
 		if f.DType != tensor.U8 || len(dims) != 3 || dims[2] != 3 {
 			continue
 		}
-		c := Camera{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: 3}}
+		c := ClassifierInput{f.Name, frames, nn.Image{H: dims[0], W: dims[1], C: 3}}
 		if f.Name == mainImages {
 			return c, nil
 		}
@@ -76,12 +76,12 @@ func CameraOf(s env.Spec) (Camera, error) {
 	if len(all) > 0 {
 		has = strings.Join(names, ", ")
 	}
-	return Camera{}, fmt.Errorf("model.model_type: %s: expected an observation %s, or only one, of images [H W 3] of "+
-		"U8; %s has %s", ResNet, mainImages, s.Name, has)
+	return ClassifierInput{}, fmt.Errorf("model.model_type: %s: expected an observation %s, or only one, of images "+
+		"[H W 3] of U8; %s has %s", ResNet, mainImages, s.Name, has)
 }
 
 // NewClassifier makes the classifier of c for the images of camera, with parameters of 0. c.Images must be ok.
-func (c *Config) NewClassifier(camera Camera, alloc tensor.Allocator) (*resnet.Classifier, error) {
+func (c *Config) NewClassifier(camera ClassifierInput, alloc tensor.Allocator) (*resnet.Classifier, error) {
 	m, _ := c.Images()
 	net, err := resnet.NewClassifier(m.Config, c.Model.HiddenDim, camera.Image, alloc)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *Config) NewClassifier(camera Camera, alloc tensor.Allocator) (*resnet.C
 
 // A Scorer computes the scores of images: the probability of success, or 0 if it is not above the threshold.
 type Scorer struct {
-	Camera    Camera
+	Camera    ClassifierInput
 	threshold float32
 	net       *resnet.Classifier
 	work      *resnet.ClassifierWork
@@ -100,7 +100,7 @@ type Scorer struct {
 }
 
 // NewScorer returns a Scorer for at most rows images in a call.
-func NewScorer(c *Config, net *resnet.Classifier, camera Camera, rows int) *Scorer {
+func NewScorer(c *Config, net *resnet.Classifier, camera ClassifierInput, rows int) *Scorer {
 	m, _ := c.Images()
 	return &Scorer{Camera: camera, threshold: m.RewardThreshold, net: net, work: net.NewWork(rows),
 		images: make([]byte, rows*camera.Image.Len())}

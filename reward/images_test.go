@@ -19,13 +19,14 @@ func field(name string, shape ...int) env.Field {
 func TestCameraOf(t *testing.T) {
 	t.Parallel()
 	of := func(fields ...env.Field) env.Spec { return env.Spec{Name: "Robot", Obs: fields} }
-	c := test.Must(CameraOf(of(field("wrist", 8, 9, 3), field("main_images", 6, 7, 3))))(t)
+	c := test.Must(ClassifierInputOf(of(field("wrist", 8, 9, 3), field("main_images", 6, 7, 3))))(t)
 	test.Equal(t, c.Name, "main_images")
-	c = test.Must(CameraOf(of(field("text", 9), field("wrist", 2, 8, 9, 3), field("depth", 8, 9, 1))))(t)
-	test.Equal(t, c, Camera{"wrist", 2, c.Image})
+	c = test.Must(ClassifierInputOf(of(field("text", 9), field("wrist", 2, 8, 9, 3), field("depth", 8, 9, 1))))(t)
+	test.Equal(t, c, ClassifierInput{"wrist", 2, c.Image})
 	test.Equal(t, c.Image.W, 9)
-	test.Fails(t, test.Err(CameraOf(of(field("left", 8, 9, 3), field("right", 8, 9, 3)))), "Robot has left, right")
-	test.Fails(t, test.Err(CameraOf(of(field("depth", 8, 9, 1)))), "Robot has none")
+	test.Fails(t, test.Err(ClassifierInputOf(of(field("left", 8, 9, 3), field("right", 8, 9, 3)))),
+		"Robot has left, right")
+	test.Fails(t, test.Err(ClassifierInputOf(of(field("depth", 8, 9, 1)))), "Robot has none")
 }
 
 // scorer returns a Scorer with random parameters whose score is above ½ for some images, and images of two frames.
@@ -36,7 +37,7 @@ func scorer(t *testing.T, threshold float32) (*Scorer, tensor.Tensor) {
 	c.Model.Own = DefaultImages()
 	m := c.Model.Own.Values().(*Images)
 	c.Model.ImageSize, m.RewardThreshold = []int{3, 32, 32}, threshold
-	camera := test.Must(CameraOf(env.Spec{Obs: []env.Field{field("wrist", 2, 8, 8, 3)}}))(t)
+	camera := test.Must(ClassifierInputOf(env.Spec{Obs: []env.Field{field("wrist", 2, 8, 8, 3)}}))(t)
 	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
 	net.Init(1)
 	images := tensor.New(tensor.U8, 6, 2, 8, 8, 3)

@@ -142,7 +142,7 @@ func NewSFTRunner(ctx context.Context, c *Cluster, g SFTGroups) (*SFTRunner, err
 // OwnKey is a key of your own part. An Ignored is a key without effect.
 type (
 	Config        = config.Config
-	Classifier    = config.Classifier
+	Classifier    = config.ClassifierKeys
 	Learning      = config.Learning
 	LanguageModel = config.LanguageModel
 	LayoutConfig  = config.LayoutConfig
@@ -155,5 +155,5 @@ type (
 type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels
-	Member         = loop.Member
+	Member         = loop.OwnWorker
 )

@@ -9,24 +9,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Kind is a type of collective operation.
-type Kind uint8
+// A CollectiveKind is a type of collective operation.
+type CollectiveKind uint8
 
 const (
-	Barrier       Kind = iota // returns when every member has called it
-	Broadcast                 // copies root's Data to every member
-	Reduce                    // reduces all Data into root's Data; other members' Data is undefined afterwards
-	AllReduce                 // reduces all Data into every member's Data
-	ReduceScatter             // reduces all Data; member m gets block m of the result; its other blocks are undefined
-	AllGather                 // copies block m of member m's Data to block m of every member's Data
-	Gather                    // copies member m's block to block m of root's Data; other members' Data is one block
-	Scatter                   // copies block m of root's Data to member m, whose Data is one block
-	AllToAll                  // block m of Send goes to member m; block m of Data comes from member m
-	SendReceive               // Send goes to member To; Data comes from member From
+	Barrier       CollectiveKind = iota // returns when every member has called it
+	Broadcast                           // copies root's Data to every member
+	Reduce                              // reduces all Data into root's Data; that of others is undefined afterwards
+	AllReduce                           // reduces all Data into every member's Data
+	ReduceScatter                       // reduces all Data; member m gets block m, its other blocks are undefined
+	AllGather                           // copies block m of member m's Data to block m of every member's Data
+	Gather                              // copies member m's block to block m of root's Data; others have one block
+	Scatter                             // copies block m of root's Data to member m, whose Data is one block
+	AllToAll                            // block m of Send goes to member m; block m of Data comes from member m
+	SendReceive                         // Send goes to member To; Data comes from member From
 )
 
 // String returns the name that benchmarks and messages use, such as "allreduce".
-func (k Kind) String() string {
+func (k CollectiveKind) String() string {
 	names := [...]string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather",
 		"scatter", "alltoall", "sendrecv"}
 	if int(k) < len(names) {
@@ -36,7 +36,7 @@ func (k Kind) String() string {
 }
 
 // Native reports whether a Native runs operations of this kind: barriers, broadcasts and allreduces.
-func (k Kind) Native() bool { return k == Barrier || k == Broadcast || k == AllReduce }
+func (k CollectiveKind) Native() bool { return k == Barrier || k == Broadcast || k == AllReduce }
 
 // An Op is the operation of a reduction, applied element by element.
 type Op uint8
@@ -60,7 +60,7 @@ func (o Op) String() string {
 // A Collective is one operation of all members of a communicator, with this member's buffers. All fields but
 // Data and Send are equal on every member, unless the comment of a field allows a difference.
 type Collective struct {
-	Kind  Kind
+	Kind  CollectiveKind
 	DType tensor.DType // type of the elements
 	Op    Op           // operation of a reduction
 	Root  int          // root of Broadcast, Reduce, Gather, Scatter

@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// A Cluster lists the components of a job and their placements. Its fields correspond to the configuration's section
+// A Components lists the components of a job and their placements. Its fields correspond to the configuration's section
 // cluster.
-type Cluster struct {
+type Components struct {
 	// NumNodes must equal the number of nodes of the world; 0 accepts any number.
 	NumNodes int
 	// Components are the entries of component_placement, in order.
@@ -43,7 +43,7 @@ type NodeGroup struct {
 	NodeRanks []int
 }
 
-// A PlacementError is one mistake in a Cluster. Its Want describes the expected value.
+// A PlacementError is one mistake in a Components. Its Want describes the expected value.
 type PlacementError struct{ Key, Value, Want string }
 
 func (e *PlacementError) Error() string {
@@ -53,17 +53,19 @@ func (e *PlacementError) Error() string {
 	return e.Key + ": " + e.Value + ": " + e.Want
 }
 
-// A Mode describes how the components of a job share ranks.
-type Mode int
+// An ExecutionMode describes how the components of a job share ranks.
+type ExecutionMode int
 
 const (
-	Hybrid        Mode = iota // some ranks are shared, others are not
-	Collocated                // all components are on the same ranks
-	Disaggregated             // no rank holds two components
+	Hybrid        ExecutionMode = iota // some ranks are shared, others are not
+	Collocated                         // all components are on the same ranks
+	Disaggregated                      // no rank holds two components
 )
 
 // String returns "hybrid", "collocated" or "disaggregated".
-func (m Mode) String() string { return [...]string{"hybrid", "collocated", "disaggregated"}[m] }
+func (m ExecutionMode) String() string {
+	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
+}
 
 // A Placement assigns a rank to every member of every component.
 type Placement struct {
@@ -73,7 +75,7 @@ type Placement struct {
 
 // Place computes the placement of c in a world whose rank r is on node nodes[r]. The error joins a
 // *PlacementError for every mistake.
-func Place(c Cluster, nodes []int) (*Placement, error) {
+func Place(c Components, nodes []int) (*Placement, error) {
 	p := &placer{cluster: c, nodes: nodes, ranksOf: make(map[int][]int), placed: make(map[string]bool)}
 	for r, n := range nodes {
 		p.ranksOf[n] = append(p.ranksOf[n], r)
@@ -97,7 +99,7 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 // Extent returns the smallest number of world ranks that the placements of c need. It also reports whether a placement
 // depends on the size of the world, because the placement uses all ranks or a node group. Extent ignores mistakes in
 // c; Place reports them.
-func (c Cluster) Extent() (ranks int, whole bool) {
+func (c Components) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
 			whole = true
@@ -158,7 +160,7 @@ func (p *Placement) Group(name string) GroupSpec {
 }
 
 // Mode returns how the components share the ranks. A single component is collocated.
-func (p *Placement) Mode() Mode {
+func (p *Placement) Mode() ExecutionMode {
 	same, apart := true, true
 	for i, a := range p.specs {
 		for _, b := range p.specs[:i] {
@@ -193,9 +195,9 @@ func (p *Placement) String() string {
 	return b.String()
 }
 
-// A placer collects the groups of a Cluster and the mistakes in it.
+// A placer collects the groups of a Components and the mistakes in it.
 type placer struct {
-	cluster Cluster
+	cluster Components
 	nodes   []int
 	ranksOf map[int][]int // ranks of each node
 	placed  map[string]bool

@@ -48,7 +48,7 @@ func TestPlacementScript(t *testing.T) {
 func placeScript(t *testing.T, in string) string {
 	t.Helper()
 	nodes := worldOf(16, 4)
-	var c spmd.Cluster
+	var c spmd.Components
 	for line := range strings.Lines(in) {
 		line = strings.TrimSpace(line)
 		word, rest, _ := strings.Cut(line, " ")
@@ -123,7 +123,7 @@ func worldOf(ranks, nodes int) []int {
 }
 
 func TestPlacementErrorsAreTyped(t *testing.T) {
-	_, err := spmd.Place(spmd.Cluster{NumNodes: 2,
+	_, err := spmd.Place(spmd.Components{NumNodes: 2,
 		Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "0-9"}}}, worldOf(4, 1))
 	var pe *spmd.PlacementError
 	if !errors.As(err, &pe) ||
@@ -137,7 +137,7 @@ func TestPlacementErrorsAreTyped(t *testing.T) {
 }
 
 func TestPlacementTable(t *testing.T) {
-	p := test.Must(spmd.Place(spmd.Cluster{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
+	p := test.Must(spmd.Place(spmd.Components{Components: []spmd.ComponentPlacement{{Key: "actor", Placement: "all"},
 		{Key: "env", Placement: "1:0-1"}}}, worldOf(2, 2)))(t)
 	if got, want := p.String(), "0 node 0: actor[0]\n1 node 1: actor[1] env[0] env[1]\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -160,7 +160,7 @@ func TestExtent(t *testing.T) {
 		{[]spmd.ComponentPlacement{{Key: "env", NodeGroup: "cluster", Placement: "5"}}, 6, false},
 		{[]spmd.ComponentPlacement{{Key: "env", Placement: "rubbish"}}, 0, false},
 	} {
-		if ranks, whole := (spmd.Cluster{Components: c.comps}).Extent(); ranks != c.ranks || whole != c.whole {
+		if ranks, whole := (spmd.Components{Components: c.comps}).Extent(); ranks != c.ranks || whole != c.whole {
 			t.Errorf("%+v: %d, %v, want %d, %v", c.comps, ranks, whole, c.ranks, c.whole)
 		}
 	}
@@ -175,7 +175,7 @@ func FuzzPlacement(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string, size uint8) {
 		nodes := worldOf(int(size), 1)
-		p, err := spmd.Place(spmd.Cluster{AllowIdleRanks: true,
+		p, err := spmd.Place(spmd.Components{AllowIdleRanks: true,
 			Components: []spmd.ComponentPlacement{{Key: "c", Placement: s}}}, nodes)
 		if err != nil {
 			if strings.Contains(err.Error(), "{what}") {

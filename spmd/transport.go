@@ -12,7 +12,7 @@ type Transport interface {
 	// lowest ranks. Ranks of one node share memory.
 	Nodes() []int
 	// Describe describes the transport and the machine, for the provenance of a run and for rlinf doctor.
-	Describe() Description
+	Describe() WorldInfo
 	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if
 	// several workers share it. The call is collective over these ranks only, and returns the ends of this
 	// rank's members, in order. All ranks pass the same label. The transport uses the label to match the calls
@@ -74,8 +74,8 @@ type MessageSpace struct {
 	Ranks []int  // world ranks, each once, in the order of their first members
 }
 
-// A Description describes what a world runs on.
-type Description struct {
+// A WorldInfo describes what a world runs on.
+type WorldInfo struct {
 	Transport string // "mpi", "local"
 	Library   string // the MPI library's own version string; "" for local
 	Launcher  string // "mpirun", "srun", "mpiexec"; "" when there is none

@@ -17,7 +17,7 @@ import (
 type World struct {
 	job  *job
 	t    Transport
-	desc Description
+	desc WorldInfo
 
 	nodes     []int // node of each rank
 	localRank int
@@ -115,7 +115,7 @@ func (w *World) LocalSize() int { return w.localSize }
 func (w *World) Host() string { return w.desc.Host }
 
 // Describe describes the transport and the machine of the world.
-func (w *World) Describe() Description { return w.desc }
+func (w *World) Describe() WorldInfo { return w.desc }
 
 // Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses without copying. The
 // memory is valid until the world ends. To use its contents longer, copy them or call Keep.

@@ -63,9 +63,9 @@ func TestChecked(t *testing.T) {
 	}
 	run := func(kind, only, lacks string) {
 		t.Run(kind+" "+only, func(t *testing.T) {
-			check := external.Check{Command: []string{python, "tests/children.py", kind}, Envs: 3, Steps: 40,
+			check := external.BridgeCheck{Command: []string{python, "tests/children.py", kind}, Envs: 3, Steps: 40,
 				Timeout: time.Minute, Only: only}
-			check.Run(func(v external.Verdict) {
+			check.Run(func(v external.RuleResult) {
 				if only == "EXPERT" && v.Skipped != "" {
 					t.Errorf("%s: skipped: %s", v.Rule, v.Skipped)
 				}

@@ -21,8 +21,8 @@ import (
 )
 
 // quick returns a rule with just enough samples for a row.
-func quick() stats.Rule {
-	return stats.Rule{RelativeCI: 1, MinSamples: 6, MaxSamples: 12, MaxTime: 2 * time.Second}
+func quick() stats.StopRule {
+	return stats.StopRule{RelativeCI: 1, MinSamples: 6, MaxSamples: 12, MaxTime: 2 * time.Second}
 }
 
 // onRanks runs main on n goroutine ranks and returns rank 0's report.
@@ -31,7 +31,7 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 	if opts.Stop == nil {
 		opts.Stop = func() bool { return false }
 	}
-	if opts.Rule == (stats.Rule{}) {
+	if opts.Rule == (stats.StopRule{}) {
 		opts.Rule = quick()
 	}
 	opts.Warmup = 1
@@ -59,13 +59,14 @@ func onRanks(t *testing.T, n int, opts Options, main func(ctx context.Context, r
 	return rep
 }
 
-func plan(n ...int) Plan {
-	return Plan{Bench: "collectives", Kinds: []spmd.Kind{spmd.AllReduce}, Ranks: n, Types: []tensor.DType{tensor.F32},
+func plan(n ...int) Suite {
+	return Suite{Bench: "collectives", Kinds: []spmd.CollectiveKind{spmd.AllReduce}, Ranks: n,
+		Types:      []tensor.DType{tensor.F32},
 		Algorithms: []string{"auto"}, Sizes: []int{8, 4096},
 		Memory: []string{"arena"}, InPlace: true, Check: true}
 }
 
-func allKinds() (k []spmd.Kind) {
+func allKinds() (k []spmd.CollectiveKind) {
 	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
 		k = append(k, kind)
 	}
@@ -117,7 +118,8 @@ func TestSweep(t *testing.T) {
 // TestOffCache: results are also right in buffers that are used in rotation.
 func TestOffCache(t *testing.T) {
 	p := plan(2)
-	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.Kind{spmd.AllToAll, spmd.Gather}, []int{1 << 20},
+	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.CollectiveKind{spmd.AllToAll,
+		spmd.Gather}, []int{1 << 20},
 		true, true, false
 	rule := quick()
 	rule.MinSamples, rule.MaxSamples = 1, 2
@@ -133,9 +135,9 @@ func TestOffCache(t *testing.T) {
 
 // TestSizes: sizes are rounded to equal parts for all members, and no size occurs twice.
 func TestSizes(t *testing.T) {
-	p := Plan{Sizes: []int{1, 8, 24, 100}}
+	p := Suite{Sizes: []int{1, 8, 24, 100}}
 	for _, c := range []struct {
-		kind spmd.Kind
+		kind spmd.CollectiveKind
 		n    int
 		want []int
 	}{
@@ -230,7 +232,7 @@ func TestPlanted(t *testing.T) {
 }
 
 // plant returns the row of an allreduce of 3 members with a fault.
-func plant(t *testing.T, name string, real, out bool) *report.Row {
+func plant(t *testing.T, name string, real, out bool) *report.Measurement {
 	// With one of these faults on only one member the operation would hang or fail.
 	everywhere := name == "nothing done" || name == "short message" || name == "type mismatch"
 	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error {
@@ -306,7 +308,7 @@ func TestInterrupt(t *testing.T) {
 	table := test.Must(report.NewWriter("table", &out))(t)
 	p := plan(2, 3)
 	p.Sizes, p.Algorithms = []int{8, 16, 32, 64, 128, 256}, []string{"ordered", "ring", "doubling"}
-	rule := stats.Rule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
+	rule := stats.StopRule{RelativeCI: 0, MinSamples: 1 << 20, MaxSamples: 1 << 20, MaxTime: time.Hour}
 	rep := onRanks(t, 3, Options{Rule: rule, Stop: stop, Writers: []*report.Writer{table}},
 		func(ctx context.Context, r *Run) error {
 			if err := r.Measure(ctx, p); err != nil {
@@ -335,7 +337,7 @@ func TestTask(t *testing.T) {
 		}
 		sleep := time.Duration(1+4*r.w.Rank()) * time.Millisecond // the second rank is slower
 		call := func(context.Context, int) error { time.Sleep(sleep); return nil }
-		return r.Task(ctx, Task{Op: "sleep", Call: call, Units: 10}, func(_ *report.Row, rates []float64) {
+		return r.Task(ctx, Task{Op: "sleep", Call: call, Units: 10}, func(_ *report.Measurement, rates []float64) {
 			if r.w.Rank() == 0 {
 				got = rates
 			}

@@ -34,14 +34,14 @@ func (c *counted) Alloc(n int) ([]byte, error) {
 
 // sweepIn measures p on goroutine ranks, as if the machine had this cache and this much free memory. It returns how
 // many bytes of communication memory the ranks asked for, and the notes.
-func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, notes []string) {
+func sweepIn(t *testing.T, ranks int, p Suite, cache, free int64) (asked int64, notes []string) {
 	t.Helper()
 	var sum atomic.Int64
 	transports := local.New(ranks)
 	for i, tr := range transports {
 		transports[i] = &counted{tr, tr.(spmd.SharedMaker), &sum}
 	}
-	rule := stats.Rule{RelativeCI: 1, MinSamples: 1, MaxSamples: 2, MaxTime: 1}
+	rule := stats.StopRule{RelativeCI: 1, MinSamples: 1, MaxSamples: 2, MaxTime: 1}
 	opts := Options{Rule: rule, Warmup: 1, Stop: func() bool { return false }, Cache: cache, Free: free}
 	err := spmd.Run(t.Context(), transports, spmd.Options{Log: io.Discard},
 		func(ctx context.Context, w *spmd.World) error {
@@ -96,7 +96,7 @@ func TestOffCacheMemory(t *testing.T) {
 		return
 	}
 	p := plan(2)
-	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace = []spmd.Kind{spmd.AllReduce, spmd.Gather, spmd.SendReceive},
+	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace = []spmd.CollectiveKind{spmd.AllReduce, spmd.Gather, spmd.SendReceive},
 		[]int{1 << 20}, true, true
 	asked, notes := sweepIn(t, 2, p, 1<<30, 0)
 	if most := int64(mostBuffers/raceFactor + others); asked > most || asked < most-2*others {
@@ -125,14 +125,14 @@ func TestOffCacheReuse(t *testing.T) {
 		strings.Contains(text, "NOT") {
 		t.Errorf("notes %q", notes)
 	}
-	for name, change := range map[string]func(*Plan){
-		"kinds": func(p *Plan) {
-			p.Kinds = []spmd.Kind{spmd.AllReduce, spmd.Broadcast, spmd.AllGather, spmd.AllToAll}
+	for name, change := range map[string]func(*Suite){
+		"kinds": func(p *Suite) {
+			p.Kinds = []spmd.CollectiveKind{spmd.AllReduce, spmd.Broadcast, spmd.AllGather, spmd.AllToAll}
 		},
-		"sizes":      func(p *Plan) { p.Sizes = []int{1 << 14, 1 << 15, 1 << 16} },
-		"types":      func(p *Plan) { p.Types = []tensor.DType{tensor.F32, tensor.I64, tensor.U8} },
-		"algorithms": func(p *Plan) { p.Algorithms = []string{"ring", "tree", "doubling"} },
-		"places":     func(p *Plan) { p.OutOfPlace = true },
+		"sizes":      func(p *Suite) { p.Sizes = []int{1 << 14, 1 << 15, 1 << 16} },
+		"types":      func(p *Suite) { p.Types = []tensor.DType{tensor.F32, tensor.I64, tensor.U8} },
+		"algorithms": func(p *Suite) { p.Algorithms = []string{"ring", "tree", "doubling"} },
+		"places":     func(p *Suite) { p.OutOfPlace = true },
 	} {
 		q := p
 		change(&q)
@@ -204,9 +204,9 @@ func TestBudget(t *testing.T) {
 
 // TestTouched: the bytes that a call touches are those of its buffers, without the guards.
 func TestTouched(t *testing.T) {
-	s := &sweep{plan: &Plan{}, run: &Run{budget: budget{hosts: make([]int, 4), cache: 1 << 20}}}
+	s := &sweep{plan: &Suite{}, run: &Run{budget: budget{hosts: make([]int, 4), cache: 1 << 20}}}
 	for _, c := range []struct {
-		kind spmd.Kind
+		kind spmd.CollectiveKind
 		out  bool
 		size int
 		want int

@@ -42,7 +42,7 @@ func (r region) intact(at, n int) bool {
 type operand struct {
 	pattern
 	me   int
-	kind spmd.Kind
+	kind spmd.CollectiveKind
 	root int
 	size int // bytes of the operation, as in Row.Size
 	data []byte
@@ -52,7 +52,7 @@ type operand struct {
 }
 
 // lengths returns the lengths in bytes of operand.data and operand.second. The argument size is the operation's size.
-func lengths(k spmd.Kind, members, me, root, size int, out bool) (data, second int) {
+func lengths(k spmd.CollectiveKind, members, me, root, size int, out bool) (data, second int) {
 	data = size
 	switch {
 	case k == spmd.Barrier:
@@ -67,7 +67,7 @@ func lengths(k spmd.Kind, members, me, root, size int, out bool) (data, second i
 }
 
 // inputLength returns the length in bytes of a member's input.
-func inputLength(k spmd.Kind, members, me, root, size int) int {
+func inputLength(k spmd.CollectiveKind, members, me, root, size int) int {
 	switch {
 	case k == spmd.Barrier, (k == spmd.Broadcast || k == spmd.Scatter) && me != root:
 		return 0
@@ -78,10 +78,10 @@ func inputLength(k spmd.Kind, members, me, root, size int) int {
 }
 
 // hasSend reports whether an out-of-place operation of kind k has a separate send buffer.
-func hasSend(k spmd.Kind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
+func hasSend(k spmd.CollectiveKind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
 
 // blocks reports whether the data of an operation consists of one block for each member.
-func blocks(k spmd.Kind) bool {
+func blocks(k spmd.CollectiveKind) bool {
 	switch k {
 	case spmd.ReduceScatter, spmd.AllGather, spmd.Gather, spmd.Scatter, spmd.AllToAll:
 		return true

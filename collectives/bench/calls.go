@@ -10,7 +10,7 @@ import (
 // calls makes the calls of one arm: one kind of operation on buffers that are used in rotation.
 type calls struct {
 	point
-	plan   *Plan
+	plan   *Suite
 	run    func(context.Context, *spmd.Collective) error
 	memory string
 	out    bool   // calls are out of place

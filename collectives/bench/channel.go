@@ -20,7 +20,7 @@ const (
 
 // channels measures two channels between workers on two ranks, one in each direction. Items are passed on unchanged, so
 // the time does not include filling and reading them. channels is collective over the world.
-func (r *Run) channels(ctx context.Context, p *Plan) error {
+func (r *Run) channels(ctx context.Context, p *Suite) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
 		p.Window, p.Consume, p.Depth), []string{"op", "n", "size"}, []string{"items_s", "bw_gbs", "blocked_pct",
@@ -55,14 +55,14 @@ func (r *Run) channels(ctx context.Context, p *Plan) error {
 }
 
 // items measures one operation on the two channels.
-func (r *Run) items(ctx context.Context, t *team, p *Plan, b *twoWay, op string) error {
+func (r *Run) items(ctx context.Context, t *team, p *Suite, b *twoWay, op string) error {
 	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number of items that rates count
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}
 	return r.measure(ctx, t, true, func() ([]*arm, func(), error) {
 		b.blocked, b.produced = 0, 0
-		a := &arm{row: report.Row{Op: op, Ranks: 2, Size: int64(b.size)}}
+		a := &arm{row: report.Measurement{Op: op, Ranks: 2, Size: int64(b.size)}}
 		a.call = func(ctx context.Context, _ int) error {
 			_, err := b.run(ctx, there, false)
 			return err
@@ -100,7 +100,7 @@ type twoWay struct {
 }
 
 // newTwoWay launches the two workers and makes their channels. All names contain i. It is collective over the world.
-func (r *Run) newTwoWay(p *Plan, i, size int) (*twoWay, error) {
+func (r *Run) newTwoWay(p *Suite, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
 	var sides [2]spmd.GroupSpec

@@ -14,7 +14,7 @@ import (
 // TestP2P measures between two ranks that are not the first, and between all.
 func TestP2P(t *testing.T) {
 	for _, n := range []int{2, 5} {
-		p := Plan{Bench: "p2p", Pair: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7,
+		p := Suite{Bench: "p2p", Pair: [2]int{n - 1, n - 2}, Ops: PairOps(), Sizes: []int{0, 1, 5000}, Window: 7,
 			Check: true}
 		rep := onRanks(t, n, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 		count := map[string]int{}
@@ -41,7 +41,7 @@ func TestP2P(t *testing.T) {
 // TestRates compares the figures with values computed by hand, for a window of 10 messages of 1000 bytes in 100 µs.
 func TestRates(t *testing.T) {
 	for op, want := range map[string]float64{Latency: 0.01, Bandwidth: 0.1, BiBandwidth: 0.2, MessageRate: 0.3} {
-		row := report.Row{Op: op, Size: 1000, Median: 100}
+		row := report.Measurement{Op: op, Size: 1000, Median: 100}
 		rates(&row, 10, 3)
 		if got := row.Figures["bw_gbs"]; math.Abs(got-want) > 1e-12 {
 			t.Errorf("%s: %v GB/s, want %v", op, got, want)
@@ -86,7 +86,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestChannel(t *testing.T) {
-	p := Plan{Bench: "channel", Pair: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5,
+	p := Suite{Bench: "channel", Pair: [2]int{2, 1}, Sizes: []int{1, 4000}, Depth: 2, Window: 5,
 		Consume: 20 * time.Microsecond, Check: true}
 	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 	if len(rep.Rows) != 6 {
@@ -106,7 +106,7 @@ func TestChannel(t *testing.T) {
 // TestWeights: readers get every version in all ways to distribute weights, also if the source is a reader.
 func TestWeights(t *testing.T) {
 	for _, readers := range [][]int{{0, 2}, {0, 1, 2}} {
-		p := Plan{Bench: "weights", Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
+		p := Suite{Bench: "weights", Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
 			Wire: tensor.F32, Bucket: 1 << 10, Changed: 0.5, Check: true}
 		rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 		if len(rep.Rows) != 6 {
@@ -123,7 +123,7 @@ func TestWeights(t *testing.T) {
 func TestOverlap(t *testing.T) {
 	p := plan(2)
 	p.Bench, p.Algorithms, p.Sizes = "overlap", []string{"auto", "ring"}, []int{4096}
-	p.Kinds = []spmd.Kind{spmd.AllReduce, spmd.AllToAll}
+	p.Kinds = []spmd.CollectiveKind{spmd.AllReduce, spmd.AllToAll}
 	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error { return r.Measure(ctx, p) })
 	if len(rep.Rows)+len(rep.Notes) < 4 {
 		t.Fatalf("%d rows, notes %q", len(rep.Rows), rep.Notes)
@@ -154,7 +154,7 @@ func TestTune(t *testing.T) {
 	rep := onRanks(t, 1, Options{}, func(_ context.Context, r *Run) error {
 		for name, medians := range times {
 			for i, x := range medians {
-				r.rep.Rows = append(r.rep.Rows, report.Row{Op: "allreduce", Algorithm: name, Ranks: 4,
+				r.rep.Rows = append(r.rep.Rows, report.Measurement{Op: "allreduce", Algorithm: name, Ranks: 4,
 					Size: int64(8 << i), Memory: "arena", Median: x})
 			}
 		}

@@ -44,10 +44,10 @@ func TestFitKnows(t *testing.T) {
 			return ring(n, size)
 		}},
 	} {
-		var rows []*report.Row
+		var rows []*report.Measurement
 		for _, n := range []int{2, 4, 8} {
 			for _, size := range []int{64, 1 << 12, 1 << 16, 1 << 21} {
-				rows = append(rows, &report.Row{Op: "allreduce", Algorithm: x.algorithm, Chosen: x.chosen(size),
+				rows = append(rows, &report.Measurement{Op: "allreduce", Algorithm: x.algorithm, Chosen: x.chosen(size),
 					Ranks: n,
 					Size:  int64(size), Median: x.time(n, size)})
 			}

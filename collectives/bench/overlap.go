@@ -19,7 +19,7 @@ import (
 //
 // The three times are measured in turns. In shared memory communication needs the cores, too, so the report also has
 // the gain: (pure+compute)/overall. overlap is collective over the world.
-func (r *Run) overlap(ctx context.Context, p *Plan) error {
+func (r *Run) overlap(ctx context.Context, p *Suite) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
 		"computation, wait (overall, whose samples these are)",
@@ -88,7 +88,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	row.Wrong += pure.row.Wrong
 	row.Checked += pure.row.Checked
 	s.run.stopped = stopped // all ranks know this, because the team is the world
-	return s.run.add([]report.Row{*row})
+	return s.run.add([]report.Measurement{*row})
 }
 
 // overlapPercent returns the overlap by OSU's formula.

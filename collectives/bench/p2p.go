@@ -24,7 +24,7 @@ const (
 func PairOps() []string { return []string{Latency, Bandwidth, BiBandwidth, MessageRate, SignalWakeUp} }
 
 // messages measures messages between ranks. It is collective over the world.
-func (r *Run) messages(ctx context.Context, p *Plan) error {
+func (r *Run) messages(ctx context.Context, p *Suite) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then the exchange; messages of communication memory, windows "+
 		"of %d; latencies are half of a round trip", p.Window),
 		[]string{"op", "n", "size"}, []string{"bw_gbs", "msgs_s"})
@@ -76,10 +76,10 @@ func (r *Run) messages(ctx context.Context, p *Plan) error {
 
 // window returns the number of messages of p2p in flight. Each message arrives in a buffer of its own. Together the
 // buffers take at most limit bytes, unless one message is larger.
-func (p *Plan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
+func (p *Suite) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
 // rates adds the bandwidth and the message rate to a row.
-func rates(row *report.Row, window, pairs int) {
+func rates(row *report.Measurement, window, pairs int) {
 	count := float64(window)
 	switch row.Op {
 	case Latency:
@@ -113,7 +113,7 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	me, n := comm.Rank(), comm.Size()
 	first := me < n/2
 	m.comm, m.peer, m.pattern = comm, (me+n/2)%n, pattern{dtype: tensor.U8, members: n}
-	a := &arm{call: m.stream, row: report.Row{Op: op, Ranks: m.members, Size: int64(m.size), Memory: "arena"}}
+	a := &arm{call: m.stream, row: report.Measurement{Op: op, Ranks: m.members, Size: int64(m.size), Memory: "arena"}}
 	arriving := m.window
 	switch op {
 	case Latency:
@@ -218,7 +218,7 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 	signals := (*[2]spmd.Signal)(unsafe.Pointer(unsafe.SliceData(mem)))
 	mine, theirs, peer := &signals[t.Rank()], &signals[1-t.Rank()], ranks[1-t.Rank()]
 	first, n := t.Rank() == 0, uint32(0)
-	a := &arm{row: report.Row{Op: SignalWakeUp, Ranks: 2}, parts: 2}
+	a := &arm{row: report.Measurement{Op: SignalWakeUp, Ranks: 2}, parts: 2}
 	a.call = func(ctx context.Context, _ int) error {
 		n++
 		if first {

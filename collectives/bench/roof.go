@@ -14,7 +14,7 @@ import (
 // each copies src to dst. src and dst have the same length.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const samples, atLeast = 5, 2 * time.Millisecond
-	s := schedule{rule: stats.Rule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,
+	s := schedule{rule: stats.StopRule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,
 		step: atLeast / stats.StepsPerSample, stop: func() bool { return false }}
 	a := &arm{call: func(context.Context, int) error { copy(dst, src); return nil }}
 	if _, err := s.run(ctx, t, []*arm{a}, false); err != nil {

@@ -17,7 +17,7 @@ import (
 // Options say how a Run measures. They are the same on every rank, except for Writers and About, which
 // only rank 0 uses.
 type Options struct {
-	Rule stats.Rule
+	Rule stats.StopRule
 	// Warmup is the number of calls before the first sample. If it is negative, the number is MinSamples/10, at least
 	// 10 and at most 1000, or fewer if the calls are slow.
 	Warmup int
@@ -121,7 +121,7 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 	if r.stopped {
 		return nil
 	}
-	var rows []report.Row
+	var rows []report.Measurement
 	stop := false
 	if t.member() {
 		arms, finish, err := prepare()
@@ -169,24 +169,24 @@ type Task struct {
 
 // Task measures t. It calls finish with the row and with the units per second of each rank. It is collective over the
 // world.
-func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
+func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Measurement, rates []float64)) error {
 	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
-		a := &arm{call: t.Call, row: report.Row{Op: t.Op, Ranks: r.all.Size()}}
+		a := &arm{call: t.Call, row: report.Measurement{Op: t.Op, Ranks: r.all.Size()}}
 		return []*arm{a}, func() { finish(&a.row, a.rates(t.Units)) }, nil
 	})
 }
 
 // Record adds a row that was measured elsewhere, and the note if it is not empty. It does nothing on ranks other than
 // 0.
-func (r *Run) Record(row report.Row, note string) error {
+func (r *Run) Record(row report.Measurement, note string) error {
 	if note != "" {
 		r.note("%s", note)
 	}
-	return r.add([]report.Row{row})
+	return r.add([]report.Measurement{row})
 }
 
 // deliver sends rows from the rank lead to rank 0. It returns them on rank 0, and nil on other ranks.
-func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]report.Row, error) {
+func (r *Run) deliver(ctx context.Context, lead int, rows []report.Measurement) ([]report.Measurement, error) {
 	text, err := json.Marshal(rows)
 	if err != nil {
 		return nil, err
@@ -200,7 +200,7 @@ func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]repor
 }
 
 // add adds rows to the report of rank 0.
-func (r *Run) add(rows []report.Row) error {
+func (r *Run) add(rows []report.Measurement) error {
 	if r.w.Rank() != 0 {
 		return nil
 	}

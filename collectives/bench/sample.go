@@ -52,7 +52,7 @@ func bytesOf(x []float64) []byte {
 
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {
-	row report.Row
+	row report.Measurement
 	// refill fills the buffers before every block. It may be nil.
 	refill func()
 	// call makes call number i of the arm. Calls of the warm-up count, too.
@@ -92,7 +92,7 @@ const (
 
 // A schedule says how the arms of one measurement are sampled.
 type schedule struct {
-	rule   stats.Rule
+	rule   stats.StopRule
 	warmup int           // calls before the first sample; if negative, prepare chooses the number
 	step   time.Duration // smallest step of the clock; equal on all ranks
 	stop   func() bool   // called once per block on every rank

@@ -26,7 +26,7 @@ type place struct {
 }
 
 // here returns the place of this rank. Fields that the system does not provide stay empty.
-func here(d spmd.Description, opts *Options) place {
+func here(d spmd.WorldInfo, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{
 		Name: d.Host, CPU: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown CPU"), Kernel: runtime.GOOS,

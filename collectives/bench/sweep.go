@@ -23,13 +23,13 @@ const (
 // A point is one combination of a plan. Its algorithms are measured in turns.
 type point struct {
 	ranks, size int
-	kind        spmd.Kind
+	kind        spmd.CollectiveKind
 	dtype       tensor.DType
 	algorithms  []string
 }
 
 // points returns the points of the plan in the order of measurement.
-func (p *Plan) points() []point {
+func (p *Suite) points() []point {
 	algorithms := [][]string{p.Algorithms}
 	if !p.Baseline {
 		algorithms = slices.Collect(slices.Chunk(p.Algorithms, 1))
@@ -57,7 +57,7 @@ func (p *Plan) points() []point {
 }
 
 // sizes returns the plan's sizes without duplicates, rounded up for an operation on n ranks.
-func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
+func (p *Suite) sizes(k spmd.CollectiveKind, d tensor.DType, n int) []int {
 	if k == spmd.Barrier {
 		return []int{0}
 	}
@@ -73,7 +73,7 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 }
 
 // collectives measures every kind × group size × type × algorithm × size. It is collective over the world.
-func (r *Run) collectives(ctx context.Context, p *Plan) error {
+func (r *Run) collectives(ctx context.Context, p *Suite) error {
 	barrier, figures := "dissemination barrier", []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
 	if p.Baseline {
 		if !r.w.HasNative() {
@@ -108,7 +108,7 @@ func (r *Run) collectives(ctx context.Context, p *Plan) error {
 // A sweep is a plan that is being measured.
 type sweep struct {
 	run    *Run
-	plan   *Plan
+	plan   *Suite
 	groups map[int]*group     // by size
 	memory map[string]region  // by kind of memory; all points share it
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers

@@ -22,7 +22,7 @@ import (
 //   - one copy of the state by the source, without barriers.
 //
 // weights is collective over the world.
-func (r *Run) weights(ctx context.Context, p *Plan) error {
+func (r *Run) weights(ctx context.Context, p *Suite) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
 		"state by the source",
@@ -59,14 +59,15 @@ func (r *Run) weights(ctx context.Context, p *Plan) error {
 }
 
 // version measures one size with one number of slots. memory holds the source's state and its copy.
-func (r *Run) version(ctx context.Context, t *team, p *Plan, size, slots int, memory [2][]byte) error {
+func (r *Run) version(ctx context.Context, t *team, p *Suite, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == p.Source, rounded: p.Wire == tensor.BF16,
 		changes: max(1, int(p.Changed*float64(size/4))), published: make(chan error, 1)}
 	err := r.measure(ctx, t, true, func() ([]*arm, func(), error) {
 		if err := b.open(ctx, r.w, p, size, slots, memory); err != nil {
 			return nil, nil, err
 		}
-		total := &arm{row: report.Row{Op: "weights", Algorithm: form(p, slots), Ranks: t.Size(), Size: int64(size)},
+		total := &arm{row: report.Measurement{Op: "weights", Algorithm: form(p, slots), Ranks: t.Size(),
+			Size: int64(size)},
 			loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
 		if p.Check {
 			total.check = b.check
@@ -95,7 +96,7 @@ func (r *Run) version(ctx context.Context, t *team, p *Plan, size, slots int, me
 
 // open makes the two carriers, and distributes a first version of the weights. This allocates the memory for later
 // versions.
-func (b *publisher) open(ctx context.Context, w *spmd.World, p *Plan, size, slots int,
+func (b *publisher) open(ctx context.Context, w *spmd.World, p *Suite, size, slots int,
 	memory [2][]byte) (err error) {
 	spec, tiny := p.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
 		p.spec(fmt.Sprintf("bench %d %d, tiny", size, slots), 2, slots)
@@ -120,7 +121,7 @@ func (b *publisher) open(ctx context.Context, w *spmd.World, p *Plan, size, slot
 }
 
 // spec returns the spec of weights with n elements.
-func (p *Plan) spec(label string, n, slots int) collectives.WeightsSpec {
+func (p *Suite) spec(label string, n, slots int) collectives.WeightsSpec {
 	spec := collectives.WeightsSpec{
 		Label: label, Layout: tensor.NewLayout(tensor.Field{Name: "weight", DType: tensor.F32, Shape: []int{n}}),
 		Sources: []int{p.Source}, Readers: p.Readers, Slots: slots, Wire: p.Wire, Bucket: p.Bucket,
@@ -133,7 +134,7 @@ func (p *Plan) spec(label string, n, slots int) collectives.WeightsSpec {
 }
 
 // form returns a name for the transfer of the weights, such as "slots=1+bf16".
-func form(p *Plan, slots int) string {
+func form(p *Suite, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {
 		name = "in-place"

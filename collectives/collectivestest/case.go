@@ -12,7 +12,7 @@ import (
 // A Case is an operation with known input and output. The elements are small integers, which every type
 // represents exactly, so the order of additions does not matter.
 type Case struct {
-	Kind   spmd.Kind
+	Kind   spmd.CollectiveKind
 	Type   tensor.DType
 	N      int // approximate number of elements in the whole vector
 	Op     spmd.Op

@@ -135,7 +135,7 @@ func (b *tester) allocate(w *spmd.World, private bool) (err error) {
 }
 
 // runKind runs the operations of one kind.
-func (b *tester) runKind(kind spmd.Kind) error {
+func (b *tester) runKind(kind spmd.CollectiveKind) error {
 	for _, t := range b.types {
 		for i, n := range sizes {
 			for _, op := range ops(kind, n) {
@@ -159,18 +159,18 @@ func (b *tester) runKind(kind spmd.Kind) error {
 	return nil
 }
 
-func ops(kind spmd.Kind, n int) []spmd.Op {
+func ops(kind spmd.CollectiveKind, n int) []spmd.Op {
 	if n != 7 || kind != spmd.Reduce && kind != spmd.AllReduce && kind != spmd.ReduceScatter {
 		return []spmd.Op{spmd.Sum}
 	}
 	return []spmd.Op{spmd.Sum, spmd.Prod, spmd.Min, spmd.Max}
 }
 
-func rooted(k spmd.Kind) bool {
+func rooted(k spmd.CollectiveKind) bool {
 	return k == spmd.Broadcast || k == spmd.Reduce || k == spmd.Gather || k == spmd.Scatter
 }
 
-func blocks(k spmd.Kind) bool {
+func blocks(k spmd.CollectiveKind) bool {
 	return k == spmd.ReduceScatter || k == spmd.AllGather || k == spmd.Gather || k == spmd.Scatter || k == spmd.AllToAll
 }
 

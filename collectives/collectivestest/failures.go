@@ -10,7 +10,7 @@ import (
 
 // Await runs an operation that member 0 cannot complete without member 1. Member 1 calls another function
 // and does not take part in the operation. On member 0, Await returns the operation's error.
-func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
+func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.CollectiveKind,
 	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())
 	for r := range ranks {

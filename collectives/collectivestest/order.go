@@ -75,10 +75,11 @@ func (s *sums) run(w *spmd.World) (err error) {
 	groups := map[string]*collectives.Group{}
 	for _, name := range collectives.Algorithms()[1:] {
 		// A Table, unlike Options.Algorithm, does not force algorithms whose order of addition is not the tree's.
-		rules := []collectives.Rule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
+		rules := []collectives.TuningRule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
 			{Kind: "reduce_scatter", Algorithm: name}}
-		if groups[name], err = collectives.New(s.host, s.end, collectives.Options{Table: &collectives.Table{Schema: 1,
-			Rules: rules}}); err != nil {
+		if groups[name], err = collectives.New(s.host, s.end,
+			collectives.Options{Table: &collectives.TuningTable{Schema: 1,
+				Rules: rules}}); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // A conversation is the parent's side of the protocol with one child. After an error it can only be
 // closed.
 type conversation struct {
-	link     Link
+	link     Conn
 	proc     *process // the child; nil if this process did not start it
 	who      string   // name of the child in messages
 	greeting *greeting
@@ -64,7 +64,7 @@ var (
 )
 
 // newConversation returns a conversation that waits for the greeting.
-func newConversation(link Link, proc *process, who string, log io.Writer) *conversation {
+func newConversation(link Conn, proc *process, who string, log io.Writer) *conversation {
 	c := &conversation{link: link, proc: proc, who: who, log: log, wanted: hello}
 	c.accept = c.expect
 	return c
@@ -84,7 +84,7 @@ func (c *conversation) receiveHello(by time.Time) ([]byte, error) {
 
 // greet waits for the child's greeting, which must contain token. If the child must send a token,
 // greet logs no text of the child before the greeting.
-func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
+func greet(link Conn, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := newConversation(link, proc, who, log)
 	c.stranger = token != ""
 	payload, err := c.receiveHello(by)

@@ -140,7 +140,7 @@ func TestUnexpected(t *testing.T) {
 	}
 }
 
-// A script is a Link that delivers prepared frames.
+// A script is a Conn that delivers prepared frames.
 type script [][]byte
 
 func (s *script) Send(time.Time, []byte, []byte) error { return nil }

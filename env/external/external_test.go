@@ -18,7 +18,7 @@ import (
 )
 
 // entry starts the children of these tests.
-var entry programs.Entry
+var entry programs.Entered
 
 // The test program is also a supervisor and, if RLB_ADDR is set, a child that plays CartPole.
 func TestMain(m *testing.M) {

@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Grader is a running program that grades answers of a language model (docs/bridge.md, Graders).
+// A GraderProgram is a running program that grades answers of a language model (docs/bridge.md, Graders).
 // After an error it can only be closed.
-type Grader struct {
+type GraderProgram struct {
 	c        *conversation
 	programs *programs.Starter
 	patient  time.Duration
@@ -29,8 +29,8 @@ type Submission struct {
 
 // StartGrader starts the program in command under a supervisor, and waits for its greeting. The
 // timeout is for this wait and for each call of Grade. The program's output goes to log.
-func StartGrader(by programs.Entry, command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
-	g := &Grader{patient: timeout, programs: by.NewStarter()}
+func StartGrader(by programs.Entered, command []string, timeout time.Duration, log io.Writer) (*GraderProgram, error) {
+	g := &GraderProgram{patient: timeout, programs: by.NewStarter()}
 	lines := &lineWriter{to: log}
 	proc, link, err := start(g.programs, command, "grader", &limitedWriter{to: lines, left: maxOutput})
 	if err != nil {
@@ -43,7 +43,7 @@ func StartGrader(by programs.Entry, command []string, timeout time.Duration, log
 	return g, nil
 }
 
-func (g *Grader) greet() error {
+func (g *GraderProgram) greet() error {
 	payload, err := g.c.receiveHello(time.Now().Add(g.patient))
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (g *Grader) greet() error {
 }
 
 // Grade returns one grade per submission. A grade is nil if the program cannot parse the answer.
-func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
+func (g *GraderProgram) Grade(submissions []Submission) (worth []*float32, err error) {
 	payload, err := json.Marshal(submissions)
 	if err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 }
 
 // explain adds the program's exit status and last output to err.
-func (g *Grader) explain(err error) error {
+func (g *GraderProgram) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("no answer in %v (reward.program.timeout)", g.patient)
 	}
@@ -96,9 +96,9 @@ func (g *Grader) explain(err error) error {
 }
 
 // Close ends the program.
-func (g *Grader) Close() error { return g.end(false) }
+func (g *GraderProgram) Close() error { return g.end(false) }
 
-func (g *Grader) end(useless bool) error {
+func (g *GraderProgram) end(useless bool) error {
 	err := g.c.close(useless)
 	if late := g.programs.Close(); late != nil {
 		fmt.Fprintln(g.c.log, "warning:", late)

@@ -53,7 +53,7 @@ func NewHub(log io.Writer, rank int) *Hub {
 // Supervise makes the Hub start its children under a supervisor. When this process ends, the
 // supervisor ends the children and their processes. Call Supervise before the Hub starts children.
 // It returns the Hub.
-func (h *Hub) Supervise(by programs.Entry) *Hub {
+func (h *Hub) Supervise(by programs.Entered) *Hub {
 	h.programs = by.NewStarter()
 	return h
 }
@@ -75,7 +75,7 @@ func (h *Hub) Ask(cfg env.Config) (string, error) {
 }
 
 // Offer adds a child that talks over link. It is for Vecs whose env.External.Listen is env.ListenMPI.
-func (h *Hub) Offer(link Link, who string) error {
+func (h *Hub) Offer(link Conn, who string) error {
 	c, err := greet(link, nil, who, "", h.output, time.Now().Add(greetingTime))
 	if err == nil {
 		h.offered <- c

@@ -317,7 +317,7 @@ func (l *listener) refuse(h *Hub, conn net.Conn, err error) {
 	}
 }
 
-// A visitorLink is the Link to a visitor. It uses Go's poller, so that many visitors do not block many threads.
+// A visitorLink is the Conn to a visitor. It uses Go's poller, so that many visitors do not block many threads.
 type visitorLink struct{ conn net.Conn }
 
 func (v visitorLink) Send(by time.Time, head, payload []byte) error {

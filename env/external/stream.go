@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a Link over file descriptors: a pair of pipes, or a socket. A wait blocks a thread in
+// A stream is a Conn over file descriptors: a pair of pipes, or a socket. A wait blocks a thread in
 // the kernel, which is faster than Go's poller.
 type stream struct {
 	in, out int

@@ -196,7 +196,7 @@ func (b *batch) begin(i int) error {
 }
 
 // step steps the environments whose turn is not Idle, each with its row of action. If environment i
-// fails, step sets lost[i] and goes on with the next environment. The error is the Fault of the
+// fails, step sets lost[i] and goes on with the next environment. The error is the SimulationError of the
 // first failed environment, with the number of further failures.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
@@ -218,10 +218,10 @@ func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error)
 	return err
 }
 
-// fault returns the Fault of environment i, and gives the environment new data.
+// fault returns the SimulationError of environment i, and gives the environment new data.
 func (b *batch) fault(i int) error {
-	said, _, _ := strings.Cut(b.said(), " Time = ") // the time is already in Fault.Time
-	f := &Fault{Env: i, Time: float64(b.c.time), Said: strings.TrimSuffix(said, ".")}
+	said, _, _ := strings.Cut(b.said(), " Time = ") // the time is already in SimulationError.Time
+	f := &SimulationError{Env: i, Time: float64(b.c.time), Said: strings.TrimSuffix(said, ".")}
 	if C.rl_remake(b.c, C.int(i)) == 0 {
 		return fmt.Errorf("%w; make it anew: %s", f, b.said())
 	}

@@ -16,6 +16,6 @@
 //
 // Each task is Go code that reads and writes MuJoCo's memory through views. batch.go and batch.c
 // call MuJoCo: one call steps all environments. simulator.go makes an env.Simulator of a task and a
-// batch. If an environment fails in a step (see Fault), it gets new data and needs a Reset. All
+// batch. If an environment fails in a step (see SimulationError), it gets new data and needs a Reset. All
 // other environments take the step.
 package mujoco

@@ -130,7 +130,7 @@ func (s *simulator) Reset(n int, seed uint64) error {
 	return err
 }
 
-// Step takes one step of every environment that is not idle. The error is the Fault of the first
+// Step takes one step of every environment that is not idle. The error is the SimulationError of the first
 // environment that failed, with the number of further failures. All other environments have taken
 // the step.
 func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,

@@ -18,11 +18,11 @@ type Sample struct {
 	IDs []int32
 	// Learn marks the tokens that the model learns to predict. The first token is never marked.
 	Learn  []bool
-	Source *Source // for a prompt; nil for a text to learn from
+	Source *Origin // for a prompt; nil for a text to learn from
 }
 
-// A Source is the origin of a prompt, with its right answers.
-type Source struct {
+// An Origin is the origin of a prompt, with its right answers.
+type Origin struct {
 	Prompt  string   // the prompt of the record; for a list of messages, the text that the chat template writes
 	Answers []string // all answers of the record
 	Tokens  []int32  // tokens of the first answer after the prompt, with the end token
@@ -56,7 +56,7 @@ type Format struct {
 	Vocab    int                     // number of token ids of the model; a larger id is an error
 	Length   int                     // maximum number of tokens of a text to learn from
 	Drop     bool                    // if true, longer texts are left out; otherwise they are an error
-	// If Prompts is true, a sample is a prompt alone, of any length, and has a Source. A record must have Prompt and
+	// If Prompts is true, a sample is a prompt alone, of any length, and has an Origin. A record must have Prompt and
 	// Answer, or the keys of Alpaca.
 	Prompts bool
 }
@@ -183,7 +183,7 @@ func hash(samples []Sample) uint64 {
 type reader struct {
 	Format
 	Dataset
-	encoder *tokenizer.Encoder
+	encoder *tokenizer.Encoding
 	long    TooLongError
 }
 
@@ -304,7 +304,7 @@ func (r *reader) pair(prompt string, messages []message, keys map[string]json.Ra
 	return s, nil
 }
 
-// prompt makes a sample of a prompt alone. The answers are in its Source.
+// prompt makes a sample of a prompt alone. The answers are in its Origin.
 func (r *reader) prompt(prompt string, messages []message, tools json.RawMessage, answers []string) (s Sample,
 	err error) {
 	text, g := prompt, growing{encoder: r.encoder}
@@ -323,7 +323,7 @@ func (r *reader) prompt(prompt string, messages []message, tools json.RawMessage
 	}
 	g.extend(text)
 	s.add(g.ids, false)
-	s.Source = &Source{Prompt: prompt, Answers: answers, Tokens: g.extend(text + answers[0])}
+	s.Source = &Origin{Prompt: prompt, Answers: answers, Tokens: g.extend(text + answers[0])}
 	if r.EOS >= 0 {
 		s.Source.Tokens = append(s.Source.Tokens, r.EOS)
 	}

@@ -464,15 +464,15 @@ func TestSources(t *testing.T) {
 		line   string
 		f      Format
 		prompt string // the text of the tokens before the answer
-		source Source
+		source Origin
 	}{
 		{`{"prompt": "1+1=", "task": "math", "query_id": "a7", "solutions": ["\\boxed{2}", "two"]}`, f, "1+1=",
-			Source{Prompt: "1+1=", Answers: []string{`\boxed{2}`, "two"}}},
+			Origin{Prompt: "1+1=", Answers: []string{`\boxed{2}`, "two"}}},
 		{`{"prompt": "1+1=", "solutions": "2"}`, chat, "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
-			Source{Prompt: "1+1=", Answers: []string{"2"}}},
+			Origin{Prompt: "1+1=", Answers: []string{"2"}}},
 		{`{"prompt": [{"role": "user", "content": "1+1="}], "solutions": ["2"]}`, chat,
 			"<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n",
-			Source{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
+			Origin{Prompt: "<|im_start|>user\n1+1=<|im_end|>\n<|im_start|>assistant\n", Answers: []string{"2"}}},
 	} {
 		d := test.Must(Read(write(t, c.line), c.f))(t)
 		s := d.Samples[0]

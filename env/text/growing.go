@@ -10,7 +10,7 @@ import (
 // tokens so far. If a token would lie across the end of the text so far, the next piece is encoded by itself, without a
 // blank that tokenizers put before a text. So the tokens of a prompt stay those that a model sees when it answers.
 type growing struct {
-	encoder *tokenizer.Encoder
+	encoder *tokenizer.Encoding
 	text    string
 	ids     []int32 // tokens of text
 	seam    int     // the text from here on is encoded by itself

@@ -17,12 +17,12 @@ import (
 // A ConfigError reports that the configuration of a job differs from the configuration in its checkpoint.
 type ConfigError struct {
 	Dir         string
-	Differences []Difference
+	Differences []ChangedKey
 }
 
-// A Difference is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)" stands for a missing
+// A ChangedKey is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)" stands for a missing
 // value.
-type Difference struct{ Key, Then, Now string }
+type ChangedKey struct{ Key, Then, Now string }
 
 func (e *ConfigError) Error() string {
 	var b strings.Builder
@@ -59,7 +59,7 @@ func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, e
 
 // CompareConfigs returns the keys whose values differ between two resolved configurations, except for the keys in
 // mayChange and keys below them.
-func CompareConfigs(before, after []byte, mayChange ...string) ([]Difference, error) {
+func CompareConfigs(before, after []byte, mayChange ...string) ([]ChangedKey, error) {
 	then, err := flatten(before)
 	if err != nil {
 		return nil, err
@@ -70,14 +70,14 @@ func CompareConfigs(before, after []byte, mayChange ...string) ([]Difference, er
 	}
 	keys := maps.Clone(then)
 	maps.Copy(keys, now)
-	var diff []Difference
+	var diff []ChangedKey
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
 		if then[key] == now[key] || slices.ContainsFunc(mayChange, func(k string) bool {
 			return key == k || strings.HasPrefix(key, k+".")
 		}) {
 			continue
 		}
-		diff = append(diff, Difference{key, orUnset(then, key), orUnset(now, key)})
+		diff = append(diff, ChangedKey{key, orUnset(then, key), orUnset(now, key)})
 	}
 	return diff, nil
 }

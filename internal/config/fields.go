@@ -6,8 +6,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Field is a key that Decode can set, with the struct field that has the key's value.
-type Field struct {
+// A KeyField is a key that Decode can set, with the struct field that has the key's value.
+type KeyField struct {
 	// Key is dotted, from the root. "[]" after a name stands for each item of a list; <name> stands for a name that the
 	// user chooses.
 	Key   string
@@ -21,14 +21,14 @@ type Field struct {
 
 // Fields returns the keys that Decode can set in v, a struct or a pointer to a struct. The keys have the order of the
 // fields. A section comes before the keys below it.
-func Fields(v any) []Field {
-	var all []Field
+func Fields(v any) []KeyField {
+	var all []KeyField
 	var walk func(v reflect.Value, key string)
 	walk = func(v reflect.Value, key string) {
 		for _, f := range fieldsOf(v) {
 			at := join(key, f.name)
 			below, suffix := elements(f.value)
-			all = append(all, Field{Key: at, Type: f.value.Type(), Value: f.value.Interface(), Owner: f.owner,
+			all = append(all, KeyField{Key: at, Type: f.value.Type(), Value: f.value.Interface(), Owner: f.owner,
 				Name: f.goName, Section: below.IsValid()})
 			if below.IsValid() {
 				walk(below, at+suffix)

@@ -46,6 +46,43 @@ func TestNames(t *testing.T) {
 	}
 }
 
+// TestTypeNames: docs/architecture.md has each name of exported types that stands in two packages or more, and no
+// other.
+func TestTypeNames(t *testing.T) {
+	folders := map[string]map[string]bool{}
+	walk(t, os.DirFS("../.."), func(name string, text []byte) {
+		if path.Ext(name) != ".go" || strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		f := test.Must(parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution))(t)
+		ast.Inspect(f, func(n ast.Node) bool {
+			if s, is := n.(*ast.TypeSpec); is && s.Name.IsExported() && !s.Assign.IsValid() {
+				if folders[s.Name.Name] == nil {
+					folders[s.Name.Name] = map[string]bool{}
+				}
+				folders[s.Name.Name][path.Dir(name)] = true
+			}
+			_, is := n.(*ast.FuncDecl)
+			return !is
+		})
+	})
+	page := test.Must(os.ReadFile("../../docs/architecture.md"))(t)
+	_, table, _ := strings.Cut(string(page), "| names | reason |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	var want, got []string
+	for _, m := range regexp.MustCompile("`([A-Z][A-Za-z]*)`").FindAllStringSubmatch(table, -1) {
+		want = append(want, m[1])
+	}
+	for name, in := range folders {
+		if len(in) > 1 {
+			got = append(got, name)
+		}
+	}
+	slices.Sort(want)
+	slices.Sort(got)
+	test.EqualSlices(t, got, want)
+}
+
 // A tree has what the packages of the module declare.
 type tree struct {
 	folders  map[string][]string        // folders of a package, by its name

@@ -34,8 +34,8 @@ const (
 	Index        = "index"
 )
 
-// An Info is the file meta/info.json. Other keys are ignored.
-type Info struct {
+// A Metadata is the file meta/info.json. Other keys are ignored.
+type Metadata struct {
 	Version       string             `json:"codebase_version"`
 	RobotType     string             `json:"robot_type"`
 	TotalEpisodes int                `json:"total_episodes"`
@@ -74,10 +74,10 @@ type Episode struct {
 	begin map[string]int    // frame of each video at which the episode begins
 }
 
-// A Folder is an open dataset.
-type Folder struct {
+// A DatasetFolder is an open dataset.
+type DatasetFolder struct {
 	Dir string
-	Info
+	Metadata
 	Episodes []Episode
 	tasks    map[int]string
 }
@@ -89,8 +89,8 @@ func IsFolder(dir string) bool {
 }
 
 // Open reads what the folder dir says of its episodes and features.
-func Open(dir string) (*Folder, error) {
-	f := &Folder{Dir: dir, tasks: map[int]string{}}
+func Open(dir string) (*DatasetFolder, error) {
+	f := &DatasetFolder{Dir: dir, tasks: map[int]string{}}
 	path := filepath.Join(dir, "meta", "info.json")
 	text, err := durable.ReadFile(path, durable.NoSize)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -98,8 +98,8 @@ func Open(dir string) (*Folder, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if err = json.Unmarshal(text, &f.Info); err == nil {
-		err = f.Info.check()
+	if err = json.Unmarshal(text, &f.Metadata); err == nil {
+		err = f.Metadata.check()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -131,7 +131,7 @@ func Open(dir string) (*Folder, error) {
 // maxNumbers is the maximum of a feature's numbers in a frame.
 const maxNumbers = 1 << 26
 
-func (x *Info) check() error {
+func (x *Metadata) check() error {
 	if x.Version != V30 && x.Version != V21 && x.Version != "v2.0" {
 		return fmt.Errorf("codebase_version is %q: expected %s or %s", x.Version, V21, V30)
 	}
@@ -153,7 +153,7 @@ func (x *Info) check() error {
 }
 
 // readEpisodes reads the episodes, and where they are.
-func (f *Folder) readEpisodes() error {
+func (f *DatasetFolder) readEpisodes() error {
 	files, columns := []string{""}, []string{EpisodeIndex, "length"}
 	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
 		if f.Features[name].DType == "video" {
@@ -193,7 +193,7 @@ func (f *Folder) readEpisodes() error {
 
 // records calls handle for each record of a part of meta, with its numbers of the given names, and its task in words if
 // it has one. Records are lines of JSON in version 2, and rows of tables in version 3.
-func (f *Folder) records(part string, names []string, handle func(x []float64, task string) error) error {
+func (f *DatasetFolder) records(part string, names []string, handle func(x []float64, task string) error) error {
 	each := func(_ int, text []byte) error {
 		var record map[string]any
 		if err := json.Unmarshal(text, &record); err != nil {
@@ -267,7 +267,7 @@ func eachLine(path string, handle func(n int, line []byte) error) error {
 var inBraces = regexp.MustCompile(`\{(\w+)(?::0?(\d?)d)?\}`)
 
 // place returns the path of a video, or of the table if video is "", by its pattern.
-func (f *Folder) place(video string, numbers map[string]int) (string, error) {
+func (f *DatasetFolder) place(video string, numbers map[string]int) (string, error) {
 	pattern, known := f.DataPath, true
 	if video != "" {
 		pattern = f.VideoPath

@@ -35,7 +35,7 @@ func (x *Frame) Image(i int) ([]byte, error) {
 
 // ImageBytes returns the size of the encoded images of the given features: exact in tables, but for repeated images. Of
 // videos it is that of their files, and PNG takes more.
-func (f *Folder) ImageBytes(features []string) (n int64, err error) {
+func (f *DatasetFolder) ImageBytes(features []string) (n int64, err error) {
 	done := map[string]bool{}
 	for _, e := range f.Episodes {
 		for video, path := range e.files {
@@ -65,7 +65,7 @@ func (f *Folder) ImageBytes(features []string) (n int64, err error) {
 }
 
 // Frames calls handle for all frames in their order, with the given features.
-func (f *Folder) Frames(features []string, handle func(*Frame) error) error {
+func (f *DatasetFolder) Frames(features []string, handle func(*Frame) error) error {
 	for _, name := range features {
 		if _, ok := f.Features[name]; !ok {
 			return fmt.Errorf("%s: no feature %s: it has %s", f.Dir, name,
@@ -91,7 +91,7 @@ func (f *Folder) Frames(features []string, handle func(*Frame) error) error {
 }
 
 // framesIn calls handle for the frames of the episodes from that of x to end, which are in one file.
-func (f *Folder) framesIn(end int, features []string, x *Frame, handle func(*Frame) error) error {
+func (f *DatasetFolder) framesIn(end int, features []string, x *Frame, handle func(*Frame) error) error {
 	path := f.Episodes[x.Episode].files[""]
 	t, err := tables.Open(path)
 	if err != nil {

@@ -41,7 +41,7 @@ func openStream(path string) (*stream, error) {
 	if err != nil {
 		return nil, errors.Join(err, said.Close())
 	}
-	v := &stream{path: path, starter: programs.Entry{}.NewStarter(), out: r, in: bufio.NewReaderSize(r, 1<<20),
+	v := &stream{path: path, starter: programs.Entered{}.NewStarter(), out: r, in: bufio.NewReaderSize(r, 1<<20),
 		said: said}
 	cmd := exec.Command("ffmpeg", "-nostdin", "-hide_banner", "-loglevel", "error", "-i", path, "-map", "0:v:0",
 		"-vsync", "0", "-pix_fmt", "rgb24", "-c:v", "png", "-f", "image2pipe", "-")

@@ -28,7 +28,7 @@ var own = []string{Timestamp, FrameIndex, EpisodeIndex, Index, TaskIndex}
 // A Writer writes a dataset: for each episode Task, then Add for each frame, then EndEpisode; at last Close. The folder
 // appears when it is complete. The images are in the tables.
 type Writer struct {
-	Info
+	Metadata
 	Names []string // of the caller's features, in the order of cells
 
 	dir, temp string
@@ -79,8 +79,8 @@ func Replaceable(dir string) error {
 
 // Create begins the dataset dir, which must not exist. info has the version, the rate, the robot and the features that
 // names lists.
-func Create(dir string, info Info, names []string) (*Writer, error) {
-	w := &Writer{Info: info, Names: names, dir: dir, temp: filepath.Join(filepath.Dir(dir),
+func Create(dir string, info Metadata, names []string) (*Writer, error) {
+	w := &Writer{Metadata: info, Names: names, dir: dir, temp: filepath.Join(filepath.Dir(dir),
 		".writing-"+filepath.Base(dir)), file: -1}
 	w.ChunkSize, w.DataPath = chunkSize, "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 	if w.Version == V21 {
@@ -109,13 +109,13 @@ func Create(dir string, info Info, names []string) (*Writer, error) {
 func (w *Writer) Path(name string) string { return filepath.Join(w.temp, name) }
 
 // Add writes a frame. Cells are in the order of w.Names. The cell of an image has its pixels as Bytes.
-func (w *Writer) Add(cells []tables.Cell) error {
+func (w *Writer) Add(cells []tables.Value) error {
 	if w.table == nil {
 		if err := w.open(); err != nil {
 			return err
 		}
 	}
-	row := append([]tables.Cell(nil), cells...)
+	row := append([]tables.Value(nil), cells...)
 	for i, name := range w.Names {
 		w.stats[i].add(cells[i])
 		if f := w.Features[name]; f.IsImage() {
@@ -123,13 +123,13 @@ func (w *Writer) Add(cells []tables.Cell) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			row[i] = tables.Cell{Bytes: encoded}
+			row[i] = tables.Value{Bytes: encoded}
 		}
 	}
 	e := &w.episodes[len(w.episodes)-1]
 	for _, x := range []float64{float64(w.at) / w.FPS, float64(w.at), float64(e.Index), float64(w.TotalFrames),
 		float64(w.task)} {
-		row = append(row, tables.Cell{Numbers: []float64{x}})
+		row = append(row, tables.Value{Numbers: []float64{x}})
 	}
 	w.at++
 	w.TotalFrames++
@@ -150,7 +150,7 @@ func (w *Writer) open() error {
 	w.file++
 	at := map[string]int{"chunk_index": w.file / chunkSize, "file_index": w.file % chunkSize,
 		"episode_chunk": w.file / chunkSize, "episode_index": w.file}
-	path, err := (&Folder{Dir: w.temp, Info: w.Info}).place("", at)
+	path, err := (&DatasetFolder{Dir: w.temp, Metadata: w.Metadata}).place("", at)
 	if err != nil {
 		return err
 	}
@@ -323,7 +323,7 @@ func (w *Writer) newStats() []stats {
 	return all
 }
 
-func (s *stats) add(c tables.Cell) {
+func (s *stats) add(c tables.Value) {
 	s.count++
 	s.samples += max(len(c.Bytes)/len(s.sum), 1)
 	one := func(k int, x float64) {

@@ -1,6 +1,6 @@
 // Package metrics answers: how do the metrics of a run reach programs, TensorBoard, and people who watch the run?
 //
-// A Log writes metrics.jsonl, the record of the run. Events writes the same metrics for TensorBoard. Both take the
+// A Logger writes metrics.jsonl, the record of the run. Events writes the same metrics for TensorBoard. Both take the
 // names and values of a step. A resumed run continues both from the step of its checkpoint:
 //
 //	lost, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
@@ -10,7 +10,8 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows the state of the run. On a terminal it updates one line. In a log it writes a line from time to time.
+// ProgressLine shows the state of the run. On a terminal it updates one line. In a log it writes a line from time to
+// time.
 //
-// Only Progress is safe for concurrent use.
+// Only ProgressLine is safe for concurrent use.
 package metrics

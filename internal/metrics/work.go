@@ -43,8 +43,8 @@ const stuck = 2 * time.Second
 
 // Counter returns a function with which one worker reports its progress: the name of the work, and the numbers of
 // finished units and of all units. The line shows the sum over all counters of the same work. Any goroutine may call
-// the function, which allocates nothing. A nil Progress returns a nil function.
-func (p *Progress) Counter() func(what string, done, total int) {
+// the function, which allocates nothing. A nil ProgressLine returns a nil function.
+func (p *ProgressLine) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func (p *Progress) Counter() func(what string, done, total int) {
 }
 
 // Forget resets all counters until their workers report again. Some workers may be in another process now.
-func (p *Progress) Forget() {
+func (p *ProgressLine) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.counters {
@@ -66,7 +66,7 @@ func (p *Progress) Forget() {
 }
 
 // Phase names the work that begins now. The elapsed time of the work is shown if no counter reports progress.
-func (p *Progress) Phase(name string) {
+func (p *ProgressLine) Phase(name string) {
 	if p == nil {
 		return
 	}

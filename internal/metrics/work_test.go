@@ -47,7 +47,7 @@ func narrow(t *testing.T, lines []string, columns int) {
 func TestLongWorkOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := metrics.NewProgress(&out, metrics.Options{Live: true, Width: func() int { return 80 }})
+		p := metrics.NewProgressLine(&out, metrics.Options{Live: true, Width: func() int { return 80 }})
 		stop := p.Watch()
 		count := p.Counter()
 		time.Sleep(time.Millisecond) // the first tick comes when nearly a second has passed
@@ -103,12 +103,12 @@ func TestLongWorkOnATerminal(t *testing.T) {
 func TestLongWorkInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := metrics.NewProgress(&out, metrics.Options{})
+		p := metrics.NewProgressLine(&out, metrics.Options{})
 		stop := p.Watch()
 		first, second := p.Counter(), p.Counter()
 		p.Phase("starting simulators")
 		time.Sleep(45*time.Second + time.Second/4)
-		s := metrics.State{MaxStep: 3, Measure: "loss", Return: math.NaN(), Eval: math.NaN()}
+		s := metrics.RunStatus{MaxStep: 3, Measure: "loss", Return: math.NaN(), Eval: math.NaN()}
 		p.Begin(s, time.Time{})
 		p.Phase("generation")
 		second("generation", 0, 300)
@@ -139,7 +139,7 @@ step 1/3 · loss 0.5 · 10 tokens/s · early stop 1/3 · 2m01s · ETA 4m01s
 func TestFirstLineOfLongWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := metrics.NewProgress(&out, metrics.Options{Live: true})
+		p := metrics.NewProgressLine(&out, metrics.Options{Live: true})
 		stop := p.Watch()
 		p.Phase("starting the workers")
 		time.Sleep(400 * time.Millisecond)
@@ -158,7 +158,7 @@ func TestFirstLineOfLongWork(t *testing.T) {
 func TestLongWorkWithoutARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := metrics.NewProgress(&out, metrics.Options{Live: true})
+		p := metrics.NewProgressLine(&out, metrics.Options{Live: true})
 		stop := p.Watch()
 		p.Phase("evaluation")
 		tell(p.Counter(), "evaluation", 3, time.Second+time.Millisecond)
@@ -174,16 +174,16 @@ func TestLongWorkWithoutARun(t *testing.T) {
 	})
 }
 
-// A counter allocates nothing, and a nil Progress counts nothing.
+// A counter allocates nothing, and a nil ProgressLine counts nothing.
 func TestCountersAreFree(t *testing.T) {
-	count := metrics.NewProgress(io.Discard, metrics.Options{}).Counter()
+	count := metrics.NewProgressLine(io.Discard, metrics.Options{}).Counter()
 	test.NoAllocs(t, 100, func() { count("update", 1, 2) })
-	var none *metrics.Progress
+	var none *metrics.ProgressLine
 	if none.Counter() != nil {
 		t.Error("a nil Progress has a counter")
 	}
 	none.Phase("update")
-	none.Update(metrics.State{})
+	none.Update(metrics.RunStatus{})
 	none.Print("text\n")
 	none.Watch()()
 	none.Done()

@@ -12,7 +12,7 @@
 // whose parent has ended becomes its child, even after setsid or a double fork. When the socket closes, the supervisor
 // kills its children until none is left. A Starter starts its supervisor with the first program.
 //
-// If main does not call Enter, the Entry is zero, and this process starts the programs itself. The programs end with
+// If main does not call Enter, the Entered is zero, and this process starts the programs itself. The programs end with
 // this process, but their descendants may not.
 //
 // supervisor.go has the code of the supervisor. socket.go has its protocol.

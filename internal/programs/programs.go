@@ -15,12 +15,12 @@ import (
 	"time"
 )
 
-// An Entry proves that the program has called Enter, so its executable can be a supervisor.
-type Entry struct{ entered bool }
+// An Entered proves that the program has called Enter, so its executable can be a supervisor.
+type Entered struct{ entered bool }
 
 // Enter must be the first call in main: before MPI starts, and before threads or files are made. If a Starter started
 // this process as its supervisor, Enter runs the supervisor and does not return.
-func Enter() Entry {
+func Enter() Entered {
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if err := supervise(); err != nil {
 			fmt.Fprintf(os.Stderr, "%s: %v; expected to be started by rlinf\n", supervisorName, err)
@@ -28,11 +28,11 @@ func Enter() Entry {
 		}
 		os.Exit(0)
 	}
-	return Entry{entered: true}
+	return Entered{entered: true}
 }
 
 // NewStarter returns a Starter with its own supervisor.
-func (e Entry) NewStarter() *Starter { return &Starter{entry: e} }
+func (e Entered) NewStarter() *Starter { return &Starter{entry: e} }
 
 // Environ returns the environment of this process without the variables of the MPI launcher. With these variables, a
 // program that uses MPI would try to join the job.
@@ -46,7 +46,7 @@ func Environ() []string {
 // A Starter starts programs, each in its own process group. The zero Starter starts them without a supervisor. A
 // Starter is safe for concurrent use.
 type Starter struct {
-	entry Entry
+	entry Entered
 
 	mu     sync.Mutex
 	link   *link       // connection to the supervisor; nil before it is started

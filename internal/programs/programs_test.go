@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-var entry Entry
+var entry Entered
 
 // The test program also serves as a supervisor, and as a parent that the test kills.
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		cmd := exec.Command("sh", "-c", script)
 		cmd.ExtraFiles = []*os.File{os.NewFile(3, "signs")}
 		if strings.HasPrefix(script, "exec") { // such a script has no children, and needs no supervisor
-			entry = Entry{}
+			entry = Entered{}
 		}
 		if p, err := entry.NewStarter().Start(cmd); err == nil {
 			if strings.HasPrefix(script, "trap") {

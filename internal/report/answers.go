@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// An Evaluation has sample answers of a language model after an iteration.
-type Evaluation struct {
+// An AnswerSamples has sample answers of a language model after an iteration.
+type AnswerSamples struct {
 	Step    string   `json:"step"`
 	Answers []Answer `json:"answers"`
 }
@@ -55,9 +55,9 @@ func (r *Run) readAnswers() {
 		for i := range min(all, mostEvaluations) {
 			shown[i*(all-1)/max(min(all, mostEvaluations)-1, 1)] = i
 		}
-		r.Answers = make([]Evaluation, len(shown))
+		r.Answers = make([]AnswerSamples, len(shown))
 		_, err = r.eachEvaluation(func(n int) bool { _, ok := shown[n]; return ok },
-			func(n int, e Evaluation) { r.Answers[shown[n]] = e })
+			func(n int, e AnswerSamples) { r.Answers[shown[n]] = e })
 	}
 	if err != nil {
 		r.problem("answers.txt cannot be read: %v.", err)
@@ -73,7 +73,7 @@ func (r *Run) readAnswers() {
 
 // eachEvaluation numbers the evaluations in answers.txt from 0, and returns their number. It calls f with each
 // evaluation whose number is wanted. A resumed run makes an evaluation again. Both have the same number.
-func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e Evaluation)) (all int, err error) {
+func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e AnswerSamples)) (all int, err error) {
 	file, err := durable.Open(r.path("answers.txt"))
 	if err != nil {
 		return 0, err
@@ -83,7 +83,7 @@ func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e Evaluation
 	end := func() {
 		if p != nil {
 			p.end()
-			f(all-1, p.Evaluation)
+			f(all-1, p.AnswerSamples)
 		}
 	}
 	step := ""
@@ -99,7 +99,7 @@ func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e Evaluation
 				all++
 			}
 			if p = nil; wanted(all - 1) {
-				p = &answerReader{Evaluation: Evaluation{Step: step}}
+				p = &answerReader{AnswerSamples: AnswerSamples{Step: step}}
 			}
 		} else if p != nil {
 			p.add(plain(string(bytes.TrimSuffix(line, []byte("\n")))))
@@ -113,7 +113,7 @@ func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e Evaluation
 
 // An answerReader reads an evaluation line by line. It keeps no more text than a page shows.
 type answerReader struct {
-	Evaluation
+	AnswerSamples
 	answer         *Answer  // the answer under way; nil if there is none
 	question, text []string // its lines
 	blank          bool     // the last line was empty

@@ -54,7 +54,7 @@ type queueData struct {
 	Channel string  `json:"channel"`
 	Most    int64   `json:"most"`
 	Mean    float64 `json:"mean"`
-	Exact   bool    `json:"exact"` // see timeline.Queue
+	Exact   bool    `json:"exact"` // see timeline.QueueStats
 }
 
 // The maximum numbers of rows in the tables of the critical path.
@@ -101,7 +101,7 @@ func critical(a *trace.Attempt) (all []criticalData) {
 // divide fills in the shares of the paths of so many iterations.
 func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares, iterations int) {
 	n := float64(iterations)
-	cost := func(name, what, cause string, c timeline.Cost) costData {
+	cost := func(name, what, cause string, c timeline.PathTime) costData {
 		return costData{plain(name), plain(what), plain(cause), c.Busy / n, c.Transfer / n, c.Wait / n, c.Unknown / n}
 	}
 	for _, c := range s.Components {
@@ -140,7 +140,7 @@ func lags(a *trace.Attempt) *lagsData {
 				of.At, of.Mean = append(of.At, w.Iteration), append(of.Mean, float64(sum)/float64(total))
 			}
 		}
-		for _, q := range timeline.Queues(a, w) {
+		for _, q := range timeline.QueuesOf(a, w) {
 			channel := plain(q.Channel)
 			at := slices.IndexFunc(d.Queues, func(d queueData) bool { return d.Channel == channel })
 			if at < 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/video"
 )
 
-// A Film is an animated PNG file of an evaluation.
-type Film struct {
+// An EvaluationFilm is an animated PNG file of an evaluation.
+type EvaluationFilm struct {
 	Name  string // name of the file, without its extension
 	Every int    // the page has only every n-th frame
 	PNG   []byte
@@ -53,7 +53,7 @@ func (r *Run) readFilms() {
 	size := 0
 	for i := range shown {
 		path := paths[i*(len(paths)-1)/max(shown-1, 1)]
-		film, err := readFilm(path)
+		film, err := readEvaluationFilm(path)
 		if err != nil {
 			r.problem("%s: %v.", path, err)
 			continue
@@ -66,9 +66,9 @@ func (r *Run) readFilms() {
 	}
 }
 
-// readFilm reads a film. If the film is large, readFilm keeps only every n-th frame.
-func readFilm(path string) (Film, error) {
-	f := Film{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Every: 1}
+// readEvaluationFilm reads a film. If the film is large, readEvaluationFilm keeps only every n-th frame.
+func readEvaluationFilm(path string) (EvaluationFilm, error) {
+	f := EvaluationFilm{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Every: 1}
 	text, err := durable.ReadFile(path, mostFile)
 	if err != nil {
 		return f, err

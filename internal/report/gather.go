@@ -22,17 +22,17 @@ type Run struct {
 	Folder     string
 	Status     runfolder.Status // "" if unknown
 	Starts     []runfolder.Provenance
-	Metrics    *Metrics
+	Metrics    *MetricColumns
 	Trace      *trace.Trace // nil if there is none
-	Settings   []Setting
-	Films      []Film
+	Settings   []KeyValue
+	Films      []EvaluationFilm
 	Unseen     []string // films that are not on the page, each with the reason
 	Rewards    []Rewards
 	perRewards int // number of lines of generation.jsonl in each of Rewards; 0 means 1
-	Answers    []Evaluation
+	Answers    []AnswerSamples
 	Moves      []moves.Move // the newest moves
 	moved      int          // number of all moves
-	Logs       []RankLog
+	Logs       []LogTail
 	Checkpoint string // the newest checkpoint, or ""
 	Next       string // lines of `rlinf status`
 	Problems   []string
@@ -49,8 +49,8 @@ type About struct {
 	Threshold func(task string) (least float64, known bool)
 }
 
-// A RankLog is the end of the log of a rank.
-type RankLog struct {
+// A LogTail is the end of the log of a rank.
+type LogTail struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 	Cut  bool   `json:"cut"` // the file has more text before Text
@@ -127,10 +127,10 @@ func (r *Run) readLogs() {
 	slices.Sort(paths)
 	for i, path := range paths {
 		if i == mostLogs {
-			r.Logs = append(r.Logs, RankLog{Name: count(len(paths)-mostLogs, "more log", "more logs")})
+			r.Logs = append(r.Logs, LogTail{Name: count(len(paths)-mostLogs, "more log", "more logs")})
 			break
 		}
-		l := RankLog{Name: filepath.Base(path)}
+		l := LogTail{Name: filepath.Base(path)}
 		text, cut, err := durable.Tail(path, mostLog)
 		switch {
 		case err != nil:
@@ -150,7 +150,7 @@ func (r *Run) readLogs() {
 }
 
 // warnings returns the number of warnings in the text, and the last warning.
-func (l *RankLog) warnings() (n int, last string) {
+func (l *LogTail) warnings() (n int, last string) {
 	for line := range strings.Lines(l.Text) {
 		if strings.Contains(strings.ToLower(line), "warning:") {
 			n, last = n+1, strings.TrimSpace(line)

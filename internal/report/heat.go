@@ -150,7 +150,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 	return g
 }
 
-func rowOfWorker(w *trace.Worker, byNode bool) int {
+func rowOfWorker(w *trace.Lane, byNode bool) int {
 	if byNode {
 		return max(w.Node, 0)
 	}

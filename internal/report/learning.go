@@ -72,7 +72,7 @@ func (r *Run) reached(name string, steps, values []float64) string {
 
 // curve returns the finite values of a metric and their iterations, in at most so many points. If there are more
 // values, a point is the mean of some neighbours, at the last of their iterations.
-func (m *Metrics) curve(name string, most int) (steps, values []float64) {
+func (m *MetricColumns) curve(name string, most int) (steps, values []float64) {
 	for i, v := range m.Columns[name] {
 		if finite(v) {
 			steps, values = append(steps, m.Steps[i]), append(values, v)

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// Metrics are the lines of metrics.jsonl, as columns.
-type Metrics struct {
+// MetricColumns are the lines of metrics.jsonl, as columns.
+type MetricColumns struct {
 	Steps   []float64            // iterations, ascending
 	Columns map[string][]float64 // by name, each as long as Steps; NaN if there is no value
 }
@@ -24,7 +24,7 @@ type Metrics struct {
 // readMetrics reads metrics.jsonl. It leaves out damaged lines. If the run went back to an earlier step, readMetrics
 // also leaves out the lines that later lines replace.
 func (r *Run) readMetrics() {
-	m := &Metrics{Columns: map[string][]float64{}}
+	m := &MetricColumns{Columns: map[string][]float64{}}
 	r.Metrics = m
 	var replaced, backwards int
 	clock, problems := math.Inf(-1), len(r.Problems)
@@ -121,7 +121,7 @@ func parseLine(line []byte) map[string]float64 {
 }
 
 // add appends a line, and returns the number of rows that it replaces.
-func (m *Metrics) add(values map[string]float64) (replaced int) {
+func (m *MetricColumns) add(values map[string]float64) (replaced int) {
 	step, rows := values["step"], len(m.Steps)
 	for rows > 0 && m.Steps[rows-1] > step {
 		rows--
@@ -154,10 +154,10 @@ func (m *Metrics) add(values map[string]float64) (replaced int) {
 }
 
 // names returns the metrics' names in alphabetical order.
-func (m *Metrics) names() []string { return slices.Sorted(maps.Keys(m.Columns)) }
+func (m *MetricColumns) names() []string { return slices.Sorted(maps.Keys(m.Columns)) }
 
 // fill appends NaN to columns until they have a value for every row.
-func (m *Metrics) fill() {
+func (m *MetricColumns) fill() {
 	for name, x := range m.Columns {
 		for len(x) < len(m.Steps) {
 			x = append(x, math.NaN())
@@ -167,7 +167,7 @@ func (m *Metrics) fill() {
 }
 
 // last returns the newest finite value of a metric.
-func (m *Metrics) last(name string) (float64, bool) {
+func (m *MetricColumns) last(name string) (float64, bool) {
 	x := m.Columns[name]
 	for i := len(x) - 1; i >= 0; i-- {
 		if finite(x[i]) {
@@ -179,7 +179,7 @@ func (m *Metrics) last(name string) (float64, bool) {
 
 // seconds returns the total time of all iterations up to each row. The metric time/step of a row is the mean time of
 // the iterations since the previous row.
-func (m *Metrics) seconds() []float64 {
+func (m *MetricColumns) seconds() []float64 {
 	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))
 	sum, before := 0.0, 0.0
@@ -193,7 +193,7 @@ func (m *Metrics) seconds() []float64 {
 }
 
 // pace returns the work of all iterations.
-func (m *Metrics) pace() (p metrics.Pace) {
+func (m *MetricColumns) pace() (p metrics.Pace) {
 	value := func(name string, i int) float64 {
 		if of := m.Columns[name]; of != nil {
 			return of[i]

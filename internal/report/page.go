@@ -24,29 +24,29 @@ var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "col
 
 // A document has the data of a page. A section without data is nil.
 type document struct {
-	Title     string         `json:"title"`
-	Folder    string         `json:"folder"`
-	State     string         `json:"state"`
-	Facts     []fact         `json:"facts"`
-	Sentences []sentence     `json:"sentences"`
-	Problems  []string       `json:"problems"`
-	Curves    *curvesData    `json:"curves"`
-	Phases    *phasesData    `json:"phases"`
-	Moves     *movesData     `json:"moves,omitempty"`
-	Timeline  *timelineData  `json:"timeline"`
-	Waits     *waitsData     `json:"waits"`
-	Critical  []criticalData `json:"critical"`
-	Lag       *lagsData      `json:"lag"`
-	Heat      *heatData      `json:"heat"`
-	Messages  *messagesData  `json:"messages"`
-	Films     []filmData     `json:"films"`
-	Unseen    []string       `json:"unseen"`
-	Rewards   *rewardsData   `json:"rewards"`
-	Answers   []Evaluation   `json:"answers"`
-	Settings  []Setting      `json:"settings"`
-	Origin    []fact         `json:"origin"`
-	Logs      []RankLog      `json:"logs"`
-	Next      []nextLine     `json:"next"`
+	Title     string          `json:"title"`
+	Folder    string          `json:"folder"`
+	State     string          `json:"state"`
+	Facts     []fact          `json:"facts"`
+	Sentences []sentence      `json:"sentences"`
+	Problems  []string        `json:"problems"`
+	Curves    *curvesData     `json:"curves"`
+	Phases    *phasesData     `json:"phases"`
+	Moves     *movesData      `json:"moves,omitempty"`
+	Timeline  *timelineData   `json:"timeline"`
+	Waits     *waitsData      `json:"waits"`
+	Critical  []criticalData  `json:"critical"`
+	Lag       *lagsData       `json:"lag"`
+	Heat      *heatData       `json:"heat"`
+	Messages  *messagesData   `json:"messages"`
+	Films     []filmData      `json:"films"`
+	Unseen    []string        `json:"unseen"`
+	Rewards   *rewardsData    `json:"rewards"`
+	Answers   []AnswerSamples `json:"answers"`
+	Settings  []KeyValue      `json:"settings"`
+	Origin    []fact          `json:"origin"`
+	Logs      []LogTail       `json:"logs"`
+	Next      []nextLine      `json:"next"`
 }
 
 // A fact is a figure or a text with a label.

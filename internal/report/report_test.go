@@ -272,7 +272,7 @@ question 0: right
 
 `)
 	r := report.Gather(dir, report.About{}, nil)
-	want := []report.Evaluation{
+	want := []report.AnswerSamples{
 		{Step: "20", Answers: []report.Answer{{Number: "0", Outcome: "right", Question: "1+1=", Text: "2"},
 			{Number: "1", Outcome: "wrong, cut off", Reward: "-0.5", Question: "question of\ntwo lines",
 				Text: "3\nand more", Expected: "4, or four"}}},
@@ -519,7 +519,7 @@ func TestSeveralRuns(t *testing.T) {
 	runs := test.Must(report.GatherRuns([]string{dir, filepath.Join(dir, "none")}, reporttest.AnyReturn))(t)
 	test.OK(t, os.RemoveAll(filepath.Join(dir, "lr=2/seed_9")))
 	groups := test.Must(results.Load(dir, "eval/return"))(t)
-	want := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
+	want := results.ComparisonTable{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	if got := runs.Table.Rows(); fmt.Sprint(got) != fmt.Sprint(want.Rows()) {
 		t.Errorf("got %q\nwant %q", got, want.Rows())
 	}

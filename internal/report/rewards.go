@@ -75,7 +75,7 @@ func (r *Run) readRewards() {
 }
 
 // put sets a metric of a step, if the step has a row.
-func (m *Metrics) put(step float64, name string, value float64) {
+func (m *MetricColumns) put(step float64, name string, value float64) {
 	row, ok := slices.BinarySearch(m.Steps, step)
 	if !ok {
 		return

@@ -18,8 +18,8 @@ import (
 
 // Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
-	Table    results.Table   // table of the main metric
-	Groups   []results.Group // the same groups as in Table, with all metrics
+	Table    results.ComparisonTable // table of the main metric
+	Groups   []results.SeedGroup     // the same groups as in Table, with all metrics
 	Keys     []runsKey
 	States   []string // states of the runs of each group
 	Problems []string
@@ -52,7 +52,7 @@ func GatherRuns(paths []string, bounds func(task string) (least, most float64)) 
 		return nil, failed
 	}
 	for _, metric := range results.Headlines() {
-		if slices.ContainsFunc(r.Groups, func(g results.Group) bool { return len(g.At(metric, math.Inf(1))) > 0 }) {
+		if slices.ContainsFunc(r.Groups, func(g results.SeedGroup) bool { return len(g.At(metric, math.Inf(1))) > 0 }) {
 			r.Table.Metric = metric
 			break
 		}
@@ -86,7 +86,7 @@ func (r *Runs) addTrunks() {
 				r.Problems = append(r.Problems, fmt.Sprintf("The curves of %s begin at its fork: %v.", run.Name, err))
 				continue
 			}
-			trunk.Rows = slices.DeleteFunc(trunk.Rows, func(row results.Row) bool { return row.Step > step })
+			trunk.Rows = slices.DeleteFunc(trunk.Rows, func(row results.MetricsLine) bool { return row.Step > step })
 			run.Rows = append(trunk.Rows, run.Rows...)
 		}
 	}
@@ -94,7 +94,7 @@ func (r *Runs) addTrunks() {
 
 // filterGroups leaves out groups without the main metric, and gives the other groups distinct names.
 func (r *Runs) filterGroups() {
-	var kept []results.Group
+	var kept []results.SeedGroup
 	times := map[string]int{}
 	for _, g := range r.Groups {
 		if len(g.At(r.Table.Metric, math.Inf(1))) == 0 {
@@ -114,14 +114,14 @@ func (r *Runs) filterGroups() {
 
 // compared returns g with only the rows that `rlinf compare` counts. In a run's folder, a row counts if the name of one
 // of its metrics begins with metric. In a file of kept results, all rows count.
-func compared(g results.Group, metric string) results.Group {
+func compared(g results.SeedGroup, metric string) results.SeedGroup {
 	if filepath.Ext(g.Path) == ".csv" {
 		return g
 	}
 	g.Runs = slices.Clone(g.Runs)
 	for i := range g.Runs {
 		run := &g.Runs[i]
-		run.Rows = slices.DeleteFunc(slices.Clone(run.Rows), func(row results.Row) bool {
+		run.Rows = slices.DeleteFunc(slices.Clone(run.Rows), func(row results.MetricsLine) bool {
 			for name := range row.Values {
 				if strings.HasPrefix(name, metric) {
 					return false

@@ -9,8 +9,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Setting is a key of the configuration with its value.
-type Setting struct {
+// A KeyValue is a key of the configuration with its value.
+type KeyValue struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`             // YAML in one line
 	Default string `json:"default"`           // YAML in one line; "" if there is none
@@ -64,7 +64,7 @@ func (r *Run) readSettings(about About) {
 }
 
 // flatten returns the values of a YAML document by dotted keys. Lists are values.
-func flatten(text []byte) ([]Setting, error) {
+func flatten(text []byte) ([]KeyValue, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, err
@@ -76,11 +76,11 @@ func flatten(text []byte) ([]Setting, error) {
 	if root.Kind != yaml.MappingNode || len(root.Content) == 0 {
 		return nil, errors.New("expected keys with values")
 	}
-	var all []Setting
+	var all []KeyValue
 	var walk func(key string, n *yaml.Node, depth int)
 	walk = func(key string, n *yaml.Node, depth int) {
 		if n.Kind != yaml.MappingNode || len(n.Content) == 0 || depth == 50 {
-			all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
+			all = append(all, KeyValue{Key: plain(key), Value: plain(inLine(n))})
 			return
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {

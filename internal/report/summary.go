@@ -136,7 +136,7 @@ func (r *Run) lastCrowded() int {
 }
 
 // load returns how the ranks of an attempt used the cores of their hosts.
-func (r *Run) load(a *trace.Attempt) timeline.Load {
+func (r *Run) load(a *trace.Attempt) timeline.CoreUse {
 	for i := len(r.Starts) - 1; i >= 0; i-- {
 		if s := &r.Starts[i]; i == 0 || s.Started.UnixNano() <= a.ID {
 			switch {

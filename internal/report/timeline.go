@@ -31,10 +31,10 @@ type workerData struct {
 
 // siteData is a site without its key. All workers of a component can share it.
 type siteData struct {
-	Op    trace.Op `json:"op"`
-	Name  string   `json:"name"`
-	Peer  string   `json:"peer"`
-	Cause string   `json:"cause"`
+	Op    trace.SiteKind `json:"op"`
+	Name  string         `json:"name"`
+	Peer  string         `json:"peer"`
+	Cause string         `json:"cause"`
 }
 
 // windowData has the spans of an iteration, track by track. Times are in ticks since the start of the window.
@@ -183,7 +183,7 @@ func shownRanks(a *trace.Attempt) ranks {
 		return nil
 	}
 	of := timeline.Waits(a).Ranks
-	slices.SortStableFunc(of, func(a, b timeline.RankTimes) int {
+	slices.SortStableFunc(of, func(a, b timeline.RankTotal) int {
 		return cmp.Compare(b.Times.Waited()/max(b.Times.Total(), 1e-9), a.Times.Waited()/max(a.Times.Total(), 1e-9))
 	})
 	some := ranks{}
@@ -207,7 +207,7 @@ func workersOf(a *trace.Attempt) []workerData {
 }
 
 // nameOf returns the name of a worker, such as actor 3.
-func nameOf(w *trace.Worker) string { return plain(fmt.Sprintf("%s %d", w.Component, w.Member)) }
+func nameOf(w *trace.Lane) string { return plain(fmt.Sprintf("%s %d", w.Component, w.Member)) }
 
 // sites has the sites of all workers of an attempt, without keys.
 type sites struct {

@@ -11,7 +11,7 @@ import (
 // Draw draws a metric of each group as SVG, over environment steps. If the runs have no environments, it draws the
 // metric over iterations. bounds gives the lowest and the highest possible return of a task. A bound may be infinite.
 // Draw clips intervals to the possible values of the metric.
-func Draw(metric string, groups []Group, bounds func(task string) (least, most float64)) []byte {
+func Draw(metric string, groups []SeedGroup, bounds func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
 		chart.X = "iterations"
@@ -24,7 +24,7 @@ func Draw(metric string, groups []Group, bounds func(task string) (least, most f
 }
 
 // Bands returns the curve of each group, with its intervals clipped as in Draw.
-func Bands(metric string, groups []Group, bounds func(task string) (least, most float64)) (curves []plot.Curve) {
+func Bands(metric string, groups []SeedGroup, bounds func(task string) (least, most float64)) (curves []plot.Curve) {
 	least, most := limits(metric)
 	last, task := metric[strings.LastIndexByte(metric, '/')+1:], taskOf(groups)
 	if task != "" && (last == "return" || last == "return_min") {
@@ -41,12 +41,12 @@ func Bands(metric string, groups []Group, bounds func(task string) (least, most 
 }
 
 // Curves reports whether the metric has more than one point in at least one group, so that it has a line to draw.
-func Curves(metric string, groups []Group) bool {
-	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Curve(metric).X) > 1 })
+func Curves(metric string, groups []SeedGroup) bool {
+	return slices.ContainsFunc(groups, func(g SeedGroup) bool { return len(g.Curve(metric).X) > 1 })
 }
 
 // taskOf returns the common task of all runs, or "" if they have several tasks.
-func taskOf(groups []Group) string {
+func taskOf(groups []SeedGroup) string {
 	task := ""
 	for _, g := range groups {
 		for _, r := range g.Runs {

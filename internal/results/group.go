@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// A Group is a set of runs that differ only in their seeds.
-type Group struct {
+// A SeedGroup is a set of runs that differ only in their seeds.
+type SeedGroup struct {
 	Name string // the last elements of Path
 	Path string
 	Runs []Run
@@ -30,7 +30,7 @@ const maxDepth = 2
 // Load returns the groups at path. A file written by Keep is one group. In a folder and the folders below it, each run
 // is a group, but the runs seed_N of one folder form one group together. Load skips runs that were set aside
 // (earlier-N). For the argument prefix, see ReadRun.
-func Load(path, prefix string) ([]Group, error) {
+func Load(path, prefix string) ([]SeedGroup, error) {
 	groups, damaged, err := LoadWhole(path, prefix)
 	if len(damaged) > 0 {
 		return nil, damaged[0]
@@ -39,7 +39,7 @@ func Load(path, prefix string) ([]Group, error) {
 }
 
 // LoadWhole is like Load, but leaves out runs that it cannot read. damaged has the errors of these runs.
-func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error) {
+func LoadWhole(path, prefix string) (groups []SeedGroup, damaged []error, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("%s: no such file or folder", path)
@@ -52,7 +52,7 @@ func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error)
 			return nil, nil, fmt.Errorf("%s: %w", path, ErrNoRun)
 		}
 		runs, err := ReadKept(path)
-		return []Group{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, nil, err
+		return []SeedGroup{{strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), path, runs}}, nil, err
 	}
 	l := loader{prefix: prefix}
 	if err := l.load(path, filepath.Base(path), maxDepth); err != nil {
@@ -67,7 +67,7 @@ func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error)
 // A loader collects groups.
 type loader struct {
 	prefix  string
-	groups  []Group
+	groups  []SeedGroup
 	damaged []error // errors of runs that cannot be read
 }
 
@@ -76,7 +76,7 @@ type loader struct {
 func (l *loader) load(dir, name string, levels int) error {
 	alone := l.read(dir)
 	if len(alone) > 0 {
-		l.groups = append(l.groups, Group{name, dir, alone})
+		l.groups = append(l.groups, SeedGroup{name, dir, alone})
 	}
 	paths, err := filepath.Glob(filepath.Join(EscapeGlob(dir), "seed_*"))
 	if err != nil {
@@ -88,7 +88,7 @@ func (l *loader) load(dir, name string, levels int) error {
 	}
 	if len(seeds) > 0 {
 		slices.SortFunc(seeds, func(a, b Run) int { return cmp.Compare(a.Seed, b.Seed) })
-		g := Group{name, dir, seeds}
+		g := SeedGroup{name, dir, seeds}
 		if len(alone) > 0 {
 			g.Name += "/seed_*"
 		}
@@ -136,7 +136,7 @@ func EscapeGlob(path string) string {
 
 // At returns the metric of each run at envSteps environment steps. If envSteps is +Inf, it returns the last value of
 // each run. Runs without a value are left out.
-func (g *Group) At(metric string, envSteps float64) []float64 {
+func (g *SeedGroup) At(metric string, envSteps float64) []float64 {
 	var values []float64
 	for i := range g.Runs {
 		if v, ok := g.Runs[i].At(metric, envSteps); ok {
@@ -151,7 +151,7 @@ const mostPoints = 500
 
 // Curve returns the mean over the runs with its 95 % interval, at each step at which all runs have a value. If there
 // are many steps, it uses only every n-th step.
-func (g *Group) Curve(metric string) plot.Curve {
+func (g *SeedGroup) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {
 		for _, row := range r.Rows {

@@ -100,7 +100,8 @@ func ReadKept(path string) ([]Run, error) {
 			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed, Task: task,
 				Forked: forked, Iterations: true}) // false after a row whose environment steps differ from its step
 		}
-		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
+		row := MetricsLine{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3],
+			Values: map[string]float64{}}
 		runs[at].Iterations = runs[at].Iterations && numbers[2] == numbers[1]
 		for i := len(keptColumns); i < len(line); i++ {
 			if line[i] != "" {

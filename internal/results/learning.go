@@ -6,22 +6,22 @@ import (
 	"slices"
 )
 
-// A Verdict says in one word how learning went.
-type Verdict string
+// A LearningOutcome says in one word how learning went.
+type LearningOutcome string
 
 // The verdicts. See Judge for the rule of each.
 const (
-	TooFew    Verdict = "too few evaluations"
-	Rises     Verdict = "rises"
-	Holds     Verdict = "holds"
-	Falls     Verdict = "falls"
-	Collapsed Verdict = "collapsed"
-	Flat      Verdict = "flat"
+	TooFew    LearningOutcome = "too few evaluations"
+	Rises     LearningOutcome = "rises"
+	Holds     LearningOutcome = "holds"
+	Falls     LearningOutcome = "falls"
+	Collapsed LearningOutcome = "collapsed"
+	Flat      LearningOutcome = "flat"
 )
 
-// Learning is what a curve of evaluations says about learning.
-type Learning struct {
-	Verdict    Verdict
+// LearningCurve is what a curve of evaluations says about learning.
+type LearningCurve struct {
+	Verdict    LearningOutcome
 	Points     int     // evaluations
 	Best       float64 // the best level
 	From, To   int     // indices of its first and last evaluation
@@ -76,9 +76,9 @@ func LeastChange(training []float64) float64 {
 //     Student's 95 % interval of a line through these points.
 //   - The best level is above the level at the start by 3.5 noises: Holds.
 //   - Otherwise: Flat.
-func Judge(values []float64, loss bool, least float64) Learning {
+func Judge(values []float64, loss bool, least float64) LearningCurve {
 	n := len(values)
-	l := Learning{Verdict: TooFew, Points: n}
+	l := LearningCurve{Verdict: TooFew, Points: n}
 	if n == 0 {
 		return l
 	}
@@ -168,7 +168,7 @@ func mean(v []float64) (m float64) {
 }
 
 // Text describes the verdict after the name of the metric: "still rises".
-func (l *Learning) Text() string {
+func (l *LearningCurve) Text() string {
 	switch l.Verdict {
 	case Rises:
 		return fmt.Sprintf("it still rises, from %.4g to %.4g", l.Start, l.End)

@@ -18,59 +18,59 @@ func TestJudge(t *testing.T) {
 		from, to int // points
 		curve    draw
 		noise    float64 // at most, of the range
-		want     []results.Verdict
+		want     []results.LearningOutcome
 		least    float64 // of the range
 	}{
-		{"a line", 10, 60, line, 0.08, []results.Verdict{results.Rises}, 0},
+		{"a line", 10, 60, line, 0.08, []results.LearningOutcome{results.Rises}, 0},
 		{"slower and slower", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - math.Exp(-2*x) }, 0.08,
-			[]results.Verdict{results.Rises}, 0},
+			[]results.LearningOutcome{results.Rises}, 0},
 		{"a late start", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 / (1 + math.Exp(8-10*x)) }, 0.05,
-			[]results.Verdict{results.Rises}, 0},
+			[]results.LearningOutcome{results.Rises}, 0},
 		{"noise alone", 6, 60, func(*rand.Rand, float64, float64) float64 { return 0 }, 1,
-			[]results.Verdict{results.Flat}, 0},
+			[]results.LearningOutcome{results.Flat}, 0},
 		{"a constant", 6, 60, func(*rand.Rand, float64, float64) float64 { return 9 }, 0,
-			[]results.Verdict{results.Flat}, 0},
+			[]results.LearningOutcome{results.Flat}, 0},
 		{"early learning, then no more", 12, 60, func(_ *rand.Rand, x, _ float64) float64 {
 			return min(1, 5*x)
-		}, 0.05, []results.Verdict{results.Holds}, 0},
+		}, 0.05, []results.LearningOutcome{results.Holds}, 0},
 		{"a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
 			// It is reached at 0.45 to 0.75, with less noise there.
 			if top := turn + 0.05; x < top {
 				return max(0, 1-(top-x)/0.3)
 			}
 			return 1
-		}, 0.01, []results.Verdict{results.Holds}, 0},
+		}, 0.01, []results.LearningOutcome{results.Holds}, 0},
 		{"a noisy way to a ceiling", 16, 60, func(r *rand.Rand, x, turn float64) float64 {
 			if top := turn + 0.05; x < top {
 				return max(0, 1-(top-x)/0.3) + 0.1*r.NormFloat64()
 			}
 			return 1
-		}, 0.01, []results.Verdict{results.Holds}, 0},
+		}, 0.01, []results.LearningOutcome{results.Holds}, 0},
 		{"a sudden collapse", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return 0.1
 			}
 			return min(1, 3*x)
-		}, 0.08, []results.Verdict{results.Collapsed}, 0},
+		}, 0.08, []results.LearningOutcome{results.Collapsed}, 0},
 		{"a slow collapse", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return max(0, 1-6*(x-turn))
 			}
 			return min(1, 3*x)
-		}, 0.08, []results.Verdict{results.Collapsed}, 0},
+		}, 0.08, []results.LearningOutcome{results.Collapsed}, 0},
 		{"a slow fall", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - x }, 0.08,
-			[]results.Verdict{results.Falls}, 0},
-		{"too short", 1, 5, line, 0.08, []results.Verdict{results.TooFew}, 0},
-		{"a rise that counts", 10, 60, line, 0.08, []results.Verdict{results.Rises}, 0.4},
-		{"a small rise", 10, 60, line, 0.08, []results.Verdict{results.Flat}, 1.2},
+			[]results.LearningOutcome{results.Falls}, 0},
+		{"too short", 1, 5, line, 0.08, []results.LearningOutcome{results.TooFew}, 0},
+		{"a rise that counts", 10, 60, line, 0.08, []results.LearningOutcome{results.Rises}, 0.4},
+		{"a small rise", 10, 60, line, 0.08, []results.LearningOutcome{results.Flat}, 1.2},
 		{"a small fall", 10, 60, func(_ *rand.Rand, x, _ float64) float64 { return 1 - x }, 0.08,
-			[]results.Verdict{results.Flat}, 1.2},
+			[]results.LearningOutcome{results.Flat}, 1.2},
 		{"a small step", 10, 60, func(_ *rand.Rand, x, turn float64) float64 {
 			if x > turn {
 				return 1
 			}
 			return 0
-		}, 0.01, []results.Verdict{results.Flat}, 1.2},
+		}, 0.01, []results.LearningOutcome{results.Flat}, 1.2},
 	} {
 		r := rand.New(rand.NewPCG(1, 2))
 		right := map[bool]int{}

@@ -13,7 +13,7 @@ type Pairing struct {
 }
 
 // Paired compares group i with the first group. ok is false unless both are forks with the same two seeds or more.
-func (t *Table) Paired(i int) (p Pairing, ok bool) {
+func (t *ComparisonTable) Paired(i int) (p Pairing, ok bool) {
 	first, group := t.Groups[0], t.Groups[i]
 	if len(first.Runs) != len(group.Runs) || len(group.Runs) < 2 {
 		return p, false

@@ -91,7 +91,7 @@ func TestReadRun(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a")
 	run(t, dir, 7, 100, 300)
 	r := test.Must(results.ReadRun(dir, "eval/return"))(t)
-	want := results.Run{Name: dir, Task: "CartPole-v1", Seed: 7, Rows: []results.Row{
+	want := results.Run{Name: dir, Task: "CartPole-v1", Seed: 7, Rows: []results.MetricsLine{
 		{Step: 10, EnvSteps: 40, Seconds: 5, Values: map[string]float64{"eval/return": 100}},
 		{Step: 20, EnvSteps: 80, Seconds: 10, Values: map[string]float64{"eval/return": 300}},
 	}}
@@ -240,7 +240,7 @@ func TestTable(t *testing.T) {
 		run(t, filepath.Join(dir, "two", fmt.Sprintf("seed_%d", i)), i, v, v+10)
 	}
 	groups := test.Must(results.Load(dir, "eval/return"))(t)
-	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: groups}
+	table := results.ComparisonTable{Metric: "eval/return", At: math.Inf(1), Groups: groups}
 	var b bytes.Buffer
 	test.OK(t, table.WriteMarkdown(&b))
 	// 160 ± 70.7 less 499 ± 1: ν = 1.0006, t(0.975, 1) = 12.706, √(1/3 + 2500) = 50.0033.
@@ -261,37 +261,40 @@ func TestTable(t *testing.T) {
 
 // TestBest: the line of the best says if its lead over another group may be chance.
 func TestBest(t *testing.T) {
-	group := func(name string, values ...float64) results.Group {
-		g := results.Group{Name: name}
+	group := func(name string, values ...float64) results.SeedGroup {
+		g := results.SeedGroup{Name: name}
 		for _, x := range values {
-			g.Runs = append(g.Runs, results.Run{Rows: []results.Row{{EnvSteps: 1,
+			g.Runs = append(g.Runs, results.Run{Rows: []results.MetricsLine{{EnvSteps: 1,
 				Values: map[string]float64{"eval/return": x}}}})
 		}
 		return g
 	}
 	a, b, c := group("a", 1, 2, 3), group("b", 1.1, 2.1, 3.1), group("c", 101, 102, 103)
 	for _, tc := range []struct {
-		groups []results.Group
+		groups []results.SeedGroup
 		want   string
 	}{
-		{[]results.Group{a, b}, "best: b, with the highest mean eval/return, 2.1; this may be chance: its difference " +
-			"from a is 0.1 ± 2.267"},
-		{[]results.Group{a, c}, "best: c, with the highest mean eval/return, 102.0"},
-		{[]results.Group{group("few", 1), a, b}, "best: b, with the highest mean eval/return, 2.1; this may be " +
+		{[]results.SeedGroup{a, b},
+			"best: b, with the highest mean eval/return, 2.1; this may be chance: its difference " +
+				"from a is 0.1 ± 2.267"},
+		{[]results.SeedGroup{a, c}, "best: c, with the highest mean eval/return, 102.0"},
+		{[]results.SeedGroup{group("few", 1), a, b}, "best: b, with the highest mean eval/return, 2.1; this may be " +
 			"chance: its difference from a is 0.1 ± 2.267 (and 1 more)"},
-		{[]results.Group{group("few", 1), a}, "best: a, with the highest mean eval/return, 2; this may be chance: " +
-			"its difference from few has no interval without a second seed of both"},
-		{[]results.Group{a, group("none")}, "best: a, with the highest mean eval/return, 2"},
+		{[]results.SeedGroup{group("few", 1), a},
+			"best: a, with the highest mean eval/return, 2; this may be chance: " +
+				"its difference from few has no interval without a second seed of both"},
+		{[]results.SeedGroup{a, group("none")}, "best: a, with the highest mean eval/return, 2"},
 	} {
-		table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: tc.groups}
+		table := results.ComparisonTable{Metric: "eval/return", At: math.Inf(1), Groups: tc.groups}
 		if got := table.Best(); got != tc.want {
 			t.Errorf("%s\nwant %s", got, tc.want)
 		}
 	}
 	var out bytes.Buffer
-	table := results.Table{Metric: "eval/return", At: math.Inf(1), Groups: []results.Group{group("few", 1), c, a, b}}
+	table := results.ComparisonTable{Metric: "eval/return", At: math.Inf(1),
+		Groups: []results.SeedGroup{group("few", 1), c, a, b}}
 	test.OK(t, table.WriteJSON(&out))
-	table.Groups = []results.Group{group("few", 1), a, b}
+	table.Groups = []results.SeedGroup{group("few", 1), a, b}
 	test.OK(t, table.WriteJSON(&out))
 	var got []string
 	for in := json.NewDecoder(&out); in.More(); {
@@ -323,7 +326,7 @@ func TestReadRunOfTexts(t *testing.T) {
 		t.Fatalf("%v %+v", err, groups)
 	}
 	var b bytes.Buffer
-	table := results.Table{Metric: "eval/loss", At: math.Inf(1), Groups: groups}
+	table := results.ComparisonTable{Metric: "eval/loss", At: math.Inf(1), Groups: groups}
 	if err := table.WriteMarkdown(&b); err != nil ||
 		!strings.HasPrefix(b.String(), "|  | seeds | iterations | eval/loss") {
 		t.Errorf("%v\n%s", err, b.String())

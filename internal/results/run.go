@@ -26,12 +26,12 @@ type Run struct {
 	// EnvSteps are then iterations.
 	Iterations bool
 	Forked     bool // it goes on from another run, so forks with the same seed have common random numbers
-	Rows       []Row
+	Rows       []MetricsLine
 	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }
 
-// A Row is one line of the metrics.
-type Row struct {
+// A MetricsLine is one line of the metrics.
+type MetricsLine struct {
 	Step     int64
 	EnvSteps float64            // environment steps, or iterations; see Run.Iterations
 	Seconds  float64            // total time of the iterations so far, over all parts of a resumed run
@@ -107,7 +107,8 @@ func (r *Run) readRows(path, prefix string) (steps float64, err error) {
 		if values == nil {
 			return fmt.Errorf("metrics.jsonl: the line of step %.0f is damaged", step)
 		}
-		row := Row{Step: int64(step), Seconds: seconds, EnvSteps: values["env/steps"], Values: map[string]float64{}}
+		row := MetricsLine{Step: int64(step), Seconds: seconds, EnvSteps: values["env/steps"],
+			Values: map[string]float64{}}
 		for name, x := range values {
 			if strings.HasPrefix(name, prefix) {
 				row.Values[name] = x
@@ -134,7 +135,7 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 // At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it
 // returns the last value. ok is false if the run has made fewer steps or lacks the metric.
 func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
-	var before Row
+	var before MetricsLine
 	have := false
 	for _, row := range r.Rows {
 		v, there := row.Values[metric]
@@ -159,10 +160,10 @@ func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	return math.NaN(), false
 }
 
-// Last returns the newest row, or the zero Row.
-func (r *Run) Last() Row {
+// Last returns the newest row, or the zero MetricsLine.
+func (r *Run) Last() MetricsLine {
 	if len(r.Rows) == 0 {
-		return Row{}
+		return MetricsLine{}
 	}
 	return r.Rows[len(r.Rows)-1]
 }

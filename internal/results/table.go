@@ -13,16 +13,16 @@ import (
 	"github.com/rlinf/rlinf/internal/printable"
 )
 
-// A Table compares groups by one metric.
-type Table struct {
+// A ComparisonTable compares groups by one metric.
+type ComparisonTable struct {
 	Metric string
 	Mode   string  // ModeMin, ModeMax, or "" for ModeOf(Metric)
 	At     float64 // environment steps at which groups are compared; +Inf compares the last value of each run
-	Groups []Group
+	Groups []SeedGroup
 }
 
 // best returns the index of the group with the best mean, or -1 if no group has the metric.
-func (t *Table) best() int {
+func (t *ComparisonTable) best() int {
 	mode, best, mean := cmp.Or(t.Mode, ModeOf(t.Metric)), -1, math.NaN()
 	for i, e := range t.Estimates() {
 		if Better(mode, e.Mean, mean) {
@@ -34,7 +34,7 @@ func (t *Table) best() int {
 
 // Best returns a line that names the group with the best mean, and a group whose difference from it may be chance. It
 // returns "" for a single group.
-func (t *Table) Best() string {
+func (t *ComparisonTable) Best() string {
 	i := t.best()
 	if i < 0 || len(t.Groups) < 2 {
 		return ""
@@ -49,7 +49,7 @@ func (t *Table) Best() string {
 
 // chance describes the groups whose difference from the best group may be chance: see near. It names the closest of
 // them. It returns "" if there is no such group.
-func (t *Table) chance(best int) string {
+func (t *ComparisonTable) chance(best int) string {
 	es, least, closest := t.Estimates(), math.Inf(1), -1
 	near := near(es, best)
 	for _, i := range near {
@@ -85,7 +85,7 @@ func near(es []Estimate, best int) (indices []int) {
 }
 
 // Estimates returns the estimate of each group.
-func (t *Table) Estimates() []Estimate {
+func (t *ComparisonTable) Estimates() []Estimate {
 	es := make([]Estimate, len(t.Groups))
 	for i := range t.Groups {
 		es[i] = NewEstimate(t.Groups[i].At(t.Metric, t.At))
@@ -94,7 +94,7 @@ func (t *Table) Estimates() []Estimate {
 }
 
 // Write writes the table as aligned text.
-func (t *Table) Write(w io.Writer) error {
+func (t *ComparisonTable) Write(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range t.Rows() {
 		fmt.Fprintln(out, strings.Join(row, "\t"))
@@ -103,7 +103,7 @@ func (t *Table) Write(w io.Writer) error {
 }
 
 // WriteMarkdown writes the table in Markdown.
-func (t *Table) WriteMarkdown(w io.Writer) error {
+func (t *ComparisonTable) WriteMarkdown(w io.Writer) error {
 	rows := t.Rows()
 	line := func(cells []string) string { return "| " + strings.Join(cells, " | ") + " |\n" }
 	text := line(rows[0]) + "|---" + strings.Repeat("|--:", len(rows[0])-1) + "|\n"
@@ -137,7 +137,7 @@ type jsonGroup struct {
 
 // WriteJSON writes the table as a JSON object with the keys "metric", "mode", "best", "step_unit" ("env steps" or
 // "iterations") and "groups". If t.At is finite, the object also has the key "at".
-func (t *Table) WriteJSON(w io.Writer) error {
+func (t *ComparisonTable) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`
 		Mode     string      `json:"mode"`
@@ -180,7 +180,7 @@ func number64(x float64) *float64 {
 }
 
 // stepUnit returns the unit of steps in the table.
-func (t *Table) stepUnit() string {
+func (t *ComparisonTable) stepUnit() string {
 	if inIterations(t.Groups) {
 		return "iterations"
 	}
@@ -188,7 +188,7 @@ func (t *Table) stepUnit() string {
 }
 
 // workUnit returns the unit of the work whose rate the table has. Language models work on tokens.
-func (t *Table) workUnit() string {
+func (t *ComparisonTable) workUnit() string {
 	for _, g := range t.Groups {
 		if slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations || r.Pace.Done == 0 }) {
 			return t.stepUnit()
@@ -198,7 +198,7 @@ func (t *Table) workUnit() string {
 }
 
 // Rows returns the cells of the table. The first row is the header.
-func (t *Table) Rows() [][]string {
+func (t *ComparisonTable) Rows() [][]string {
 	steps := t.stepUnit()
 	metric := printable.Line(t.Metric)
 	head := []string{"", "seeds", steps, metric + " ± std", "95 % interval", "lowest"}
@@ -242,14 +242,14 @@ func (t *Table) Rows() [][]string {
 }
 
 // inIterations reports whether every run counts its progress in iterations, not in environment steps.
-func inIterations(groups []Group) bool {
-	return !slices.ContainsFunc(groups, func(g Group) bool {
+func inIterations(groups []SeedGroup) bool {
+	return !slices.ContainsFunc(groups, func(g SeedGroup) bool {
 		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations })
 	})
 }
 
 // envSteps returns the number of environment steps at which the values were taken, as text.
-func (g *Group) envSteps(at float64) string {
+func (g *SeedGroup) envSteps(at float64) string {
 	if !math.IsInf(at, 1) {
 		return fmt.Sprintf("%.0f", at)
 	}
@@ -266,7 +266,7 @@ func (g *Group) envSteps(at float64) string {
 
 // rate returns the mean work per second, as text: of all iterations, without evaluations. The files of kept runs do not
 // have the times of evaluations, so these count there, and a run without other work counts its iterations.
-func (g *Group) rate() string {
+func (g *SeedGroup) rate() string {
 	var steps, seconds float64
 	for _, r := range g.Runs {
 		if r.Pace.Done > 0 {

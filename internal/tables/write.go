@@ -22,8 +22,8 @@ type Column struct {
 	Dims []int
 }
 
-// A Cell is the value of a column in one row.
-type Cell struct {
+// A Value is the value of a column in one row.
+type Value struct {
 	Numbers []float64
 	Bytes   []byte // of an image
 }
@@ -68,7 +68,7 @@ func NewWriter(w io.Writer, columns []Column, key, text string) (*Writer, error)
 }
 
 // Add writes a row.
-func (t *Writer) Add(cells []Cell) error {
+func (t *Writer) Add(cells []Value) error {
 	t.row = t.row[:0]
 	for at, path := range t.leaves {
 		c, cell := &t.of[t.columns[at]], cells[t.columns[at]]

@@ -12,7 +12,7 @@ import (
 
 // A Finding is a sentence about a run.
 type Finding struct {
-	Kind  Kind
+	Kind  Severity
 	Rule  Rule
 	Text  string  // one sentence for the user
 	Share float64 // fraction of the time, from 0 to 1; see Rule
@@ -24,13 +24,13 @@ type Finding struct {
 	Iteration int64 // 0 for all iterations
 }
 
-// A Kind separates faults from mere descriptions.
-type Kind uint8
+// A Severity separates faults from mere descriptions.
+type Severity uint8
 
 // The kinds of findings.
 const (
-	Description Kind = iota // describes the run; it is no fault
-	Fault                   // a rule is above its threshold
+	Description Severity = iota // describes the run; it is no fault
+	Fault                       // a rule is above its threshold
 )
 
 // A Rule names the rule of a Finding.
@@ -97,23 +97,23 @@ const (
 	crowdedStall = 1.0
 )
 
-// A Load says how the ranks of an attempt use the cores of their hosts.
-type Load int
+// A CoreUse says how the ranks of an attempt use the cores of their hosts.
+type CoreUse int
 
 // Loads.
 const (
-	Spare   Load = iota // a host has more cores than ranks, or the cores are not known
-	Full                // each host has as many ranks as cores
-	Crowded             // ranks share fewer cores than there are ranks
+	Spare   CoreUse = iota // a host has more cores than ranks, or the cores are not known
+	Full                   // each host has as many ranks as cores
+	Crowded                // ranks share fewer cores than there are ranks
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. load returns the Load of an attempt. A nil
+// Conclude returns what bounded a run, in at most MostFindings sentences. load returns the CoreUse of an attempt. A nil
 // load means Spare. In a Crowded attempt the scheduler makes ranks, links and steps slow, so Conclude does not blame
 // them, and gives no advice to use more ranks. In a Full attempt it gives no such advice for a component on all ranks.
 // Faults come first, in descending order of Share. The next finding is the Description of the critical path in the
 // attempt with the most iterations. Other Descriptions follow. If there is no fault and no crowd, the last finding is
 // NoFault. A trace without sums and windows gives no finding.
-func Conclude(attempts []trace.Attempt, load func(*trace.Attempt) Load) []Finding {
+func Conclude(attempts []trace.Attempt, load func(*trace.Attempt) CoreUse) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged, crowds := 0, false, false
 	for i := range attempts {
@@ -174,7 +174,7 @@ func removeRepeats(list []Finding) []Finding {
 // An evidence is the data of an attempt for the rules.
 type evidence struct {
 	*index
-	load       Load
+	load       CoreUse
 	crowded    bool           // load is Crowded
 	iterations []int64        // iterations with sums, in their order
 	lengths    []float64      // lengths of these iterations, in seconds
@@ -240,7 +240,7 @@ func (e *evidence) firstIteration() int64 {
 
 // async reports whether the run was asynchronous. Only then do rollout workers have a call "produce".
 func (e *evidence) async() bool {
-	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
+	return slices.ContainsFunc(e.Workers, func(w trace.Lane) bool {
 		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool {
 			return s.Op == trace.Call && s.Name == "produce"
 		})

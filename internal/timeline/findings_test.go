@@ -167,7 +167,7 @@ func TestHealthyRunHasNoFault(t *testing.T) {
 // TestFullCores: if the ranks fill the cores, no sentence wants more ranks, or work at the same time, for a component
 // that all ranks have.
 func TestFullCores(t *testing.T) {
-	full := func(*trace.Attempt) timeline.Load { return timeline.Full }
+	full := func(*trace.Attempt) timeline.CoreUse { return timeline.Full }
 	s := healthy().run()
 	all := timeline.Conclude([]trace.Attempt{s.Attempt}, full)
 	if f := all[0]; f.Component != "env" || f.Key != "runner.async" {
@@ -485,7 +485,7 @@ func TestCrowdedRanksAreNotBlamed(t *testing.T) {
 		return simulate(it, env, step)
 	}
 	s := j.run()
-	crowded := func(a *trace.Attempt) timeline.Load {
+	crowded := func(a *trace.Attempt) timeline.CoreUse {
 		if a.ID == 7 {
 			return timeline.Crowded
 		}

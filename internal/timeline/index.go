@@ -26,7 +26,7 @@ type memberKey struct {
 
 // A groupKey identifies a group of sites on several workers. The component is set only for Collect and Vote.
 type groupKey struct {
-	op                   trace.Op
+	op                   trace.SiteKind
 	component, name, key string
 }
 
@@ -56,7 +56,7 @@ func newIndex(a *trace.Attempt) *index {
 }
 
 // groupOf returns the key of a site's group. ok is false for a site without a group.
-func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
+func groupOf(w *trace.Lane, s *trace.Site) (key groupKey, ok bool) {
 	switch s.Op {
 	case trace.Collect, trace.Vote:
 		return groupKey{s.Op, w.Component, s.Name, s.Key}, true

@@ -10,7 +10,7 @@ import (
 
 // Lateness counts the last arrivals of each member of a communicator, or of the runners' vote.
 type Lateness struct {
-	Op              trace.Op // Collect or Vote
+	Op              trace.SiteKind // Collect or Vote
 	Component, Name string
 	Operations      int     // operations in which all members took part
 	Chance          float64 // expected LateMember.Share if all members were last equally often

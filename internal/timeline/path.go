@@ -16,7 +16,7 @@ type Path struct {
 // A Segment is a part of a critical path.
 type Segment struct {
 	Worker     int // the worker that spent the time; for a Transfer, the receiver
-	Op         trace.Op
+	Op         trace.SiteKind
 	Name       string // name of the Site
 	Cause      trace.Cause
 	Kind       SegmentKind

@@ -129,9 +129,9 @@ func TestPathGoesToTheLastAtABarrier(t *testing.T) {
 		t.Errorf("shares add up to %v s, want 0.072", got)
 	}
 	want := []timeline.ComponentCost{
-		{trace.Runner, timeline.Cost{Busy: 0.043, Transfer: 0.002}},
-		{"env", timeline.Cost{Busy: 0.021, Transfer: 0.001}},
-		{"rollout", timeline.Cost{Busy: 0.004, Transfer: 0.001}},
+		{trace.Runner, timeline.PathTime{Busy: 0.043, Transfer: 0.002}},
+		{"env", timeline.PathTime{Busy: 0.021, Transfer: 0.001}},
+		{"rollout", timeline.PathTime{Busy: 0.004, Transfer: 0.001}},
 	}
 	if !slices.EqualFunc(r.Components, want, func(a, b timeline.ComponentCost) bool {
 		return a.Component == b.Component && near(a.Cost.Busy, b.Cost.Busy) && near(a.Cost.Transfer, b.Cost.Transfer) &&
@@ -404,7 +404,7 @@ func everything(a *trace.Attempt) (list []string) {
 		add(*p)
 		add(*timeline.SharesOf(a, p))
 		add(timeline.VersionLags(a, w))
-		add(timeline.Queues(a, w))
+		add(timeline.QueuesOf(a, w))
 	}
 	return list
 }
@@ -421,9 +421,9 @@ func random(r *rand.Rand) *trace.Attempt {
 			if r.IntN(5) == 0 {
 				continue
 			}
-			w := trace.Worker{Rank: rank, Node: r.IntN(3), Component: c, Member: rank}
+			w := trace.Lane{Rank: rank, Node: r.IntN(3), Component: c, Member: rank}
 			for range 1 + r.IntN(8) {
-				w.Sites = append(w.Sites, trace.Site{Op: trace.Op(r.IntN(int(trace.Skipped) + 1)),
+				w.Sites = append(w.Sites, trace.Site{Op: trace.SiteKind(r.IntN(int(trace.Skipped) + 1)),
 					Name: []string{"simulate", "train", "produce"}[r.IntN(3)], Key: []string{"", "k"}[r.IntN(2)],
 					Peer: components[r.IntN(4)], Cause: all[r.IntN(len(all))]})
 			}

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A Queue describes the number of items in a channel during a window: puts minus gets, over all keys.
-type Queue struct {
+// A QueueStats describes the number of items in a channel during a window: puts minus gets, over all keys.
+type QueueStats struct {
 	Channel string
 	// Exact is true if the number at the start of the window is known. If not, it is chosen so that the number of items
 	// of each key is 0 at its minimum.
@@ -20,9 +20,9 @@ type Queue struct {
 // A change is a change of the number of items in a channel.
 type change struct{ at, items int64 }
 
-// Queues returns the channels of a window, in the order of their first sites. An item is in the channel from its put to
-// the end of its get.
-func Queues(a *trace.Attempt, w *trace.Window) (queues []Queue) {
+// QueuesOf returns the channels of a window, in the order of their first sites. An item is in the channel from its put
+// to the end of its get.
+func QueuesOf(a *trace.Attempt, w *trace.Window) (queues []QueueStats) {
 	v := newIndex(a).view(w)
 	var channels []string
 	keys := map[string][]groupKey{} // the Get keys of each channel
@@ -40,7 +40,7 @@ func Queues(a *trace.Attempt, w *trace.Window) (queues []Queue) {
 		}
 	}
 	for _, channel := range channels {
-		q := Queue{Channel: channel, Exact: true}
+		q := QueueStats{Channel: channel, Exact: true}
 		var all []change
 		for _, key := range keys[channel] {
 			some, exact := v.changes(key)
@@ -108,7 +108,7 @@ func sortChanges(all []change) {
 }
 
 // follow computes the maximum and the mean number of items from the changes.
-func (q *Queue) follow(changes []change, start, end int64) {
+func (q *QueueStats) follow(changes []change, start, end int64) {
 	sortChanges(changes)
 	items, area, last := int64(0), 0.0, start
 	for _, c := range changes {

@@ -7,16 +7,16 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// Cost is the time on critical paths, in seconds, by kind of Segment.
-type Cost struct {
+// PathTime is the time on critical paths, in seconds, by kind of Segment.
+type PathTime struct {
 	Busy, Transfer, Wait, Unknown float64
 }
 
 // Total returns the sum of all kinds, in seconds.
-func (c Cost) Total() float64 { return c.Busy + c.Transfer + c.Wait + c.Unknown }
+func (c PathTime) Total() float64 { return c.Busy + c.Transfer + c.Wait + c.Unknown }
 
 // add adds weight times the length of a segment.
-func (c *Cost) add(s *Segment, weight float64) {
+func (c *PathTime) add(s *Segment, weight float64) {
 	t := weight * seconds(s.End-s.Start)
 	switch s.Kind {
 	case Busy:
@@ -33,7 +33,7 @@ func (c *Cost) add(s *Segment, weight float64) {
 // Shares splits the time of critical paths by component, site and link. Each list begins with the largest entry.
 // Components and Sites each add up to Total. A transfer counts for its receiver.
 type Shares struct {
-	Total      Cost
+	Total      PathTime
 	Components []ComponentCost
 	Sites      []SiteCost
 	Links      []LinkCost
@@ -42,16 +42,16 @@ type Shares struct {
 // A ComponentCost is the cost of a component.
 type ComponentCost struct {
 	Component string
-	Cost      Cost
+	Cost      PathTime
 }
 
 // A SiteCost is the cost of a site of a component, summed over all workers and keys.
 type SiteCost struct {
 	Component string
-	Op        trace.Op
+	Op        trace.SiteKind
 	Name      string
 	Cause     trace.Cause
-	Cost      Cost
+	Cost      PathTime
 }
 
 // A LinkCost is the cost of the transfers from one worker to another, in seconds.
@@ -74,7 +74,7 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 // costs are Shares in the making.
 type costs struct {
 	Shares
-	workers    []trace.Worker
+	workers    []trace.Lane
 	parts      map[int][]part // by worker
 	components map[string]int
 	sites      map[SiteCost]int
@@ -123,7 +123,7 @@ func (c *costs) sorted() *Shares {
 	return &c.Shares
 }
 
-func largest(a, b Cost) int { return cmp.Compare(b.Total(), a.Total()) }
+func largest(a, b PathTime) int { return cmp.Compare(b.Total(), a.Total()) }
 
 // entry returns the entry of key in list. If there is none, it appends v. positions has the index of each key's entry.
 // The pointer is valid until the list grows.

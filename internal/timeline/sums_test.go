@@ -194,19 +194,19 @@ func TestQueues(t *testing.T) {
 	s.keep(2, trace.All)
 
 	// Items in the channel: none up to 10 ms, one up to 12, none up to 20, one up to 30, two up to 40.
-	q := timeline.Queues(&s.Attempt, &s.Windows[0])
+	q := timeline.QueuesOf(&s.Attempt, &s.Windows[0])
 	if len(q) != 1 || q[0].Channel != "out" || !q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (2.0+10+20)/40) {
 		t.Errorf("first window: %+v, want max 2, mean 0.8", q)
 	}
 	// Two items are in the channel at 40 ms, and one from 42 to 45. The numbers of spans and marks give the number at
 	// the start.
-	q = timeline.Queues(&s.Attempt, &s.Windows[1])
+	q = timeline.QueuesOf(&s.Attempt, &s.Windows[1])
 	if len(q) != 1 || !q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (4.0+3+12+29)/40) {
 		t.Errorf("second window: %+v, want max 2, mean 1.2", q)
 	}
 	// Without the producer's track only changes are known.
 	s.Windows[1].Tracks = s.Windows[1].Tracks[1:]
-	q = timeline.Queues(&s.Attempt, &s.Windows[1])
+	q = timeline.QueuesOf(&s.Attempt, &s.Windows[1])
 	if len(q) != 1 || q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (4.0+9)/40) {
 		t.Errorf("without the producer: %+v, want max 2, mean 0.325", q)
 	}

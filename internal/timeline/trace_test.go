@@ -38,7 +38,7 @@ func (s *script) worker(rank int, component string, member int) *worker {
 	w := &worker{of: s, index: len(s.workers), count: map[trace.Site]int64{},
 		got: map[source]int64{}}
 	s.workers = append(s.workers, w)
-	s.Workers = append(s.Workers, trace.Worker{Rank: rank, Component: component, Member: member})
+	s.Workers = append(s.Workers, trace.Lane{Rank: rank, Component: component, Member: member})
 	s.Ranks = max(s.Ranks, rank+1)
 	return w
 }

@@ -42,7 +42,7 @@ type WaitTable struct {
 	Iterations int              // iterations with sums
 	Workers    []Times          // times of each worker
 	Components []ComponentTimes // in the order of their first workers
-	Ranks      []RankTimes      // in the order of ranks
+	Ranks      []RankTotal      // in the order of ranks
 }
 
 // ComponentTimes is the time of all members of a component together.
@@ -52,9 +52,9 @@ type ComponentTimes struct {
 	Times     Times
 }
 
-// RankTimes is the time of all workers of a rank together. It leaves out the time in which the runner waits for the
+// RankTotal is the time of all workers of a rank together. It leaves out the time in which the runner waits for the
 // other workers of the rank.
-type RankTimes struct {
+type RankTotal struct {
 	Rank  int
 	Times Times
 }
@@ -74,7 +74,7 @@ func Waits(a *trace.Attempt) *WaitTable {
 		}
 		t.Workers = append(t.Workers, of)
 		all := entry(&t.Components, components, w.Component, ComponentTimes{Component: w.Component, Times: Times{}})
-		rank := entry(&t.Ranks, ranks, w.Rank, RankTimes{Rank: w.Rank, Times: Times{}})
+		rank := entry(&t.Ranks, ranks, w.Rank, RankTotal{Rank: w.Rank, Times: Times{}})
 		all.Workers++
 		for c, s := range of {
 			if c != trace.Calling {
@@ -93,7 +93,7 @@ func Waits(a *trace.Attempt) *WaitTable {
 			all.Times[c] += s
 		}
 	}
-	slices.SortStableFunc(t.Ranks, func(a, b RankTimes) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.SortStableFunc(t.Ranks, func(a, b RankTotal) int { return cmp.Compare(a.Rank, b.Rank) })
 	return t
 }
 

@@ -170,7 +170,7 @@ type label struct {
 }
 
 // labelsOf returns the labels of the sites of a worker.
-func labelsOf(w *Worker) []label {
+func labelsOf(w *Lane) []label {
 	labels := make([]label, len(w.Sites))
 	for i, s := range w.Sites {
 		l := &labels[i]
@@ -293,7 +293,7 @@ type item struct {
 // writeFlows writes a flow for each item that was put and got in a window.
 func (c *chrome) writeFlows(a *Attempt, w *Window) {
 	type get struct {
-		worker *Worker
+		worker *Lane
 		span   *Span // the last piece of the Get
 	}
 	gets := map[item]get{}
@@ -328,16 +328,16 @@ func (c *chrome) writeFlows(a *Attempt, w *Window) {
 	}
 }
 
-// worker returns the worker at an index, or an empty Worker if the index is out of range.
-func (a *Attempt) worker(i int) *Worker {
+// worker returns the worker at an index, or an empty Lane if the index is out of range.
+func (a *Attempt) worker(i int) *Lane {
 	if i < 0 || i >= len(a.Workers) {
-		return &Worker{}
+		return &Lane{}
 	}
 	return &a.Workers[i]
 }
 
 // site returns the site at an index, or an empty Site if the index is out of range.
-func (w *Worker) site(i int) *Site {
+func (w *Lane) site(i int) *Site {
 	if i < 0 || i >= len(w.Sites) {
 		return &Site{}
 	}
@@ -346,7 +346,7 @@ func (w *Worker) site(i int) *Site {
 
 // writeFlow writes the event that begins or ends the newest flow. Viewers attach the event to the slice that worker w
 // has at this time.
-func (c *chrome) writeFlow(phase string, w *Worker, at int64) {
+func (c *chrome) writeFlow(phase string, w *Lane, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))
 	c.number(`,"cat":"item","bp":"e","id":`, c.flows)

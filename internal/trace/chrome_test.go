@@ -103,7 +103,7 @@ func nest(t *testing.T, list []event) {
 // twoRanks is an attempt of an env and a rollout on two ranks. Its clock begins at zero.
 func twoRanks(id, zero int64) trace.Attempt {
 	return trace.Attempt{ID: id, Ranks: 2, Hosts: []string{"alpha", "beta"},
-		Workers: []trace.Worker{
+		Workers: []trace.Lane{
 			{Rank: 0, Node: 0, Component: "env", Member: 0, Sites: []trace.Site{
 				{Op: trace.Idle, Cause: trace.Idling},
 				{Op: trace.Work, Name: "simulate", Cause: trace.Working},

@@ -11,7 +11,7 @@ type Attempt struct {
 	ID      int64    // Unix time of the start on rank 0, in nanoseconds
 	Ranks   int      // size of the world
 	Hosts   []string // host name of each node
-	Workers []Worker // in the order of rank, component and member
+	Workers []Lane   // in the order of rank, component and member
 	Windows []Window // in the order of iterations
 	Sums    []Sum    // in the order of iterations and workers
 	Phases  []Phases // in the order of iterations
@@ -24,8 +24,8 @@ type Sent struct {
 	Messages, Bytes int64
 }
 
-// A Worker is a goroutine that was recorded: a member of a component, or the main goroutine of a rank.
-type Worker struct {
+// A Lane is a goroutine that was recorded: a member of a component, or the main goroutine of a rank.
+type Lane struct {
 	Rank, Node int
 	Component  string // Runner for the main goroutine of a rank
 	Member     int    // number in the component; for a Runner, its rank
@@ -37,31 +37,31 @@ const Runner = "runner"
 
 // A Site is a place in the work of a worker.
 type Site struct {
-	Op    Op
+	Op    SiteKind
 	Name  string // name of the work, the channel, the communicator, the weights, or the call
 	Key   string // the channel's key, or ""
 	Peer  string // the component at the other end of the channel, or the awaited or called component; or ""
 	Cause Cause
 }
 
-// An Op is the kind of operation at a Site.
-type Op uint8
+// A SiteKind is the kind of operation at a Site.
+type SiteKind uint8
 
 // The operations, with the meaning of Arg in spans and marks.
 const (
-	Idle    Op = iota // a worker has no call; a runner is between calls
-	Work              // computes. Arg: 0
-	Call              // the part of a call outside other spans: copies items and passes them on. Arg: 0
-	Get               // waits for an item of a channel. Arg: the producer's member
-	Room              // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
-	Put               // only in marks: an item was put. Arg: the consumer's member, or -1 for any
-	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
-	Publish           // publishes a new version of the weights. Arg: the version
-	Adopt             // waits for a version of the weights. Arg: the version
-	Receive           // waits for a direct message. Arg: the sender's member
-	Await             // a runner waits for a call of its rank's workers. Arg: 0
-	Vote              // a runner waits for the other ranks' votes. Arg: 0
-	Skipped           // spans that were not recorded, because the iteration had too many. Arg: 0
+	Idle    SiteKind = iota // a worker has no call; a runner is between calls
+	Work                    // computes. Arg: 0
+	Call                    // the part of a call outside other spans: copies items and passes them on. Arg: 0
+	Get                     // waits for an item of a channel. Arg: the producer's member
+	Room                    // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
+	Put                     // only in marks: an item was put. Arg: the consumer's member, or -1 for any
+	Collect                 // a collective operation; until the last member has begun, it is a wait. Arg: 0
+	Publish                 // publishes a new version of the weights. Arg: the version
+	Adopt                   // waits for a version of the weights. Arg: the version
+	Receive                 // waits for a direct message. Arg: the sender's member
+	Await                   // a runner waits for a call of its rank's workers. Arg: 0
+	Vote                    // a runner waits for the other ranks' votes. Arg: 0
+	Skipped                 // spans that were not recorded, because the iteration had too many. Arg: 0
 )
 
 // A Cause classifies the time of a span. The cause of a wait has the name of the awaited item.
@@ -131,9 +131,9 @@ type Track struct {
 // A Span is a stretch of time at a Site. Start and End are nanoseconds on the clock of rank 0's node, from an arbitrary
 // zero.
 type Span struct {
-	Site       int // index in Worker.Sites
+	Site       int // index in Lane.Sites
 	Start, End int64
-	Arg        int64 // see Op
+	Arg        int64 // see SiteKind
 	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
 	// same operation on all its members.
 	N int64

@@ -99,7 +99,7 @@ type workerKey struct {
 }
 
 type worker struct {
-	Worker
+	Lane
 	sums   []Sum
 	tracks map[int64]Track
 	newest int64 // the last iteration with sums
@@ -231,7 +231,7 @@ func (r *reader) readRankChunk(a *attempt, d *decoder, rank, node int) bool {
 		key := workerKey{rank, d.string(), int(d.uint())}
 		w := a.workers[key]
 		if w == nil {
-			w = &worker{Worker: Worker{Rank: rank, Node: node, Component: key.component, Member: key.member},
+			w = &worker{Lane: Lane{Rank: rank, Node: node, Component: key.component, Member: key.member},
 				tracks: map[int64]Track{}}
 			a.workers[key] = w
 		}
@@ -280,7 +280,8 @@ func (r *reader) readRankChunk(a *attempt, d *decoder, rank, node int) bool {
 func (w *worker) read(d *decoder, kept *sample) bool {
 	sites := make([]Site, d.count())
 	for i := range sites {
-		sites[i] = Site{Op: Op(d.byte()), Name: d.string(), Key: d.string(), Peer: d.string(), Cause: Cause(d.string())}
+		sites[i] = Site{Op: SiteKind(d.byte()), Name: d.string(), Key: d.string(), Peer: d.string(),
+			Cause: Cause(d.string())}
 	}
 	if len(sites) == 0 {
 		return false
@@ -346,7 +347,7 @@ func (w *worker) readTrack(d *decoder, cut bool) (t Track, ok bool) {
 	return Track{Spans: p.spans, Marks: p.marks}, !d.bad
 }
 
-// skippedSite stands for a site with Op Skipped until all sites of the worker are known.
+// skippedSite stands for a site with SiteKind Skipped until all sites of the worker are known.
 const skippedSite = -1
 
 // A player replays the events of a slot. An inner span cuts the span around it into pieces, and each piece becomes a
@@ -508,7 +509,7 @@ func (a *attempt) finish(id int64) Attempt {
 			s.Worker = i
 			out.Sums = append(out.Sums, s)
 		}
-		out.Workers = append(out.Workers, w.Worker)
+		out.Workers = append(out.Workers, w.Lane)
 	}
 	slices.SortStableFunc(out.Sums, func(x, y Sum) int {
 		return cmp.Or(cmp.Compare(x.Iteration, y.Iteration), cmp.Compare(x.Worker, y.Worker))
@@ -533,7 +534,7 @@ func (t *Track) shift(offset int64) {
 	}
 }
 
-// nameSkips replaces skippedSite in a track by a site with Op Skipped. It adds this site to the worker if it is
+// nameSkips replaces skippedSite in a track by a site with SiteKind Skipped. It adds this site to the worker if it is
 // missing.
 func (w *worker) nameSkips(t *Track) {
 	for i := range t.Spans {

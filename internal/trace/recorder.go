@@ -47,7 +47,7 @@ const (
 )
 
 // A slot holds the events of one iteration. An event is a code and the nanoseconds since the previous event. A mark or
-// an end is followed by its Arg (see Op). The end of a Get is also followed by Span.Item minus Span.N.
+// an end is followed by its Arg (see SiteKind). The end of a Get is also followed by Span.Item minus Span.N.
 type slot struct {
 	iteration  int64 // 0 if the slot is empty
 	start, end int64
@@ -110,8 +110,8 @@ func (r *Recorder) Begin(site int) {
 	r.mu.Unlock()
 }
 
-// End ends the present span. arg is the span's argument (see Op). At a Get, n is the item's number at its producer.
-// Elsewhere n is 0.
+// End ends the present span. arg is the span's argument (see SiteKind). At a Get, n is the item's number at its
+// producer. Elsewhere n is 0.
 func (r *Recorder) End(arg, n int64) {
 	r.mu.Lock()
 	if depth := len(r.open); depth > 1 {

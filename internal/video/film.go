@@ -26,8 +26,8 @@ import (
 type Film struct {
 	path, temp string
 	file       *os.File
-	out        io.Writer      // file, or memory
-	entry      programs.Entry // starts ffmpeg
+	out        io.Writer        // file, or memory
+	entry      programs.Entered // starts ffmpeg
 	fps        int
 	every      int // a frame lasts every/fps seconds
 	frames     uint32
@@ -42,7 +42,7 @@ var signature = []byte("\x89PNG\r\n\x1a\n")
 // Create begins a film in the file at path, and makes the folder of path if it is missing. The extension of path is the
 // format (see CheckFormat). All sheets must have the size of s. The film shows fps sheets per second. entry starts
 // ffmpeg if the format needs it.
-func Create(path string, s *Sheet, fps int, entry programs.Entry) (*Film, error) {
+func Create(path string, s *Sheet, fps int, entry programs.Entered) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
 	}

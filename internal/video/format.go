@@ -44,7 +44,7 @@ func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path)
 
 // convert converts the animated PNG file source into the file target, whose extension is the format. entry starts
 // ffmpeg.
-func convert(entry programs.Entry, source, target string) error {
+func convert(entry programs.Entered, source, target string) error {
 	starter := entry.NewStarter()
 	defer starter.Close()
 	next := filepath.Join(filepath.Dir(target), ".converting-"+filepath.Base(target))

@@ -17,7 +17,7 @@ import (
 func TestThin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
-	f := test.Must(video.Create(path, s, 25, programs.Entry{}))(t)
+	f := test.Must(video.Create(path, s, 25, programs.Entered{}))(t)
 	for i := range 11 {
 		s.Put(i%2, picture(byte(20*i), 0, 0))
 		test.OK(t, f.Add(s))

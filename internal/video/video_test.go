@@ -44,7 +44,7 @@ func TestSheet(t *testing.T) {
 func TestFilm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
-	f := test.Must(video.Create(path, s, 25, programs.Entry{}))(t)
+	f := test.Must(video.Create(path, s, 25, programs.Entered{}))(t)
 	for _, green := range []byte{0, 80, 80, 160} {
 		s.Put(1, picture(0, green, 0))
 		s.Caption(0, []string{string(rune('a' + green/80))})
@@ -116,7 +116,7 @@ func TestFilmNowhere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	test.OK(t, os.WriteFile(file, nil, 0o644))
 	if _, err := video.Create(filepath.Join(file, "film.png"), video.NewSheet(1, 8, 8, 0), 25,
-		programs.Entry{}); err == nil {
+		programs.Entered{}); err == nil {
 		t.Error("a film was made below a file")
 	}
 }
@@ -127,7 +127,7 @@ func TestFormats(t *testing.T) {
 	dir := t.TempDir()
 	s := video.NewSheet(1, 9, 7, 0) // H.264 does not allow these odd sides
 	film := func(name string) error {
-		f, err := video.Create(filepath.Join(dir, name), s, 10, programs.Entry{})
+		f, err := video.Create(filepath.Join(dir, name), s, 10, programs.Entered{})
 		for frame := 0; err == nil && frame < 5; frame++ {
 			s.Put(0, bytes.Repeat([]byte{byte(50 * frame), 0, 0}, 63))
 			err = f.Add(s)

@@ -37,7 +37,7 @@ func BenchmarkStep(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			cfg := policy.DefaultConfig()
 			cfg.ModelType, cfg.HiddenSizes = of.model, []int{64, 64}
-			p := &Policy{Spec: env.Spec{Name: "Bench-v0", Obs: []env.Field{of.seen}, Action: box}}
+			p := &TrainedPolicy{Spec: env.Spec{Name: "Bench-v0", Obs: []env.Field{of.seen}, Action: box}}
 			p.Policy = test.Must(policy.Builtin().New(cfg, p.Spec, 1, tensor.Heap))(b)
 			dir := b.TempDir()
 			test.Must(p.WriteC(dir))(b)

@@ -44,7 +44,7 @@ type cWriter struct {
 }
 
 // c returns the files of p in C and Fortran.
-func (p *program) c(d *Description) map[string][]byte {
+func (p *program) c(d *Manifest) map[string][]byte {
 	w := &cWriter{program: p, at: map[value]string{}, uses: map[value]int{}, owned: map[value]bool{}}
 	for _, s := range p.steps {
 		for _, v := range s.in {
@@ -79,7 +79,7 @@ type argument struct {
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
 // argumentsOf returns the inputs that a caller gives: neither begin, nor what the state keeps.
-func argumentsOf(d *Description) (args []argument) {
+func argumentsOf(d *Manifest) (args []argument) {
 	for _, in := range d.Inputs {
 		kept := slices.ContainsFunc(d.Outputs, func(out Binding) bool { return out.Name == in.Name+nextSuffix })
 		if kept || in.Name == beginName {
@@ -338,7 +338,7 @@ func (w *cWriter) choose(s *step, x string) {
 }
 
 // files returns the files. decide and critic are the statements of the functions.
-func (w *cWriter) files(d *Description, args []argument, decide, critic string) map[string][]byte {
+func (w *cWriter) files(d *Manifest, args []argument, decide, critic string) map[string][]byte {
 	raw := rawF32(w.weights)
 	sum := fnv.New64a()
 	sum.Write(raw)

@@ -24,8 +24,8 @@ const (
 	nextSuffix   = ".next"   // after the name of an input that the next step needs
 )
 
-// A Description is policy.json: what a policy reads and writes.
-type Description struct {
+// A Manifest is policy.json: what a policy reads and writes.
+type Manifest struct {
 	Task   string `json:"task"`
 	Run    string `json:"run"`
 	Step   int64  `json:"step"`
@@ -107,8 +107,8 @@ func brief(list []any) any {
 }
 
 // describe returns the description of p as a program.
-func (x *program) describe(p *Policy) (*Description, error) {
-	d := &Description{Task: p.Task, Run: p.Run, Step: p.Step, Build: p.Build, Sample: p.Sample, Chunk: x.chunks,
+func (x *program) describe(p *TrainedPolicy) (*Manifest, error) {
+	d := &Manifest{Task: p.Task, Run: p.Run, Step: p.Step, Build: p.Build, Sample: p.Sample, Chunk: x.chunks,
 		ActionRepeat: max(p.Env.ActionRepeat, 1)}
 	in := func(b Binding) { d.Inputs = append(d.Inputs, b) }
 	out := func(b Binding) { d.Outputs = append(d.Outputs, b) }
@@ -156,7 +156,7 @@ func (x *program) describe(p *Policy) (*Description, error) {
 }
 
 // annotate adds notes, and checks that names are unique.
-func (d *Description) annotate(notes map[string]string) error {
+func (d *Manifest) annotate(notes map[string]string) error {
 	seen := map[string]bool{}
 	notes = maps.Clone(notes)
 	for _, list := range [][]Binding{d.Inputs, d.Outputs} {

@@ -13,7 +13,7 @@ import (
 )
 
 // A policy becomes C: a program calls policy_step with what it observes, and gets the action.
-func ExamplePolicy_WriteC() {
+func ExampleTrainedPolicy_WriteC() {
 	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}
 	spec := env.Spec{Name: "Boat-v0", Obs: []env.Field{{Name: "wind", Space: box}}, Action: box}
 	trained, err := policy.NewMLP(policy.DefaultConfig(), spec, 1, tensor.Heap)
@@ -25,7 +25,7 @@ func ExamplePolicy_WriteC() {
 		log.Fatal(err)
 	}
 	defer os.RemoveAll(dir)
-	boat := &export.Policy{Policy: trained, Spec: spec, Env: env.DefaultConfig(), Task: spec.Name}
+	boat := &export.TrainedPolicy{Policy: trained, Spec: spec, Env: env.DefaultConfig(), Task: spec.Name}
 	files, err := boat.WriteC(dir)
 	if err != nil {
 		log.Fatal(err)

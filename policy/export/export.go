@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/policy/graph"
 )
 
-// A Policy is a trained policy, and the environment for which it was trained.
-type Policy struct {
+// A TrainedPolicy is a trained policy, and the environment for which it was trained.
+type TrainedPolicy struct {
 	policy.Policy
 	Spec  env.Spec   // of the simulator, before the wrappers of Env
 	Env   env.Config // has the wrappers: StateElements, FrameStack, ActionRepeat
@@ -36,7 +36,7 @@ type Policy struct {
 }
 
 // graph returns the tree of the policy.
-func (p *Policy) graph() (graph.Node, error) {
+func (p *TrainedPolicy) graph() (graph.Node, error) {
 	d, ok := p.Policy.(policy.Described)
 	if !ok {
 		return graph.Node{}, fmt.Errorf("export: a policy of type %T does not describe its layers: "+
@@ -47,7 +47,7 @@ func (p *Policy) graph() (graph.Node, error) {
 
 // WriteONNX writes policy.onnx, policy.json and policy_test.json to dir, which must exist.
 // It returns the names of the files.
-func (p *Policy) WriteONNX(dir string) ([]string, error) {
+func (p *TrainedPolicy) WriteONNX(dir string) ([]string, error) {
 	x, d, err := p.prepare()
 	if err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func (p *Policy) WriteONNX(dir string) ([]string, error) {
 
 // WriteC writes policy.h, policy.c, policy.f90, policy.bin, policy.json and policy_test.json to dir, which must exist.
 // It returns the names of the files.
-func (p *Policy) WriteC(dir string) ([]string, error) {
+func (p *TrainedPolicy) WriteC(dir string) ([]string, error) {
 	x, d, err := p.prepare()
 	if err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func (p *Policy) WriteC(dir string) ([]string, error) {
 	return p.write(dir, d, x.c(d))
 }
 
-func (p *Policy) prepare() (*program, *Description, error) {
+func (p *TrainedPolicy) prepare() (*program, *Manifest, error) {
 	x, err := lower(p)
 	if err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func (p *Policy) prepare() (*program, *Description, error) {
 }
 
 // write writes the files, the description and the test vector. A failure leaves no files.
-func (p *Policy) write(dir string, d *Description, files map[string][]byte) ([]string, error) {
+func (p *TrainedPolicy) write(dir string, d *Manifest, files map[string][]byte) ([]string, error) {
 	v, err := p.testVector(vectorSteps)
 	if err != nil {
 		return nil, err

@@ -22,10 +22,11 @@ func (d described) Graph() graph.Node { return d.node }
 
 // TestRefusals: what cannot be exported is an error that names it, and no file is written.
 func TestRefusals(t *testing.T) {
-	made := func(name string) *Policy {
+	made := func(name string) *TrainedPolicy {
 		box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}
 		spec := env.Spec{Name: "Test-v0", Obs: []env.Field{{Name: name, Space: box}}, Action: box}
-		return &Policy{Policy: test.Must(policy.NewMLP(policy.DefaultConfig(), spec, 1, tensor.Heap))(t), Spec: spec}
+		return &TrainedPolicy{Policy: test.Must(policy.NewMLP(policy.DefaultConfig(), spec, 1, tensor.Heap))(t),
+			Spec: spec}
 	}
 	strange := made("state")
 	node := test.Must(strange.graph())(t)
@@ -35,7 +36,7 @@ func TestRefusals(t *testing.T) {
 	silent.Policy = struct{ policy.Policy }{silent.Policy}
 	other := made("state")
 	other.Spec.Obs[0].Name = "speed"
-	for want, p := range map[string]*Policy{
+	for want, p := range map[string]*TrainedPolicy{
 		"operation wavelet actor.0: it has no translation":         strange,
 		"does not describe its layers":                             silent,
 		`observation "action": the export has an input or output`:  made("action"),
@@ -56,7 +57,7 @@ func TestRefusals(t *testing.T) {
 // TestNamesInC: names and texts of a user do not break C or Fortran.
 func TestNamesInC(t *testing.T) {
 	long := strings.Repeat("x", 64)
-	args := argumentsOf(&Description{Inputs: []Binding{{Name: "a.b"}, {Name: "A-b"}, {Name: long}, {Name: beginName},
+	args := argumentsOf(&Manifest{Inputs: []Binding{{Name: "a.b"}, {Name: "A-b"}, {Name: long}, {Name: beginName},
 		{Name: "memory"}}, Outputs: []Binding{{Name: "memory.next"}}})
 	var got []string
 	for _, a := range args {

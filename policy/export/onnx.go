@@ -16,7 +16,7 @@ const (
 )
 
 // onnx returns a ModelProto for p. The batch N is free.
-func (p *program) onnx(d *Description) []byte {
+func (p *program) onnx(d *Manifest) []byte {
 	o := &onnx{program: p, flats: map[value]string{}, pictures: map[value]string{}}
 	o.read(d)
 	for i := range p.steps {
@@ -168,7 +168,7 @@ func (o *onnx) each(s *step, kind string) {
 }
 
 // read appends the inputs.
-func (o *onnx) read(d *Description) {
+func (o *onnx) read(d *Manifest) {
 	for _, in := range d.Inputs {
 		o.graph.bytes(11, valueInfo(in.Name, in.elementType(), in.row()))
 	}
@@ -190,7 +190,7 @@ func (o *onnx) read(d *Description) {
 }
 
 // write appends the outputs.
-func (o *onnx) write(d *Description) {
+func (o *onnx) write(d *Manifest) {
 	results := map[string]string{actionName: o.flat(o.action)}
 	if o.critic != none {
 		results[valueName] = o.flat(o.critic)

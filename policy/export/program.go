@@ -72,7 +72,7 @@ type lowering struct {
 	program
 	tensors map[string][]float64
 	sample  bool
-	policy  *Policy
+	policy  *TrainedPolicy
 	numbers value // the row of numbers
 	images  []value
 	choices value
@@ -80,7 +80,7 @@ type lowering struct {
 }
 
 // lower returns the program of the policy p.
-func lower(p *Policy) (*program, error) {
+func lower(p *TrainedPolicy) (*program, error) {
 	root, err := p.graph()
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type Vector struct {
 func NewVector() *Vector { return &Vector{Inputs: map[string][]any{}, Outputs: map[string][]any{}} }
 
 // testVector returns a vector of random observations.
-func (p *Policy) testVector(steps int) (*Vector, error) {
+func (p *TrainedPolicy) testVector(steps int) (*Vector, error) {
 	cfg := p.Env
 	cfg.ActionRepeat, cfg.RewardCoef, cfg.RewardClip, cfg.UseRelReward, cfg.StepDelay = 1, 1, 0, false, 0
 	cfg.RewardMode, cfg.MaxEpisodeSteps = "", 0
@@ -59,8 +59,8 @@ func (p *Policy) testVector(steps int) (*Vector, error) {
 
 // A Player lets the policy act in one environment, and records what an export must compute.
 type Player struct {
-	policy  *Policy
-	about   *Description
+	policy  *TrainedPolicy
+	about   *Manifest
 	work    policy.Work
 	hidden  tensor.Tensor
 	step    uint64
@@ -68,7 +68,7 @@ type Player struct {
 }
 
 // NewPlayer returns a player of the policy.
-func (p *Policy) NewPlayer() (*Player, error) {
+func (p *TrainedPolicy) NewPlayer() (*Player, error) {
 	_, d, err := p.prepare()
 	return &Player{policy: p, about: d, work: p.NewWork(1)}, err
 }

@@ -10,7 +10,7 @@ import (
 const PageLen = 16
 
 // A Cache holds the keys and values of sequences, in pages of PageLen tokens. Sequences can share pages: see
-// Sequence.Fork. A Cache belongs to one goroutine.
+// CachedText.Fork. A Cache belongs to one goroutine.
 //
 // A page has, for every layer and every key head, the keys as [head_dim, PageLen] and then the
 // values as [PageLen, head_dim].
@@ -60,23 +60,23 @@ func (c *Cache) head(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads:][:c.heads]
 }
 
-// A Sequence is the part of a text whose keys and values are in a Cache. Make it with NewSequence.
-type Sequence struct {
+// A CachedText is the part of a text whose keys and values are in a Cache. Make it with NewText.
+type CachedText struct {
 	cache *Cache
 	pages []int32
 	len   int
 }
 
-// NewSequence returns an empty sequence without pages. The sequence grows up to the given length without allocation.
-func (c *Cache) NewSequence(length int) *Sequence {
-	return &Sequence{cache: c, pages: make([]int32, 0, (length+PageLen-1)/PageLen)}
+// NewText returns an empty sequence without pages. The sequence grows up to the given length without allocation.
+func (c *Cache) NewText(length int) *CachedText {
+	return &CachedText{cache: c, pages: make([]int32, 0, (length+PageLen-1)/PageLen)}
 }
 
 // Len returns the number of cached tokens.
-func (s *Sequence) Len() int { return s.len }
+func (s *CachedText) Len() int { return s.len }
 
 // Truncate drops all but the first n tokens, and frees pages that are no longer needed.
-func (s *Sequence) Truncate(n int) {
+func (s *CachedText) Truncate(n int) {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a sequence of %d tokens truncated to %d", s.len, n))
 	}
@@ -90,11 +90,11 @@ func (s *Sequence) Truncate(n int) {
 // Fork returns a new sequence with the first n tokens of s. The new sequence grows up to the given length without
 // allocation. It shares full pages with s. A partial page is copied, so the cache must have a free page for the copy.
 // Neither sequence changes the other.
-func (s *Sequence) Fork(n, length int) *Sequence {
+func (s *CachedText) Fork(n, length int) *CachedText {
 	if n < 0 || n > s.len {
 		panic(fmt.Sprintf("lm: a fork of %d tokens of a sequence of %d", n, s.len))
 	}
-	f := s.cache.NewSequence(max(n, length))
+	f := s.cache.NewText(max(n, length))
 	f.pages, f.len = append(f.pages, s.pages[:(n+PageLen-1)/PageLen]...), n
 	for _, p := range f.pages {
 		s.cache.users[p]++
@@ -104,12 +104,12 @@ func (s *Sequence) Fork(n, length int) *Sequence {
 }
 
 // shares reports whether the next token goes into a page that another sequence uses, too.
-func (s *Sequence) shares() bool {
+func (s *CachedText) shares() bool {
 	return s.len%PageLen != 0 && s.cache.users[s.pages[len(s.pages)-1]] > 1
 }
 
 // ownLast replaces a shared last page with a copy, if the next token goes into this page.
-func (s *Sequence) ownLast() {
+func (s *CachedText) ownLast() {
 	if !s.shares() {
 		return
 	}
@@ -140,7 +140,7 @@ func (c *Cache) giveBack(p int32) {
 
 // Missing returns the number of additional pages that the sequence needs for n more tokens, including the copy of a
 // shared page.
-func (s *Sequence) Missing(n int) int {
+func (s *CachedText) Missing(n int) int {
 	missing := (s.len+n+PageLen-1)/PageLen - len(s.pages)
 	if n > 0 && s.shares() {
 		missing++
@@ -149,7 +149,7 @@ func (s *Sequence) Missing(n int) int {
 }
 
 // grow takes pages for n more tokens. The caller has checked that enough pages are free.
-func (s *Sequence) grow(n int) {
+func (s *CachedText) grow(n int) {
 	if n > 0 {
 		s.ownLast()
 	}
@@ -160,7 +160,7 @@ func (s *Sequence) grow(n int) {
 }
 
 // Pages returns a copy of the last pages for Append: the page of the token with the given index, and all later pages.
-func (s *Sequence) Pages(index int) []float32 {
+func (s *CachedText) Pages(index int) []float32 {
 	c := s.cache
 	to := make([]float32, 0, (len(s.pages)-index/PageLen)*c.page*len(c.m.layers))
 	for layer := range c.m.layers {
@@ -173,7 +173,7 @@ func (s *Sequence) Pages(index int) []float32 {
 
 // Append appends n tokens with their keys and values. pages is the result of Pages(s.Len()) of another sequence with
 // the same tokens. The caller has checked that enough pages are free.
-func (s *Sequence) Append(n int, pages []float32) {
+func (s *CachedText) Append(n int, pages []float32) {
 	from := s.len
 	s.grow(n)
 	c := s.cache

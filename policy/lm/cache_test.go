@@ -16,12 +16,12 @@ func TestFork(t *testing.T) {
 	const length = 50
 	text, other := randomIDs(length, m.Config.Vocab, 1), randomIDs(length, m.Config.Vocab, 2)
 	w, cache := m.NewDecoding(length), m.NewCache(20)
-	hidden := func(s *lm.Sequence, ids []int32) []float32 {
+	hidden := func(s *lm.CachedText, ids []int32) []float32 {
 		test.OK(t, m.Extend(w, lm.Piece{Seq: s, IDs: ids}))
 		return slices.Clone(w.Hidden())
 	}
 	for _, n := range []int{0, 1, 15, 16, 17, 32, 40} {
-		plain := cache.NewSequence(length)
+		plain := cache.NewText(length)
 		all := hidden(plain, text[:40])
 		plain.Truncate(n)
 		var want []float32
@@ -30,7 +30,7 @@ func TestFork(t *testing.T) {
 		}
 		plain.Truncate(0)
 
-		s := cache.NewSequence(length)
+		s := cache.NewText(length)
 		equal(t, "again", hidden(s, text[:40]), all)
 		free := cache.Free()
 		f := s.Fork(n, length)

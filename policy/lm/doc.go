@@ -21,7 +21,7 @@
 // In generation, a cache holds keys and values of each sequence:
 //
 //	w, cache := m.NewDecoding(512), m.NewCache(1000)
-//	s := cache.NewSequence(2048)
+//	s := cache.NewText(2048)
 //	err = m.Extend(w, lm.Piece{s, prompt})             // tokens of one sequence or of many
 //	m.Logits(w, logits, []int32{int32(len(prompt) - 1)})
 //
@@ -31,6 +31,6 @@
 // row is computed separately, so the order of a sum never depends on the number of rows. Attention reads the keys of a
 // sequence in blocks, in the order of their positions. Sums over heads, over a feed-forward width and over the
 // vocabulary are split into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank can
-// compute some of the blocks (Part, Mesh). The gradient of a weight is summed over the tokens in order, for any size of
-// a batch. Bits are equal only on processors of the same kind.
+// compute some of the blocks (Shard, Mesh). The gradient of a weight is summed over the tokens in order, for any size
+// of a batch. Bits are equal only on processors of the same kind.
 package lm

@@ -50,7 +50,7 @@ func (w *Work) takePages(longest int) {
 	w.cache.extend(pages)
 	for i := range w.spans {
 		if i == len(w.sequences) {
-			w.sequences = append(w.sequences, w.cache.NewSequence(longest))
+			w.sequences = append(w.sequences, w.cache.NewText(longest))
 		}
 		w.sequences[i].grow(w.spans[i].n)
 		w.spans[i].pages = w.sequences[i].pages
@@ -105,7 +105,7 @@ func (m *Model) checkIDs(ids []int32, vectors []float32) error {
 
 // A Piece holds new tokens of a cached sequence.
 type Piece struct {
-	Seq    *Sequence
+	Seq    *CachedText
 	IDs    []int32
 	Given  []float32 // as in a Batch
 	Prefix int       // as in a Batch, for the whole sequence; all tokens of a prefix must be in one piece

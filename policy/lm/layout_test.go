@@ -33,7 +33,7 @@ func train(t *testing.T, c lm.Config, o lm.Options, l layout) trained {
 	results, parts := make([]trained, len(meshes)), make([]*lm.Model, len(meshes))
 	if err := lmtest.Run(len(meshes), func(i int) error {
 		o, stage := o, i/l.size
-		o.Part = lm.Part{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
+		o.Part = lm.Shard{Index: i % l.size, Size: l.size, First: stage * c.Layers / l.stages,
 			End: (stage + 1) * c.Layers / l.stages}
 		m, err := lm.New(new(nn.Params[float32]), c, o)
 		if err == nil {
@@ -137,7 +137,7 @@ func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *sour
 func (r *trained) decode(m *lm.Model, mesh lm.Mesh, text []int32) error {
 	d := m.NewDecoding(64)
 	d.Join(mesh)
-	s := m.NewCache(20).NewSequence(64)
+	s := m.NewCache(20).NewText(64)
 	logits, next := make([]float32, m.Config.Vocab), text
 	for range 4 {
 		if err := m.Extend(d, lm.Piece{Seq: s, IDs: next}); err != nil {

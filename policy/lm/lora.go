@@ -111,12 +111,12 @@ func (m *Model) LoRA() *LoRA { return m.lora }
 
 // Adapters returns the tensors of the adapters. A tensor is named after the product of its adapter, for example
 // lm_head.lora_A.weight. Checkpoints have the transposes of the tensors.
-func (m *Model) Adapters() []Tensor {
-	var all []Tensor
+func (m *Model) Adapters() []Weight {
+	var all []Weight
 	for _, a := range m.adapters {
 		for _, field := range []int{a.fieldA, a.fieldB} {
 			f := m.Params.Fields[field]
-			t := Tensor{Name: f.Name, Shape: f.Shape, Slice: m.Params.SliceOf(f.Name), Transposed: true}
+			t := Weight{Name: f.Name, Shape: f.Shape, Slice: m.Params.SliceOf(f.Name), Transposed: true}
 			if m.ready {
 				t.Data, t.Grad = m.Params.Of(field), m.Params.GradOf(field)
 			}
@@ -129,13 +129,13 @@ func (m *Model) Adapters() []Tensor {
 // MergedTensors returns the tensors that the model would have if its adapters were merged into its weights. The tensors
 // have no Data. The merged model gives the same results up to rounding. An adapter of the output matrix unties this
 // matrix from the embedding.
-func (m *Model) MergedTensors() []Tensor {
+func (m *Model) MergedTensors() []Weight {
 	all := m.Tensors()
 	for i := range all {
 		all[i].Data, all[i].Grad = nil, nil
 	}
 	if m.unties() {
-		all = append(all, Tensor{Name: headName, Shape: []int{m.Config.Hidden, m.Config.Vocab}, Transposed: true})
+		all = append(all, Weight{Name: headName, Shape: []int{m.Config.Hidden, m.Config.Vocab}, Transposed: true})
 	}
 	return all
 }
@@ -154,13 +154,13 @@ func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 // Merged returns the named tensor of MergedTensors, with Data. If the tensor has no adapter, Data
 // is the model's own memory. Otherwise Data is new memory that holds the weight plus scale·A·B. The
 // model does not change.
-func (m *Model) Merged(name string) Tensor {
+func (m *Model) Merged(name string) Weight {
 	from := name
 	if name == headName && m.unties() {
 		from = embedName
 	}
 	l := m.list[m.index[from]]
-	t := Tensor{Name: name, Shape: l.shape, Transposed: l.transposed, Data: l.weight.data()}
+	t := Weight{Name: name, Shape: l.shape, Transposed: l.transposed, Data: l.weight.data()}
 	a := m.adapted[strings.TrimSuffix(name, ".weight")]
 	if a == nil {
 		return t

@@ -49,7 +49,7 @@ func TestTrainingBytes(t *testing.T) {
 			meshes := lmtest.NewMeshes(v.l.size, v.l.stages)
 			test.OK(t, lmtest.Run(len(meshes), func(i int) error {
 				o, stage := v.o, i/v.l.size
-				o.Part = lm.Part{Index: i % v.l.size, Size: v.l.size, First: stage * v.c.Layers / v.l.stages,
+				o.Part = lm.Shard{Index: i % v.l.size, Size: v.l.size, First: stage * v.c.Layers / v.l.stages,
 					End: (stage + 1) * v.c.Layers / v.l.stages}
 				return holdBytes(t, v.c, o, meshes[i], v.l.stages-stage, v.l.again)
 			}))

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Part describes the part of a model on this rank. The zero Part is the whole model.
-type Part struct {
+// A Shard describes the part of a model on this rank. The zero Shard is the whole model.
+type Shard struct {
 	// Index is the number of this rank among the Size tensor-parallel ranks. These ranks split the heads and the
 	// feed-forward width of every layer, and the vocabulary. A Size of 0 means 1.
 	Index, Size int
@@ -46,7 +46,7 @@ type Pipe interface {
 
 // complete returns p with defaults in place of zeros. If p is not valid for a model of c, complete returns an error
 // that names the valid values.
-func (c *Config) complete(p Part) (Part, error) {
+func (c *Config) complete(p Shard) (Shard, error) {
 	p.Size = max(p.Size, 1)
 	if p.End == 0 {
 		p.End = c.Layers
@@ -71,7 +71,7 @@ func (c *Config) Sizes() []int {
 }
 
 // local returns c with the sizes of part p: its numbers of heads, its widths and its vocabulary size.
-func (c *Config) local(p Part) Config {
+func (c *Config) local(p Shard) Config {
 	l, size := *c, p.Size
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
 	l.Experts.Intermediate = c.Experts.Intermediate / size
@@ -82,7 +82,7 @@ func (c *Config) local(p Part) Config {
 }
 
 // slice returns part p's slice of an axis of n elements. The slice has whole blocks.
-func (c *Config) slice(p Part, axis, n int) nn.Slice {
+func (c *Config) slice(p Shard, axis, n int) nn.Slice {
 	per := c.Blocks() / p.Size * c.blockWidth(n)
 	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
 }
@@ -95,8 +95,8 @@ func (m *Model) owner(token int32) int {
 	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
 }
 
-// Part returns the part of the model on this rank.
-func (m *Model) Part() Part { return m.part }
+// Shard returns the part of the model on this rank.
+func (m *Model) Part() Shard { return m.part }
 
 // A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a whole model on one rank.
 type Mesh struct {

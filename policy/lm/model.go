@@ -14,7 +14,7 @@ type Model struct {
 	Config Config
 	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
 
-	part     Part
+	part     Shard
 	local    Config // Config with the sizes of this part
 	blocks   int    // number of blocks in every sum that can be split among ranks: Config.Blocks
 	own      int    // number of these blocks in this part
@@ -60,7 +60,7 @@ type Options struct {
 	// Values adds a value head: a linear function of the hidden state, with value_head.weight and value_head.bias.
 	// Both are 0 in a new model.
 	Values bool
-	Part   Part // the part of the model on this rank
+	Part   Shard // the part of the model on this rank
 }
 
 // New declares the weights of a model in p. It adds a group "actor" to p unless p has a group already. Before

@@ -282,10 +282,10 @@ func TestSameBits(t *testing.T) {
 // size tokens, those of the next sequences size+1, size+2, size, … tokens.
 func inPieces(t *testing.T, m *lm.Model, w *lm.Work, cache *lm.Cache, sequences [][]int32, size int) []float32 {
 	t.Helper()
-	var all []*lm.Sequence
+	var all []*lm.CachedText
 	got := make([][]float32, len(sequences))
 	for range sequences {
-		all = append(all, cache.NewSequence(90))
+		all = append(all, cache.NewText(90))
 	}
 	for {
 		var pieces []lm.Piece
@@ -351,9 +351,9 @@ func TestBatchSizes(t *testing.T) {
 		var want [n][length][]float32
 		for _, size := range []int{1, 2, 3, 5, 8, 17, 31, 64} {
 			for first := 0; first+size <= n; first += size {
-				var seqs []*lm.Sequence
+				var seqs []*lm.CachedText
 				for range size {
-					seqs = append(seqs, cache.NewSequence(length))
+					seqs = append(seqs, cache.NewText(length))
 				}
 				for step := range length {
 					var pieces []lm.Piece

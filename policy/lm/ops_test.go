@@ -69,7 +69,7 @@ func calls(t *testing.T, m *Model, h Head, sequences, length int) map[string]int
 	return o.calls
 }
 
-// one is a Source of one micro-batch, whose loss is the sum of the outputs.
+// one is a Feed of one micro-batch, whose loss is the sum of the outputs.
 type one struct{ micro Micro }
 
 func (s *one) Micro(int) Micro { return s.micro }

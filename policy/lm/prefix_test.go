@@ -94,7 +94,7 @@ func TestPrefixBits(t *testing.T) {
 			continue
 		}
 		w, cache := m.NewDecoding(100), m.NewCache(10)
-		s, at, rows := cache.NewSequence(70), 0, b.Given
+		s, at, rows := cache.NewText(70), 0, b.Given
 		for _, n := range []int{66, 1, 3} {
 			p := lm.Piece{Seq: s, IDs: b.IDs[at : at+n], Prefix: 66}
 			for _, id := range p.IDs {

@@ -35,7 +35,7 @@ type Outputs struct {
 	Likeliest               []float32
 	AuxLoss                 float64 // only in training
 
-	// The gradients of the loss with respect to the outputs. They are 0 until Source.Got sets them.
+	// The gradients of the loss with respect to the outputs. They are 0 until Feed.Got sets them.
 	DLogProb, DEntropy, DValue []float32
 
 	all, slopes []float32 // memory of the outputs above, and memory of their gradients
@@ -65,8 +65,8 @@ func (o *Outputs) view(h Head, n int) {
 	}
 }
 
-// A Source provides the micro-batches for Train and Infer, and receives their outputs.
-type Source interface {
+// A Feed provides the micro-batches for Train and Infer, and receives their outputs.
+type Feed interface {
 	// Micro returns micro-batch k. The next call of Micro may overwrite the memory of the result.
 	Micro(k int) Micro
 	// Got receives the outputs of micro-batch k. In training it sets the gradients of the loss in o.
@@ -75,12 +75,12 @@ type Source interface {
 
 // Train adds the gradients of n micro-batches, in their order. With several pipeline stages, forward and backward
 // passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646). Stage s of p stages begins with p-s-1
-// forward passes. On every stage, Source.Got receives the same outputs of a micro-batch, before the backward pass of
+// forward passes. On every stage, Feed.Got receives the same outputs of a micro-batch, before the backward pass of
 // that stage.
 //
 // If ready is not nil, Train calls ready(lo, hi) when the range [lo, hi) of m.Params.Grad is final. The calls go from
 // the end of Grad to its beginning. Ranges without a call are final after FinishGradients.
-func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) error {
+func (m *Model) Train(w *Work, n int, h Head, s Feed, ready func(lo, hi int)) error {
 	defer func() { w.ready = nil }()
 	if n == 0 { // this replica has no micro-batch, but other replicas have some
 		w.ready = ready
@@ -113,8 +113,8 @@ func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) 
 	return w.flush()
 }
 
-// Infer computes the outputs of n micro-batches. On every stage, Source.Got receives the same outputs.
-func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
+// Infer computes the outputs of n micro-batches. On every stage, Feed.Got receives the same outputs.
+func (m *Model) Infer(w *Work, n int, h Head, s Feed) error {
 	var sizes []int // number of outputs of each micro-batch
 	w.results = w.results[:0]
 	w.pass = w.passes[0]
@@ -162,7 +162,7 @@ func (m *Model) begin(w *Work, h Head, micro Micro) error {
 }
 
 // complete computes the outputs of the current micro-batch, number k, and runs this stage's backward pass.
-func (m *Model) complete(w *Work, h Head, k int, s Source) error {
+func (m *Model) complete(w *Work, h Head, k int, s Feed) error {
 	o, dx := &w.out, w.delta[:w.n*m.Config.Hidden]
 	if m.last() {
 		m.outputs(w, h)

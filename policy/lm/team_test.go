@@ -48,7 +48,7 @@ func TestThreads(t *testing.T) {
 				d.SetThreads(threads)
 				var pieces []lm.Piece
 				for _, s := range sequences {
-					pieces = append(pieces, lm.Piece{Seq: cache.NewSequence(len(s)), IDs: s[:len(s)-1]})
+					pieces = append(pieces, lm.Piece{Seq: cache.NewText(len(s)), IDs: s[:len(s)-1]})
 				}
 				for range 2 { // the prompts, then a token of each
 					test.OK(t, m.Extend(d, pieces...))

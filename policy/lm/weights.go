@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Tensor is one weight of a model. Name is the name of the weight in a checkpoint folder.
-type Tensor struct {
+// A Weight is one weight of a model. Name is the name of the weight in a checkpoint folder.
+type Weight struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
 	Slice nn.Slice // the part of the whole weight that Data holds; Slice.Axis is an axis of Shape
@@ -56,7 +56,7 @@ type frozen struct {
 }
 
 func (f *frozen) add(shape []int) int {
-	end := f.size + nn.Field{Shape: shape}.Len()
+	end := f.size + nn.ParamTensor{Shape: shape}.Len()
 	f.places = append(f.places, [2]int{f.size, end})
 	f.size = (end + 15) &^ 15
 	return len(f.places) - 1
@@ -122,10 +122,10 @@ type listed struct {
 
 // Tensors returns all weights of the model in the order of the forward pass, without adapters.
 // Before Alloc they have no Data.
-func (m *Model) Tensors() []Tensor {
-	all := make([]Tensor, len(m.list))
+func (m *Model) Tensors() []Weight {
+	all := make([]Weight, len(m.list))
 	for i, l := range m.list {
-		all[i] = Tensor{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}
+		all[i] = Weight{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}
 		if m.ready {
 			all[i].Data, all[i].Grad = l.weight.data(), l.weight.grad()
 		}
@@ -137,7 +137,7 @@ func (m *Model) Tensors() []Tensor {
 func (m *Model) Count() int {
 	n := 0
 	for _, l := range m.list {
-		n += nn.Field{Shape: l.shape}.Len()
+		n += nn.ParamTensor{Shape: l.shape}.Len()
 	}
 	return n
 }

@@ -82,7 +82,7 @@ type pass struct {
 	ids       []int32
 	given     []float32 // Batch.Given
 	spans     []span
-	sequences []*Sequence
+	sequences []*CachedText
 	cache     *Cache
 	cos, sin  []float32      // [n, half]: rotations of the rows
 	acts      []*activations // one per layer; without training, all layers share the same activations

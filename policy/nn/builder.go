@@ -124,7 +124,7 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 		if l.kind == kindLSTM {
 			declare = NewLSTM[T]
 		}
-		c := &recurrentCell[T]{Recurrent: declare(b.params, name, in.Len(), l.width), at: b.state}
+		c := &recurrentCell[T]{RecurrentCell: declare(b.params, name, in.Len(), l.width), at: b.state}
 		b.state += c.State
 		b.cells = append(b.cells, c)
 		return c, vector, nil

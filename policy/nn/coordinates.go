@@ -4,7 +4,7 @@ package nn
 // distinguish equal objects by their positions (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
-	grid Grid[T]
+	grid PixelGrid[T]
 }
 
 // pixelPosition returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.

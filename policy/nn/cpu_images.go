@@ -41,7 +41,7 @@ func (o cpu[T]) ModulateGrad(dFilm, d, x, film []T, s Image, rows int) {
 // channelVar is added to the variance of a channel, so that a constant channel becomes 0, not NaN.
 const channelVar = 1e-5
 
-func (o cpu[T]) SpatialSoftmax(y, scale, prob, u []T, g *Grid[T], n, c int) {
+func (o cpu[T]) SpatialSoftmax(y, scale, prob, u []T, g *PixelGrid[T], n, c int) {
 	pixels := len(g.One)
 	for i := range n {
 		for k := range c {
@@ -54,7 +54,7 @@ func (o cpu[T]) SpatialSoftmax(y, scale, prob, u []T, g *Grid[T], n, c int) {
 
 // spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob to the softmax
 // of the logits, and returns scale and the mean position (x, y), weighted by prob.
-func spot[T Float](g *Grid[T], prob, u []T) (x, y, scale T) {
+func spot[T Float](g *PixelGrid[T], prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, g.One)/T(len(u)), g.One)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))
 	scale = T(g.Deviation / math.Sqrt(square+channelVar))
@@ -79,7 +79,7 @@ func exponentials[T Float](dst, x []T) {
 	kernel.Exp(dst, dst)
 }
 
-func (o cpu[T]) SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *Grid[T], n, c int) {
+func (o cpu[T]) SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *PixelGrid[T], n, c int) {
 	pixels := len(g.One)
 	for i := range n {
 		for k := range c {
@@ -95,7 +95,7 @@ func (o cpu[T]) SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *Grid[T], n, c i
 // j and of pixel j are
 //
 //	g_j = prob_j ((x_j - x) dX + (y_j - y) dY),    d_j = scale·(g_j - u_j Σ g·u / (N·deviation²))
-func spotGrad[T Float](g *Grid[T], prob, u []T, x, y, scale, dX, dY T) {
+func spotGrad[T Float](g *PixelGrid[T], prob, u []T, x, y, scale, dX, dY T) {
 	mean := T(x*dX) + T(y*dY)
 	xs, ys, d := g.X[:len(prob)], g.Y[:len(prob)], prob
 	for j, p := range prob {

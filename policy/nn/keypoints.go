@@ -1,17 +1,17 @@
 package nn
 
-// A Grid has the positions of the pixels of an image, for a spatial softmax (Levine et al. 2016, arXiv:1504.00702,
+// A PixelGrid has the positions of the pixels of an image, for a spatial softmax (Levine et al. 2016, arXiv:1504.00702,
 // section 4.2): the position of the largest pixels in a channel. The position is the mean x and y of the pixels, in
 // [-1, 1], weighted by the softmax of the channel. Before the softmax, the channel is scaled to mean 0 and a fixed
 // deviation over the pixels. The largest pixels then have nearly all of the weight, for any scale of the network's
 // weights.
-type Grid[T Float] struct {
+type PixelGrid[T Float] struct {
 	Deviation float64
 	X, Y, One []T // [H·W]: x and y of the pixels, and ones
 }
 
-func newGrid[T Float](in Image, deviation float64) Grid[T] {
-	g := Grid[T]{Deviation: deviation}
+func newGrid[T Float](in Image, deviation float64) PixelGrid[T] {
+	g := PixelGrid[T]{Deviation: deviation}
 	for i := range in.H * in.W {
 		g.One = append(g.One, 1)
 		g.X, g.Y = append(g.X, pixelPosition[T](i%in.W, in.W)), append(g.Y, pixelPosition[T](i/in.W, in.H))
@@ -38,7 +38,7 @@ func (k *keypoints[T]) NewWork(w *NetWork[T]) unitWork[T] {
 
 type keypointWork[T Float] struct {
 	*keypoints[T]
-	grid         Grid[T]
+	grid         PixelGrid[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]; Backward replaces prob with the gradient
 	scale        []T // [n, C], the factor of each channel

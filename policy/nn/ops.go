@@ -31,10 +31,10 @@ type Ops[T Float] interface {
 	ModulateGrad(dFilm, d, x, film []T, s Image, n int)
 	// SpatialSoftmax sets y, [n,2,c], to the positions of n·c channels u [n,c,pixels]: all x of an image, then all y. u
 	// becomes the logits, prob [n,c,pixels] their softmax, and scale [n,c] the factors of the channels.
-	SpatialSoftmax(y, scale, prob, u []T, g *Grid[T], n, c int)
+	SpatialSoftmax(y, scale, prob, u []T, g *PixelGrid[T], n, c int)
 	// SpatialSoftmaxGrad replaces prob with the gradient of the channels. dy is the gradient of y. The other arguments
 	// are from SpatialSoftmax.
-	SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *Grid[T], n, c int)
+	SpatialSoftmaxGrad(prob, u, y, scale, dy []T, g *PixelGrid[T], n, c int)
 
 	// Activate sets y to f(x). y may be x.
 	Activate(f Activation, y, x []T)

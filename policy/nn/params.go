@@ -18,8 +18,8 @@ type Float interface{ float32 | float64 }
 type Params[T Float] struct {
 	Data   []T
 	Grad   []T
-	Fields []Field // in the order of the layout
-	Groups []Group // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
+	Fields []ParamTensor // in the order of the layout
+	Groups []ParamGroup  // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
 	// Buffers are saved and sent with the weights, but are not trained. Observation statistics (F64) are an example.
 	Buffers tensor.Dict
 
@@ -34,8 +34,8 @@ type Params[T Float] struct {
 	device Device[T] // ops, if they compute on a device
 }
 
-// A Field is one named parameter tensor.
-type Field struct {
+// A ParamTensor is one named parameter tensor.
+type ParamTensor struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // index of the first element in Data
@@ -45,10 +45,10 @@ type Field struct {
 }
 
 // Len returns the number of elements.
-func (f Field) Len() int { return product(f.Shape) }
+func (f ParamTensor) Len() int { return product(f.Shape) }
 
-// A Group is a range of parameters with a name, such as "actor", "critic" or "shared".
-type Group struct {
+// A ParamGroup is a range of parameters with a name, such as "actor", "critic" or "shared".
+type ParamGroup struct {
 	Name      string
 	Lo, Hi    int
 	Trainable bool
@@ -56,7 +56,7 @@ type Group struct {
 
 // Group opens a trainable group. Parameters that are added before the next call of Group belong to it.
 func (p *Params[T]) Group(name string) {
-	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
+	p.Groups = append(p.Groups, ParamGroup{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }
 
 // Add declares a parameter tensor and returns its index in Fields. It panics before the first Group, after Alloc, and
@@ -72,7 +72,7 @@ func (p *Params[T]) Add(name string, shape ...int) int {
 		p.index = map[string]int{}
 	}
 	p.index[name] = len(p.Fields)
-	f := Field{Name: name, Shape: shape, Off: p.size}
+	f := ParamTensor{Name: name, Shape: shape, Off: p.size}
 	p.Fields = append(p.Fields, f)
 	p.size += aligned[T](f.Len())
 	p.Groups[len(p.Groups)-1].Hi = p.size
@@ -204,7 +204,7 @@ func (p *Params[T]) Range(first, last int) (lo, hi int) {
 	return p.Fields[first].Off, f.Off + aligned[T](product(f.Shape))
 }
 
-func within[T Float](flat []T, f *Field) []T {
+func within[T Float](flat []T, f *ParamTensor) []T {
 	hi := f.Off + product(f.Shape)
 	return flat[f.Off:hi:hi]
 }

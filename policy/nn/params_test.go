@@ -31,7 +31,7 @@ func TestParamsLayout(t *testing.T) {
 			t.Errorf("field %s at %d, want %d", p.Fields[i].Name, p.Fields[i].Off, want)
 		}
 	}
-	wantGroups := []Group{{"actor", 0, 32, true}, {"critic", 32, 64, true}}
+	wantGroups := []ParamGroup{{"actor", 0, 32, true}, {"critic", 32, 64, true}}
 	for i, g := range p.Groups {
 		test.Equal(t, g, wantGroups[i], "group")
 	}

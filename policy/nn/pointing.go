@@ -42,7 +42,7 @@ func (u *pointing[T]) NewWork(w *NetWork[T]) unitWork[T] {
 // W is the number of words of all rows of a batch, without places without a word.
 type pointingWork[T Float] struct {
 	*pointing[T]
-	grid            Grid[T]
+	grid            PixelGrid[T]
 	index           []int32 // [W], the row of E of each word
 	at              []int   // [W], the index of the word's x in y; its y is places further on
 	end             []int   // [n], the number of words of the rows up to this one

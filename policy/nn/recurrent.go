@@ -1,13 +1,13 @@
 package nn
 
-// A Recurrent is a GRU or an LSTM. It reads sequences step by step, and passes a state from step to step:
+// A RecurrentCell is a GRU or an LSTM. It reads sequences step by step, and passes a state from step to step:
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
 //
 // with W [In, G·Out] and U [Out, G·Out]. NewGRU and NewLSTM define G, c and the cell. One matrix product handles the
 // inputs of all steps, and one product per step handles the states. Rows are in the order of steps: row t·n + i is
 // step t of sequence i.
-type Recurrent[T Float] struct {
+type RecurrentCell[T Float] struct {
 	In, Out int // widths of a row of input and of output
 	State   int // width of a row of state: h, then c
 
@@ -36,31 +36,31 @@ const (
 type CellState[T Float] struct{ H, C []T } // C is empty if the output is the whole state
 
 // NewGRU declares a gated recurrent unit in p: the fields name.input.* and name.hidden.*. Its output is also its state.
-func NewGRU[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
+func NewGRU[T Float](p *Params[T], name string, in, out int) *RecurrentCell[T] {
 	return newRecurrent(p, name, in, out, 3, out, GRUCell)
 }
 
 // NewLSTM declares a long short-term memory in p: the fields name.input.* and name.hidden.*. Its state is its output h
 // and the cell c.
-func NewLSTM[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
+func NewLSTM[T Float](p *Params[T], name string, in, out int) *RecurrentCell[T] {
 	return newRecurrent(p, name, in, out, 4, 2*out, LSTMCell)
 }
 
 // newRecurrent declares a layer in p: name.input and name.hidden. Both products have gates·out columns.
-func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c Cell) *Recurrent[T] {
-	return &Recurrent[T]{
+func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c Cell) *RecurrentCell[T] {
+	return &RecurrentCell[T]{
 		In: in, Out: out, State: state, cell: c,
 		input: NewLinear(p, name+".input", in, gates*out), hidden: NewLinear(p, name+".hidden", out, gates*out),
 	}
 }
 
 // Init draws orthogonal weights, W and U, and sets the biases to 0.
-func (l *Recurrent[T]) Init(seed uint64) {
+func (l *RecurrentCell[T]) Init(seed uint64) {
 	l.input.Init(seed, 1)
 	l.hidden.Init(seed, 1)
 }
 
-// A RecurrentWork holds the activations of one user of a Recurrent, for batches up to a fixed number of
+// A RecurrentWork holds the activations of one user of a RecurrentCell, for batches up to a fixed number of
 // rows.
 type RecurrentWork[T Float] struct {
 	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step
@@ -76,7 +76,7 @@ type RecurrentWork[T Float] struct {
 }
 
 // NewWork returns working memory for at most maxRows rows. The number of rows is steps × sequences.
-func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
+func (l *RecurrentCell[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	of := func(width int) []T { return Vector[T](maxRows * width) }
 	hidden, gates := l.State-l.Out, l.input.Out
 	return &RecurrentWork[T]{
@@ -89,7 +89,7 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 // [n,State], has the states before the first step. Forward sets nextState, [n,State], to the states after the last
 // step; state and nextState may be the same slice. If begins[i] is not 0, Forward sets the state before row i to 0. A
 // nil begins means 0 everywhere. x and begins must not change before Backward.
-func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, begins []byte, rows, n int) []T {
+func (l *RecurrentCell[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	o, hidden := l.input.p.Ops(), l.State-l.Out
 	l.input.Forward(w.in, x, rows)
@@ -130,7 +130,7 @@ func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
 // Backward adds the gradients of the last Forward on w. dy, [rows,Out], is the gradient of the output. Backward goes
 // back through all steps to the beginning of each episode or sequence. Unless dx, [rows,In], is nil, Backward sets dx
 // to the gradient of x.
-func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
+func (l *RecurrentCell[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
 	o, n, width := l.input.p.Ops(), w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*width]
 	o.Transpose(ut, l.hidden.Weight(), l.Out, width, 1)
@@ -153,13 +153,17 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
 }
 
 // Range returns the part of Params.Grad that belongs to this layer.
-func (l *Recurrent[T]) Range() (lo, hi int) { return l.input.p.Range(l.input.weight, l.hidden.bias) }
+func (l *RecurrentCell[T]) Range() (lo, hi int) {
+	return l.input.p.Range(l.input.weight, l.hidden.bias)
+}
 
 // states returns n rows of a state, from row lo on.
-func (l *Recurrent[T]) states(h, c []T, lo, n int) CellState[T] {
+func (l *RecurrentCell[T]) states(h, c []T, lo, n int) CellState[T] {
 	hidden := l.State - l.Out
 	return CellState[T]{h[lo*l.Out : (lo+n)*l.Out], c[lo*hidden : (lo+n)*hidden]}
 }
 
 // wide returns n rows of x, [rows,G·Out], from row lo on.
-func (l *Recurrent[T]) wide(x []T, lo, n int) []T { return x[lo*l.hidden.Out : (lo+n)*l.hidden.Out] }
+func (l *RecurrentCell[T]) wide(x []T, lo, n int) []T {
+	return x[lo*l.hidden.Out : (lo+n)*l.hidden.Out]
+}

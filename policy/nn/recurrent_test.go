@@ -12,11 +12,11 @@ import (
 )
 
 // recurrent makes a layer with random parameters.
-func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T], *nn.Recurrent[T]) {
+func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T], *nn.RecurrentCell[T]) {
 	t.Helper()
 	p := new(nn.Params[T])
 	p.Group("g")
-	var l *nn.Recurrent[T]
+	var l *nn.RecurrentCell[T]
 	if lstm {
 		l = nn.NewLSTM(p, "l", in, out)
 	} else {

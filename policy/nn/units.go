@@ -192,14 +192,14 @@ func (w *batchNormWork[T]) InputGrad(b *Batch[T], _, dy []T, first int) []T {
 	return dy
 }
 
-// recurrentCell is a Recurrent whose state is a part of the network's state.
+// recurrentCell is a RecurrentCell whose state is a part of the network's state.
 type recurrentCell[T Float] struct {
-	*Recurrent[T]
+	*RecurrentCell[T]
 	at, total int // offset of the cell's state in the network's state, and width of the network's state
 }
 
 func (u *recurrentCell[T]) NewWork(w *NetWork[T]) unitWork[T] {
-	return &recurrentCellWork[T]{u, u.Recurrent.NewWork(w.maxRows), w.rows(u.State)}
+	return &recurrentCellWork[T]{u, u.RecurrentCell.NewWork(w.maxRows), w.rows(u.State)}
 }
 
 type recurrentCellWork[T Float] struct {
@@ -210,18 +210,18 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	if w.State == w.total {
-		return w.Recurrent.Forward(w.of, b.Next, x, b.State, b.Begins, b.Rows, b.Sequences)
+		return w.RecurrentCell.Forward(w.of, b.Next, x, b.State, b.Begins, b.Rows, b.Sequences)
 	}
 	state := w.state[:b.Sequences*w.State]
 	o := w.input.p.Ops()
 	o.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
-	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
+	y := w.RecurrentCell.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
 	o.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
 	return y
 }
 
 func (w *recurrentCellWork[T]) Backward(_ *Batch[T], dx, dy []T, ready func(lo, hi int)) []T {
-	w.Recurrent.Backward(w.of, dx, dy)
+	w.RecurrentCell.Backward(w.of, dx, dy)
 	ready(w.Range())
 	return dx
 }

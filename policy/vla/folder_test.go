@@ -75,7 +75,7 @@ func weights(params *nn.Params[float32], name string) []float32 {
 	if b, ok := params.Buffers.Get(name); ok {
 		return b.F32()
 	}
-	return params.Of(slices.IndexFunc(params.Fields, func(f nn.Field) bool { return f.Name == name }))
+	return params.Of(slices.IndexFunc(params.Fields, func(f nn.ParamTensor) bool { return f.Name == name }))
 }
 
 // fromFolder takes the trunk and its sizes from a folder.

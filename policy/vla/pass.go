@@ -279,7 +279,7 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 
 // A cache holds the keys and values of the sequences of a batch: of the prefixes, and of the slots after the prefixes.
 type cache struct {
-	sequences []*lm.Sequence
+	sequences []*lm.CachedText
 	pieces    []lm.Piece
 	slots     []int32 // input ids of the slots of a row, all lm.Given
 }
@@ -289,7 +289,7 @@ func newCache(x *pass, maxTokens int) *cache {
 	pages := x.rows * ((maxTokens + lm.PageLen - 1) / lm.PageLen)
 	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)
 	for range x.rows {
-		c.sequences = append(c.sequences, memory.NewSequence(maxTokens))
+		c.sequences = append(c.sequences, memory.NewText(maxTokens))
 	}
 	for range x.p.slots {
 		c.slots = append(c.slots, lm.Given)

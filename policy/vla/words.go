@@ -28,9 +28,9 @@ var words = strings.Fields(`
 // A reader converts instructions to tokens, with the tokenizer of the trunk's folder or with the built-in tokenizer. It
 // caches the tokens of earlier texts.
 type reader struct {
-	encoder   *tokenizer.Encoder // nil means the built-in tokenizer
-	ids       map[string]int32   // of words
-	maxTokens int                // largest number of tokens of an instruction
+	encoder   *tokenizer.Encoding // nil means the built-in tokenizer
+	ids       map[string]int32    // of words
+	maxTokens int                 // largest number of tokens of an instruction
 	seen      map[string][]int32
 	text      []byte // of the last readWords
 }

@@ -29,16 +29,16 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// A Judge runs the program of reward_type "program". The graders of a rank share one Judge. The first grader that opens
-// it starts the program, and the last grader that closes it ends the program. The zero Judge is ready to use, and safe
-// for concurrent use.
-type Judge struct {
+// A JudgeProgram runs the program of reward_type "program". The graders of a rank share one JudgeProgram. The first
+// grader that opens it starts the program, and the last grader that closes it ends the program. The zero JudgeProgram
+// is ready to use, and safe for concurrent use.
+type JudgeProgram struct {
 	mu      sync.Mutex
-	program *external.Grader
+	program *external.GraderProgram
 	users   int
 }
 
-func (j *Judge) open(by programs.Entry, c *ProgramConfig, log io.Writer) (err error) {
+func (j *JudgeProgram) open(by programs.Entered, c *ProgramConfig, log io.Writer) (err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users == 0 {
@@ -50,13 +50,13 @@ func (j *Judge) open(by programs.Entry, c *ProgramConfig, log io.Writer) (err er
 	return nil
 }
 
-func (j *Judge) grade(s []external.Submission) ([]*float32, error) {
+func (j *JudgeProgram) grade(s []external.Submission) ([]*float32, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.program.Grade(s)
 }
 
-func (j *Judge) close() error {
+func (j *JudgeProgram) close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.users--; j.users > 0 {
@@ -69,7 +69,7 @@ func (j *Judge) close() error {
 func newProgram(s Setup, log io.Writer) (*Grader, error) {
 	c, judge := &s.Config.Program, s.Judge
 	if judge == nil {
-		judge = new(Judge)
+		judge = new(JudgeProgram)
 	}
 	if err := judge.open(s.Programs, c, log); err != nil {
 		return nil, err

@@ -46,13 +46,13 @@ func TestProgram(t *testing.T) {
 	test.Check(t, g.Close())
 }
 
-// TestJudge: graders with one Judge ask one program, also at the same time, until the last one closes.
+// TestJudge: graders with one JudgeProgram ask one program, also at the same time, until the last one closes.
 func TestJudge(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "judge.py")
 	program := "import os, rlb\nrlb.grade(lambda p, a, s: os.getpid())"
 	test.OK(t, os.WriteFile(script, []byte(program), 0o666))
 	s := python(t, script)
-	s.Judge = new(Judge)
+	s.Judge = new(JudgeProgram)
 	graders := make([]*Grader, 3)
 	for i := range graders {
 		if i == 2 {

@@ -14,10 +14,10 @@ import (
 type Setup struct {
 	Type     string // name of the rule
 	Config   Config
-	Own      params.Own     // keys below reward that the rule defines
-	Seed     uint64         // seed of the random rewards
-	Judge    *Judge         // shared with other graders; if nil, the grader makes its own
-	Programs programs.Entry // to start the program under a supervisor
+	Own      params.Own       // keys below reward that the rule defines
+	Seed     uint64           // seed of the random rewards
+	Judge    *JudgeProgram    // shared with other graders; if nil, the grader makes its own
+	Programs programs.Entered // to start the program under a supervisor
 }
 
 // toss returns 0 or 1, each with probability 1/2. The result depends only on the seed, the question

@@ -16,17 +16,17 @@ const (
 	after       = "next_observation."
 )
 
-// An Episode has the frames of an episode, in their order, with their labels.
-type Episode struct {
+// A LabelledEpisode has the frames of an episode, in their order, with their labels.
+type LabelledEpisode struct {
 	images [][]byte // each [H,W,3]
 	labels []byte
 }
 
 // succeeds reports whether the episode has a frame of success.
-func (e *Episode) succeeds() bool { return slices.Contains(e.labels, 1) }
+func (e *LabelledEpisode) succeeds() bool { return slices.Contains(e.labels, 1) }
 
-// A Source says what is a success in files of demonstrations and recordings.
-type Source struct {
+// A SuccessRule says what is a success in files of demonstrations and recordings.
+type SuccessRule struct {
 	Camera string // the observation; "" if there is only one of colour images
 	// Reward, if it is not nil, is the smallest reward of a step whose frame shows success. Without it, only the last
 	// frame of an episode shows success, if the episode succeeded and terminated.
@@ -35,7 +35,7 @@ type Source struct {
 
 // Read reads the episodes of a file. A step gives the frame after it, and an episode also begins with one. shape is
 // [H,W,3].
-func (s Source) Read(path string) (episodes []Episode, shape []int, err error) {
+func (s SuccessRule) Read(path string) (episodes []LabelledEpisode, shape []int, err error) {
 	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
 		return nil, nil, err
@@ -50,7 +50,7 @@ func (s Source) Read(path string) (episodes []Episode, shape []int, err error) {
 	return episodes, shape, err
 }
 
-func (s Source) episodes(d tensor.Dict) (episodes []Episode, shape []int, err error) {
+func (s SuccessRule) episodes(d tensor.Dict) (episodes []LabelledEpisode, shape []int, err error) {
 	camera, err := s.camera(d)
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +86,7 @@ func (s Source) episodes(d tensor.Dict) (episodes []Episode, shape []int, err er
 	}
 	at := 0
 	for k, n := range length.I64() {
-		e := Episode{images: [][]byte{newest(before, at)}, labels: []byte{0}}
+		e := LabelledEpisode{images: [][]byte{newest(before, at)}, labels: []byte{0}}
 		for i := at; i < at+int(n); i++ {
 			label := byte(0)
 			last := i == at+int(n)-1
@@ -111,7 +111,7 @@ func sum(x []float32) (all float32) {
 }
 
 // camera returns the name of the observation.
-func (s Source) camera(d tensor.Dict) (string, error) {
+func (s SuccessRule) camera(d tensor.Dict) (string, error) {
 	var names []string
 	for i := range d.Len() {
 		name, t := d.Entry(i)
@@ -132,10 +132,10 @@ func (s Source) camera(d tensor.Dict) (string, error) {
 
 // Split divides whole episodes into training and validation. share is the share of episodes with success that go to
 // validation, and likewise of episodes without success, rounded to the nearest number. The choice depends on seed.
-func Split(episodes []Episode, shape []int, share float64, seed uint64) (train, valid *Set, err error) {
-	var sides [2][]*Episode // of training and of validation
+func Split(episodes []LabelledEpisode, shape []int, share float64, seed uint64) (train, valid *Set, err error) {
+	var sides [2][]*LabelledEpisode // of training and of validation
 	for k := range 2 {
-		var class []*Episode
+		var class []*LabelledEpisode
 		for i := range episodes {
 			if e := &episodes[i]; e.succeeds() == (k == 1) {
 				class = append(class, e)

@@ -39,9 +39,9 @@ func TestEpisodes(t *testing.T) {
 	t.Parallel()
 	one := 1.
 	for _, c := range []struct {
-		source Source
+		source SuccessRule
 		labels string
-	}{{Source{}, "\x00\x00\x00\x01"}, {Source{Camera: "wrist", Reward: &one}, "\x00\x00\x01\x01"}} {
+	}{{SuccessRule{}, "\x00\x00\x00\x01"}, {SuccessRule{Camera: "wrist", Reward: &one}, "\x00\x00\x01\x01"}} {
 		episodes, shape, err := c.source.episodes(recording())
 		test.OK(t, err)
 		test.EqualSlices(t, shape, []int{2, 2, 3})
@@ -68,7 +68,7 @@ func TestEpisodes(t *testing.T) {
 // All frames of an episode are on one side, and both sides have successes. The files have what Split has divided.
 func TestSplit(t *testing.T) {
 	t.Parallel()
-	episodes, shape, err := Source{}.episodes(recording())
+	episodes, shape, err := SuccessRule{}.episodes(recording())
 	test.OK(t, err)
 	train, valid, err := Split(episodes, shape, 0.3, 1)
 	test.OK(t, err)
@@ -106,11 +106,11 @@ func first[A, B any](a A, _ B, err error) (A, error) { return a, err }
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	d := recording()
-	fails := func(s Source, d tensor.Dict, want string) {
+	fails := func(s SuccessRule, d tensor.Dict, want string) {
 		t.Helper()
 		test.Fails(t, test.Err(first(s.episodes(d))), want)
 	}
-	fails(Source{Camera: "front"}, d,
+	fails(SuccessRule{Camera: "front"}, d,
 		`camera "front": expected an observation of images [H W 3] of U8: there are 1: wrist`)
 	var short tensor.Dict
 	for i := range d.Len() {
@@ -118,9 +118,9 @@ func TestMistakes(t *testing.T) {
 			short.Set(name, x)
 		}
 	}
-	fails(Source{}, short, "no next_observation.wrist, the frames after steps")
+	fails(SuccessRule{}, short, "no next_observation.wrist, the frames after steps")
 	d.Set("episode.success", tensor.New(tensor.F32, 6))
-	fails(Source{}, d, "no episode.success of U8")
+	fails(SuccessRule{}, d, "no episode.success of U8")
 
 	path := filepath.Join(t.TempDir(), "x.safetensors")
 	s := Set{Images: tensor.New(tensor.U8, 2, 2, 2, 3), Labels: []byte{0, 2}}

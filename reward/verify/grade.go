@@ -30,20 +30,20 @@ func (o Outcome) String() string {
 	return "unparsable"
 }
 
-// A Verdict is the result of Grade.
-type Verdict struct {
+// A Grading is the result of Grade.
+type Grading struct {
 	Outcome Outcome
 	Answer  string // the text in the last box; "" if there is none
 }
 
 // Grade compares the last boxed answer of a response with the solutions. A solution is a plain answer, a text with a
 // box, or a text with the answer after its last ####, as in GSM8K.
-func Grade(response string, solutions []string) Verdict {
+func Grade(response string, solutions []string) Grading {
 	text, ok := boxed(response)
 	if !ok {
-		return Verdict{}
+		return Grading{}
 	}
-	v := Verdict{Answer: text}
+	v := Grading{Answer: text}
 	a := read(text)
 	if a == nil {
 		return v

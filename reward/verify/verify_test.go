@@ -283,38 +283,38 @@ func TestGrade(t *testing.T) {
 	tests := []struct {
 		response  string
 		solutions []string
-		want      Verdict
+		want      Grading
 	}{
-		{`So \boxed{\frac{1}{2}}.`, []string{"0.5"}, Verdict{Right, `\frac{1}{2}`}},
-		{`So \boxed{ 3 }`, []string{"2", "3"}, Verdict{Right, "3"}},
-		{`So \boxed{3}`, []string{`\boxed{3}`}, Verdict{Right, "3"}},
-		{`So \boxed{3}`, []string{`Thus \boxed{2}`, `no box 3`}, Verdict{Wrong, "3"}},
-		{`So \boxed{4}`, []string{"2", "3"}, Verdict{Wrong, "4"}},
-		{`So \boxed{4}`, nil, Verdict{Wrong, "4"}},
-		{`So \boxed{4}`, []string{"", `\boxed{4`, `\boxed{}`}, Verdict{Wrong, "4"}},
-		{`First \boxed{3}, then \boxed{4}`, []string{"3"}, Verdict{Wrong, "4"}}, // the last counts
-		{`First \boxed{3}, then \boxed{4}`, []string{"4"}, Verdict{Right, "4"}},
-		{`First \boxed{3}, then \boxed{4`, []string{"3"}, Verdict{}}, // cut off
-		{`First \boxed{3}, then \boxed{}`, []string{"3"}, Verdict{}},
-		{`\boxed{}`, []string{"", `\boxed{}`}, Verdict{}},
-		{`\boxed{ \, }`, []string{"", `\,`}, Verdict{Unparsable, `\,`}},
-		{`The answer is 3`, []string{"3"}, Verdict{}}, // no fallback to the last number
-		{`boxed{3}`, []string{"3"}, Verdict{}},
-		{``, []string{""}, Verdict{}},
-		{`\boxed`, []string{""}, Verdict{}},
-		{`\boxed{\boxed{3}}`, []string{"3"}, Verdict{Right, "3"}},
-		{`\boxed{\{1, 2\}}`, []string{"2, 1"}, Verdict{Right, `\{1, 2\}`}},
-		{`\boxed{\frac{1}{\sqrt{2}}} and }`, []string{`\frac{\sqrt2}{2}`}, Verdict{Right, `\frac{1}{\sqrt{2}}`}},
-		{`$\boxed 42$ is it`, []string{"42"}, Verdict{Right, "42"}},
-		{"\\boxed 42\nand 43", []string{"42"}, Verdict{Right, "42"}},
-		{`\boxed{\text{Monday}}`, []string{"Tuesday"}, Verdict{Wrong, `\text{Monday}`}},
-		{`\boxed{(C) 12}`, []string{"C"}, Verdict{Right, "(C) 12"}},
-		{`\boxed{(C) 12}`, []string{"D"}, Verdict{Wrong, "(C) 12"}},
-		{`\boxed{1 +}`, []string{"1"}, Verdict{Unparsable, "1 +"}},
-		{`\boxed{1 +}`, []string{"1+"}, Verdict{Right, "1 +"}}, // the same text
-		{`\boxed{\foo{3}}`, []string{"3"}, Verdict{Unparsable, `\foo{3}`}},
+		{`So \boxed{\frac{1}{2}}.`, []string{"0.5"}, Grading{Right, `\frac{1}{2}`}},
+		{`So \boxed{ 3 }`, []string{"2", "3"}, Grading{Right, "3"}},
+		{`So \boxed{3}`, []string{`\boxed{3}`}, Grading{Right, "3"}},
+		{`So \boxed{3}`, []string{`Thus \boxed{2}`, `no box 3`}, Grading{Wrong, "3"}},
+		{`So \boxed{4}`, []string{"2", "3"}, Grading{Wrong, "4"}},
+		{`So \boxed{4}`, nil, Grading{Wrong, "4"}},
+		{`So \boxed{4}`, []string{"", `\boxed{4`, `\boxed{}`}, Grading{Wrong, "4"}},
+		{`First \boxed{3}, then \boxed{4}`, []string{"3"}, Grading{Wrong, "4"}}, // the last counts
+		{`First \boxed{3}, then \boxed{4}`, []string{"4"}, Grading{Right, "4"}},
+		{`First \boxed{3}, then \boxed{4`, []string{"3"}, Grading{}}, // cut off
+		{`First \boxed{3}, then \boxed{}`, []string{"3"}, Grading{}},
+		{`\boxed{}`, []string{"", `\boxed{}`}, Grading{}},
+		{`\boxed{ \, }`, []string{"", `\,`}, Grading{Unparsable, `\,`}},
+		{`The answer is 3`, []string{"3"}, Grading{}}, // no fallback to the last number
+		{`boxed{3}`, []string{"3"}, Grading{}},
+		{``, []string{""}, Grading{}},
+		{`\boxed`, []string{""}, Grading{}},
+		{`\boxed{\boxed{3}}`, []string{"3"}, Grading{Right, "3"}},
+		{`\boxed{\{1, 2\}}`, []string{"2, 1"}, Grading{Right, `\{1, 2\}`}},
+		{`\boxed{\frac{1}{\sqrt{2}}} and }`, []string{`\frac{\sqrt2}{2}`}, Grading{Right, `\frac{1}{\sqrt{2}}`}},
+		{`$\boxed 42$ is it`, []string{"42"}, Grading{Right, "42"}},
+		{"\\boxed 42\nand 43", []string{"42"}, Grading{Right, "42"}},
+		{`\boxed{\text{Monday}}`, []string{"Tuesday"}, Grading{Wrong, `\text{Monday}`}},
+		{`\boxed{(C) 12}`, []string{"C"}, Grading{Right, "(C) 12"}},
+		{`\boxed{(C) 12}`, []string{"D"}, Grading{Wrong, "(C) 12"}},
+		{`\boxed{1 +}`, []string{"1"}, Grading{Unparsable, "1 +"}},
+		{`\boxed{1 +}`, []string{"1+"}, Grading{Right, "1 +"}}, // the same text
+		{`\boxed{\foo{3}}`, []string{"3"}, Grading{Unparsable, `\foo{3}`}},
 		{`\boxed{` + strings.Repeat("1", maxBytes+1) + `}`, []string{strings.Repeat("1", maxBytes+1)},
-			Verdict{Unparsable, strings.Repeat("1", maxBytes+1)}},
+			Grading{Unparsable, strings.Repeat("1", maxBytes+1)}},
 	}
 	for _, c := range tests {
 		if got := Grade(c.response, c.solutions); got != c.want {

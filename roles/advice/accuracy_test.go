@@ -65,9 +65,9 @@ func accuracyTasks(addition string) []measured {
 
 // layoutsOf returns the layouts that are measured: members of env and rollout together and apart, in stages, and models
 // that two members divide.
-func layoutsOf(w *planner.Work) (list []planner.Layout) {
+func layoutsOf(w *planner.Workload) (list []planner.Placement) {
 	add := func(env, rollout []int, stages int) {
-		l := planner.Layout{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: env, Rollout: rollout, Stages: stages}
+		l := planner.Placement{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: env, Rollout: rollout, Stages: stages}
 		if w.Envs == 0 {
 			l.Env = nil
 		}
@@ -161,7 +161,7 @@ func TestAccuracy(t *testing.T) {
 
 // A comparison has the predicted and the measured seconds of layouts, over several rounds.
 type comparison struct {
-	layouts     []planner.Layout
+	layouts     []planner.Placement
 	predictions [][]planner.Prediction // by layout and round
 	trials      [][]*planner.Trial
 	chosen      int // index of the layout that Search chose

@@ -71,7 +71,7 @@ func TestAuto(t *testing.T) {
 		t.Errorf("said\n%s", said)
 	}
 	file := filepath.Join(log, "auto", "plan.json")
-	p, err := advice.ReadPlan(file)
+	p, err := advice.ReadStartPlan(file)
 	test.OK(t, err)
 	if len(p.Layout.Actor) != 2 || len(p.Found.Best) == 0 || p.Profile.Work.Envs != 16 {
 		t.Errorf("plan for %d actors, %d layouts, %+v", len(p.Layout.Actor), len(p.Found.Best), p.Profile.Work)
@@ -105,7 +105,7 @@ func TestAuto(t *testing.T) {
 	if said := train(t, other, 4, "auto"); !strings.Contains(said, "Place ") {
 		t.Errorf("in a larger world a resume said\n%s", said)
 	}
-	if p, err = advice.ReadPlan(file); err != nil || len(p.Layout.Actor) != 2 || len(p.Layout.Nodes) != 4 {
+	if p, err = advice.ReadStartPlan(file); err != nil || len(p.Layout.Actor) != 2 || len(p.Layout.Nodes) != 4 {
 		t.Errorf("%v: a resume on 4 ranks has the layout %v", err, p.Layout)
 	}
 }
@@ -132,7 +132,7 @@ func TestAutoOfFurtherComponents(t *testing.T) {
 	if !slices.Equal(planned, hand) || len(hand) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
 	}
-	p := test.Must(advice.ReadPlan(filepath.Join(log, "auto", "plan.json")))(t)
+	p := test.Must(advice.ReadStartPlan(filepath.Join(log, "auto", "plan.json")))(t)
 	x := p.Found.Winner()
 	if len(p.Layout.Reward) == 0 || len(p.Layout.Inference) == 0 || !(x.Seconds > 0) || math.IsInf(x.Seconds, 0) {
 		t.Errorf("%v takes %v s", p.Layout, x.Seconds)
@@ -156,7 +156,7 @@ func answers(t *testing.T, log, name, placement string, more ...string) []string
 
 // answersAsByHand trains a reasoning job on ranks in log, once with the placement auto and once with hand, and checks
 // that both have the same metrics. It returns the plan and the messages of the first.
-func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, overrides ...string) (*advice.Plan,
+func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, overrides ...string) (*advice.StartPlan,
 	string) {
 	t.Helper()
 	job := func(name, placement string) ([]string, string) {
@@ -170,7 +170,7 @@ func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, ove
 	if !slices.Equal(planned, placed) || len(placed) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(placed, "\n"))
 	}
-	p := test.Must(advice.ReadPlan(filepath.Join(log, "auto", "plan.json")))(t)
+	p := test.Must(advice.ReadStartPlan(filepath.Join(log, "auto", "plan.json")))(t)
 	return p, said
 }
 
@@ -230,7 +230,7 @@ func TestAutoOfThreads(t *testing.T) {
 		}
 		cfg, _ := rolestest.MustLoad(t, config, overrides...)
 		train(t, cfg, 1, "")
-		p, err := advice.ReadPlan(filepath.Join(log, name, "plan.json"))
+		p, err := advice.ReadStartPlan(filepath.Join(log, name, "plan.json"))
 		test.OK(t, err)
 		resolved, err := os.ReadFile(filepath.Join(log, name, "config.yaml"))
 		n := p.Layout.Threads["actor"]
@@ -264,7 +264,7 @@ func TestPool(t *testing.T) {
 			t.Errorf("%s: %v", placement, err)
 			continue
 		}
-		work := planner.Work{Actors: 2, Prompts: 4, Answers: 8, Samples: 32}
+		work := planner.Workload{Actors: 2, Prompts: 4, Answers: 8, Samples: 32}
 		if strings.Contains(placement, "actor: auto") {
 			work.Actors = 4
 		}
@@ -319,15 +319,15 @@ func TestMovable(t *testing.T) {
 			fixed = append(fixed, name)
 		}
 		slices.Sort(fixed)
-		p := &planner.Profile{Work: planner.Work{Actors: c.actors, Envs: 16, Group: 1, Steps: 8, Epochs: 1}}
+		p := &planner.Profile{Work: planner.Workload{Actors: c.actors, Envs: 16, Group: 1, Steps: 8, Epochs: 1}}
 		f, err := s.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, p)
 		if err != nil || len(f.Winner().Layout.Actor) != c.actors || !slices.Equal(fixed, c.fixed) {
 			t.Errorf("%v: %v; fixed %v, want %d actors, fixed %v", c.overrides[len(c.overrides)-2:], err, fixed,
 				c.actors, c.fixed)
 			continue
 		}
-		chosen := &advice.Plan{Identity: s.Identity(), Layout: f.Winner().Layout, Found: f}
-		measured := &advice.Plan{Identity: chosen.Identity, Layout: chosen.Layout}
+		chosen := &advice.StartPlan{Identity: s.Identity(), Layout: f.Winner().Layout, Found: f}
+		measured := &advice.StartPlan{Identity: chosen.Identity, Layout: chosen.Layout}
 		if !s.Serves(chosen) || s.Serves(measured) != c.all { // a plan without a choice serves a given placement
 			t.Errorf("%v: a plan with a choice serves: %v, without one: %v", c.overrides[len(c.overrides)-2:],
 				s.Serves(chosen), s.Serves(measured))
@@ -347,7 +347,7 @@ func TestOtherJob(t *testing.T) {
 		return s
 	}
 	s := subject("{actor: auto, rollout: auto}")
-	p := &advice.Plan{Identity: s.Identity(), Found: new(planner.Found), Layout: planner.Layout{Nodes: s.Nodes,
+	p := &advice.StartPlan{Identity: s.Identity(), Found: new(planner.Found), Layout: planner.Placement{Nodes: s.Nodes,
 		Actor: []int{0, 1}, Rollout: []int{0}, Stages: 1}}
 	s.KeepActors(p)
 	p.Identity = s.Identity()
@@ -359,7 +359,7 @@ func TestOtherJob(t *testing.T) {
 	divided := subject("{actor: auto, rollout: auto}", "++actor.model.tensor_model_parallel_size=2")
 	divided.KeepActors(p)
 	f, err := divided.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9},
-		&planner.Profile{Work: planner.Work{Actors: 2, Prompts: 8, Answers: 2}})
+		&planner.Profile{Work: planner.Workload{Actors: 2, Prompts: 8, Answers: 2}})
 	if err != nil || len(f.Winner().Layout.Actor) != 4 {
 		t.Errorf("two divided models: %v, %v", f, err)
 	}

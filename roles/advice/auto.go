@@ -12,19 +12,19 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan has the layout of a job that plans its placement when it starts. It is written to plan.json in the run's
-// folder. If the configuration gives the placement, Found is nil, and the Plan serves only a Scheduler.
-type Plan struct {
-	Identity  planner.Identity `json:"identity"`
-	Layout    planner.Layout   `json:"layout"`
-	Sentences []string         `json:"sentences,omitempty"` // for people
-	Found     *planner.Found   `json:"found,omitempty"`
-	Machine   *planner.Machine `json:"machine"`
-	Profile   *planner.Profile `json:"profile"`
+// A StartPlan has the layout of a job that plans its placement when it starts. It is written to plan.json in the run's
+// folder. If the configuration gives the placement, Found is nil, and the StartPlan serves only a Scheduler.
+type StartPlan struct {
+	Identity  planner.Identity  `json:"identity"`
+	Layout    planner.Placement `json:"layout"`
+	Sentences []string          `json:"sentences,omitempty"` // for people
+	Found     *planner.Found    `json:"found,omitempty"`
+	Machine   *planner.Machine  `json:"machine"`
+	Profile   *planner.Profile  `json:"profile"`
 }
 
 // Decide measures the machine and the job, and returns the plan.
-func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
+func (s *Subject) Decide(ctx context.Context, run Runner) (*StartPlan, error) {
 	m, err := s.Machine(ctx)
 	if err != nil {
 		return nil, err
@@ -45,11 +45,11 @@ func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
 	if note != "" {
 		sentences = slices.Insert(sentences, 0, note)
 	}
-	return &Plan{s.Identity(), f.Winner().Layout, sentences, f, m, p}, nil
+	return &StartPlan{s.Identity(), f.Winner().Layout, sentences, f, m, p}, nil
 }
 
 // Measure measures the machine and the job, and returns the plan that keeps the placement of the configuration.
-func (s *Subject) Measure(ctx context.Context, run Runner) (*Plan, error) {
+func (s *Subject) Measure(ctx context.Context, run Runner) (*StartPlan, error) {
 	m, err := s.Machine(ctx)
 	if err != nil {
 		return nil, err
@@ -58,22 +58,22 @@ func (s *Subject) Measure(ctx context.Context, run Runner) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{Identity: s.Identity(), Layout: *s.layout(), Machine: m, Profile: p}, nil
+	return &StartPlan{Identity: s.Identity(), Layout: *s.layout(), Machine: m, Profile: p}, nil
 }
 
 // Encode returns the plan as JSON.
-func (p *Plan) Encode() ([]byte, error) {
+func (p *StartPlan) Encode() ([]byte, error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	return append(text, '\n'), err
 }
 
-// ReadPlan reads the file plan.json of a run.
-func ReadPlan(path string) (*Plan, error) {
+// ReadStartPlan reads the file plan.json of a run.
+func ReadStartPlan(path string) (*StartPlan, error) {
 	text, err := durable.ReadFile(path, durable.Text)
 	if err != nil {
 		return nil, err
 	}
-	p := new(Plan)
+	p := new(StartPlan)
 	if err := json.Unmarshal(durable.WholeNumbers(text), p); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -85,7 +85,7 @@ func ReadPlan(path string) (*Plan, error) {
 
 // Serves reports whether the subject can use p, a plan of an earlier start. p must be for the same job in the same
 // world. If the configuration leaves a placement open, p must be the result of a search.
-func (s *Subject) Serves(p *Plan) bool {
+func (s *Subject) Serves(p *StartPlan) bool {
 	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
 		return false
 	}

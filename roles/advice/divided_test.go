@@ -59,7 +59,7 @@ func TestAutoDivides(t *testing.T) {
 	}
 	s := subject("auto")
 	m := &planner.Machine{Cores: 2, Nodes: 4, Copy: 1e9}
-	whole, err := s.Tasks.Plan(s.Resolve(&planner.Layout{Nodes: s.Nodes, Actor: []int{0}, Rollout: []int{0}}),
+	whole, err := s.Tasks.Plan(s.Resolve(&planner.Placement{Nodes: s.Nodes, Actor: []int{0}, Rollout: []int{0}}),
 		s.Registries, s.Nodes)
 	test.OK(t, err)
 	w := whole.Work()
@@ -74,7 +74,7 @@ func TestAutoDivides(t *testing.T) {
 	if l.Meshes["actor"].Members() != 2 || len(l.Actor) != 4 || l.Actor[0] == l.Actor[1] {
 		t.Errorf("%v", l)
 	}
-	p := &advice.Plan{Identity: s.Identity(), Layout: l, Found: f}
+	p := &advice.StartPlan{Identity: s.Identity(), Layout: l, Found: f}
 	if !s.Serves(p) || subject("a", "++actor.model.tensor_model_parallel_size=1",
 		"++actor.model.pipeline_model_parallel_size=1").Serves(p) {
 		t.Errorf("%v serves its job: %v", l, s.Serves(p))
@@ -105,7 +105,7 @@ func TestShallow(t *testing.T) {
 	p, err := tasks().Plan(cfg, rolestest.Registries(), []int{0})
 	test.OK(t, err)
 	w := p.Work()
-	asked := planner.Asked{Ranks: 2, Cores: 1, Budget: time.Second}
+	asked := planner.ProbeOptions{Ranks: 2, Cores: 1, Budget: time.Second}
 	whole := test.Must(p.Profile(t.Context(), asked))(t)
 	asked.Room = w.Model.Parts[0].Actor * 3 / 4
 	shallow := test.Must(p.Profile(t.Context(), asked))(t)

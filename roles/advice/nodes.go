@@ -35,7 +35,7 @@ func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 const warnRatio = 1.2
 
 // unequalHosts returns the warnings of Nodes.Unequal.
-func unequalHosts(sites []probe.Site) (list []string) {
+func unequalHosts(sites []probe.NodeProbe) (list []string) {
 	first, seen := sites[0], map[string]bool{sites[0].Host: true}
 	for _, x := range sites[1:] {
 		if seen[x.Host] {

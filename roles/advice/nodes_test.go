@@ -9,7 +9,7 @@ import (
 
 // TestUnequal: one warning names each host that is slower or faster than the first one by more than a fifth.
 func TestUnequal(t *testing.T) {
-	got := unequalHosts([]probe.Site{{Host: "a", Copy: 10, Core: 10}, {Host: "b", Copy: 9, Core: 5},
+	got := unequalHosts([]probe.NodeProbe{{Host: "a", Copy: 10, Core: 10}, {Host: "b", Copy: 9, Core: 5},
 		{Host: "b", Copy: 1}, {Host: "c", Copy: 11, Core: 9}, {Host: "d", Copy: 13, Core: 10}})
 	text := strings.Join(got, "\n")
 	if len(got) != 2 || !strings.Contains(text, "host b computes 0.50 times as fast as host a") ||

@@ -73,7 +73,7 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	}
 	room := job.AvailableOn(s.Nodes, 0)
 	cores := runtime.NumCPU()
-	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), World: worldLike(s.Nodes, cores), Cores: cores,
+	f, err := p.Profile(ctx, planner.ProbeOptions{Ranks: len(s.Nodes), World: worldLike(s.Nodes, cores), Cores: cores,
 		Budget: Budget, Room: room.Free})
 	if err != nil {
 		return nil, fmt.Errorf("measure the job: %w", err)
@@ -95,4 +95,4 @@ func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found
 }
 
 // Resolve returns the configuration with the placement of a layout.
-func (s *Subject) Resolve(l *planner.Layout) *config.Config { return s.placedBy(l) }
+func (s *Subject) Resolve(l *planner.Placement) *config.Config { return s.placedBy(l) }

@@ -24,18 +24,18 @@ import (
 type Scheduler struct {
 	machine *planner.Machine
 	profile *planner.Profile
-	space   planner.Space
-	present planner.Layout
+	space   planner.SearchSpace
+	present planner.Placement
 	cost    float64 // seconds of the last move; before the first move, seconds of a launch of the workers
 	moved   bool    // members have moved before
 	free    int64   // the first step at which members may move
 	skip    int     // number of coming iterations that do not count
 
 	window    window
-	planned   int64           // the step of the last plan
-	pause     int64           // iterations until the next plan, if little changes
-	medians   times           // medians of the window at the last plan; zero before the first plan
-	candidate *planner.Layout // the last plan's choice; nil if no move pays
+	planned   int64              // the step of the last plan
+	pause     int64              // iterations until the next plan, if little changes
+	medians   times              // medians of the window at the last plan; zero before the first plan
+	candidate *planner.Placement // the last plan's choice; nil if no move pays
 
 	decided string              // the layout of the last decision
 	last    *planner.Prediction // the layout before the last move, with measured times; nil if compare has used it
@@ -61,7 +61,7 @@ const (
 
 // A move is a Decision with its layout and cost.
 type move struct {
-	layout    planner.Layout
+	layout    planner.Placement
 	now, then float64 // seconds of an iteration: now, and as predicted with layout
 	cost      float64 // expected seconds of the move
 	why       string  // for people
@@ -69,7 +69,7 @@ type move struct {
 
 // NewScheduler returns the scheduler of a job whose layout is space.Present. Moves do not change the numbers of
 // members. launch is the time to launch the job's workers, in seconds.
-func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
+func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.SearchSpace, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
 		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
 	c.space.Present, c.space.Move, c.space.Idle = &c.present, true, true
@@ -78,7 +78,7 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 
 // Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan of
 // Decide or Measure with which the run began. launch is as in NewScheduler.
-func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
+func (s *Subject) Scheduler(p *StartPlan, launch float64) *Scheduler {
 	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
 
@@ -167,7 +167,7 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 
 // plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. previous is the layout
 // that the previous plan chose, or nil. Of equally good layouts, plan prefers the previous one.
-func (c *Scheduler) plan(medians *times, previous *planner.Layout) *move {
+func (c *Scheduler) plan(medians *times, previous *planner.Placement) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
 	t := planner.Trial{Layout: c.present, Step: now, Phases: map[string]float64{}, Spent: it.Spent}
@@ -221,25 +221,25 @@ func (c *Scheduler) plan(medians *times, previous *planner.Layout) *move {
 
 // A record has an earlier layout, and the ratio of its measured time to its predicted time.
 type record struct {
-	layout planner.Layout
+	layout planner.Placement
 	ratio  float64
 }
 
 // find returns the index in c.earlier of a layout that places rollouts as l does: see rolloutsAlike. It returns -1 if
 // there is none.
-func (c *Scheduler) find(l *planner.Layout) int {
+func (c *Scheduler) find(l *planner.Placement) int {
 	return slices.IndexFunc(c.earlier, func(e record) bool { return rolloutsAlike(&e.layout, l) })
 }
 
 // rolloutsAlike reports whether two layouts place all components but the actors on the same ranks.
-func rolloutsAlike(a, b *planner.Layout) bool {
+func rolloutsAlike(a, b *planner.Placement) bool {
 	return !slices.ContainsFunc(a.Components(), func(name string) bool {
 		return name != "actor" && !slices.Equal(a.Ranks(name), b.Ranks(name))
 	})
 }
 
 // predict predicts an iteration with a layout.
-func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
+func (c *Scheduler) predict(l planner.Placement) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }
 
@@ -261,7 +261,7 @@ func (c *Scheduler) compare() {
 
 // price returns the expected seconds of a move to l. Before the first move, this is the time to launch workers and to
 // copy the state that moves. Afterwards it is the time of the last move.
-func (c *Scheduler) price(l *planner.Layout) float64 {
+func (c *Scheduler) price(l *planner.Placement) float64 {
 	if c.moved {
 		return c.cost
 	}

@@ -20,7 +20,7 @@ import (
 type simulated struct {
 	machine *planner.Machine
 	profile planner.Profile // as it is
-	layout  planner.Layout
+	layout  planner.Placement
 	off     float64 // standard deviation of what a prediction does not know of a layout
 	noise   float64 // standard deviation of a time
 	draw    *rand.Rand
@@ -36,11 +36,11 @@ func newSimulated(seed uint64) *simulated {
 	s := &simulated{draw: rand.New(rand.NewPCG(seed, 38)), machine: &planner.Machine{Cores: 1, Nodes: 8, Copy: 1e10,
 		Memory: 1 << 30, Network: planner.Link{Latency: 50e-6, PerByte: 1e-10}}}
 	const rows = 8 // environments of a member
-	s.profile = planner.Profile{Work: planner.Work{Actors: 8, Envs: members * rows, Group: 1, Steps: 16, Epochs: 1,
+	s.profile = planner.Profile{Work: planner.Workload{Actors: 8, Envs: members * rows, Group: 1, Steps: 16, Epochs: 1,
 		Samples: 16 * members * rows, WeightsEvery: 1, Staleness: -1,
-		Bytes: planner.Bytes{Observation: 100, Action: 10, Trajectory: 2000, Actor: 100 << 20, Rollout: 800 << 20,
+		Bytes: planner.Sizes{Observation: 100, Action: 10, Trajectory: 2000, Actor: 100 << 20, Rollout: 800 << 20,
 			Simulator: 60 << 20 / rows}},
-		Costs: []planner.Cost{{Op: planner.OpStep, Rows: rows / 2}, {Op: planner.OpInfer, Rows: rows / 2},
+		Costs: []planner.CallTimes{{Op: planner.OpStep, Rows: rows / 2}, {Op: planner.OpInfer, Rows: rows / 2},
 			{Op: planner.OpUpdate, Rows: 16 * members, Seconds: 20e-3, Busy: 20e-3}}}
 	s.set(1e-3, 4e-3)
 	s.layout = s.split(2)
@@ -56,8 +56,8 @@ func (s *simulated) set(step, infer float64) {
 }
 
 // split returns the layout with env on the first ranks, this many, and rollout on the others.
-func (s *simulated) split(first int) planner.Layout {
-	l := planner.Layout{Stages: 2}
+func (s *simulated) split(first int) planner.Placement {
+	l := planner.Placement{Stages: 2}
 	for r := range 8 {
 		l.Nodes, l.Actor = append(l.Nodes, r), append(l.Actor, r)
 	}
@@ -68,7 +68,7 @@ func (s *simulated) split(first int) planner.Layout {
 }
 
 // mean returns what an iteration with a layout takes without noise.
-func (s *simulated) mean(l planner.Layout) planner.Prediction {
+func (s *simulated) mean(l planner.Placement) planner.Prediction {
 	name := l.String()
 	if p, ok := s.known[name]; ok {
 		return p
@@ -102,7 +102,7 @@ func (s *simulated) iterate() (it advice.Iteration) {
 // scheduler returns the scheduler of the job as it is now.
 func (s *simulated) scheduler() *advice.Scheduler {
 	p := s.profile
-	return advice.NewScheduler(s.machine, &p, planner.Space{Nodes: s.layout.Nodes, Present: &s.layout}, 0.1)
+	return advice.NewScheduler(s.machine, &p, planner.SearchSpace{Nodes: s.layout.Nodes, Present: &s.layout}, 0.1)
 }
 
 // placement returns where the members are.
@@ -115,7 +115,7 @@ func (s *simulated) placement() *spmd.Placement {
 }
 
 // moved returns the layout with the components of a placement there.
-func (s *simulated) moved(t *testing.T, placement string) planner.Layout {
+func (s *simulated) moved(t *testing.T, placement string) planner.Placement {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=0", "~cluster.component_placement",
 		"+cluster.component_placement={actor: 0, env: 0, rollout: 0}")
@@ -383,9 +383,9 @@ func TestSchedulerOfASubject(t *testing.T) {
 	s.profile.Work.Envs, s.profile.Work.Actors = 64, 2
 	s.machine.Memory = 0
 	s.set(1, 1e-3)
-	s.layout = planner.Layout{Nodes: []int{0, 1}, Actor: []int{0, 1}, Env: []int{0, 0, 0, 0}, Rollout: []int{1, 1},
+	s.layout = planner.Placement{Nodes: []int{0, 1}, Actor: []int{0, 1}, Env: []int{0, 0, 0, 0}, Rollout: []int{1, 1},
 		Stages: 1}
-	c := subject.Scheduler(&advice.Plan{Machine: s.machine, Profile: &s.profile}, 0.1)
+	c := subject.Scheduler(&advice.StartPlan{Machine: s.machine, Profile: &s.profile}, 0.1)
 	if to, _, _ := decided(s, c, 1000, func(*advice.Iteration) {}); to != `{env: "0-1:0-3"}` {
 		t.Errorf("to %q", to)
 	}

@@ -134,7 +134,7 @@ func (s *Subject) mostActors() int {
 
 // KeepActors takes the number of actor replicas from p, an earlier plan of the same run. It changes nothing if the
 // configuration places the actors.
-func (s *Subject) KeepActors(p *Plan) {
+func (s *Subject) KeepActors(p *StartPlan) {
 	if len(s.configuredRanks("actor")) > 0 {
 		return
 	}
@@ -174,8 +174,8 @@ func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 }
 
 // Space returns the layouts that a plan may choose from.
-func (s *Subject) Space() planner.Space {
-	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
+func (s *Subject) Space() planner.SearchSpace {
+	space := planner.SearchSpace{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
 		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes, Free: map[string]planner.Axes{},
 		Threads: map[string]int{}}
 	cfg := s.Config
@@ -203,7 +203,7 @@ func (s *Subject) Space() planner.Space {
 		}
 	}
 	if s.placing.Pool != nil && slices.Contains(s.movable, "rollout") {
-		space.Runs = func(l *planner.Layout) bool {
+		space.Runs = func(l *planner.Placement) bool {
 			run := *l
 			s.pool(&run)
 			return run.String() == l.String()
@@ -236,8 +236,8 @@ func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 }
 
 // layout returns the layout of the configuration. A component without a placement is on the ranks of the actors.
-func (s *Subject) layout() *planner.Layout {
-	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes, Threads: s.placing.Threads}
+func (s *Subject) layout() *planner.Placement {
+	l := &planner.Placement{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes, Threads: s.placing.Threads}
 	for _, name := range s.placing.Components {
 		ranks := s.present.Ranks(name)
 		if ranks == nil {
@@ -253,7 +253,7 @@ func (s *Subject) layout() *planner.Layout {
 }
 
 // pool moves the members of l to the ranks on which a pool runs them. In a job without a pool it changes nothing.
-func (s *Subject) pool(l *planner.Layout) {
+func (s *Subject) pool(l *planner.Placement) {
 	if s.placing.Pool == nil {
 		return
 	}
@@ -268,8 +268,8 @@ func (s *Subject) pool(l *planner.Layout) {
 
 // inTurn returns a layout with all members on rank 0 of a world, and one thread for each member. Actors and critic
 // workers have all their replicas. Every other component has one replica. Rank r of the world is on node nodes[r].
-func (s *Subject) inTurn(nodes []int) planner.Layout {
-	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
+func (s *Subject) inTurn(nodes []int) planner.Placement {
+	l := planner.Placement{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
 	for _, name := range s.placing.Components {
 		l.Place(name, make([]int, s.meshes[name].Members()))
 	}

@@ -60,7 +60,7 @@ func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Pr
 }
 
 // try runs real iterations with a layout, and returns their times.
-func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profile, l planner.Layout,
+func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profile, l planner.Placement,
 	run Runner) (*planner.Trial, error) {
 	folder, err := os.MkdirTemp("", "rlinf-plan-")
 	if err != nil {
@@ -96,7 +96,7 @@ func trialSteps(iteration float64) (skipped, measured int) {
 }
 
 // onRanks returns the configuration of a trial, with all components on the ranks of l.
-func (s *Subject) onRanks(l *planner.Layout) *config.Config {
+func (s *Subject) onRanks(l *planner.Placement) *config.Config {
 	was := s.movable
 	defer func() { s.movable = was }()
 	s.movable = s.placing.Components
@@ -112,7 +112,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 }
 
 // readTrial reads the times of a run's iterations. skipped is the number of iterations that it omits at the beginning.
-func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
+func readTrial(file string, l planner.Placement, skipped int) (*planner.Trial, error) {
 	times, n := map[string][]float64{}, 0
 	if _, err := metrics.ReadLines(file, 0, func(line []byte, _ int64) error {
 		if math.IsNaN(metrics.Number(line, "time/step")) {

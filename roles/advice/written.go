@@ -13,7 +13,7 @@ import (
 )
 
 // placedBy returns the configuration with the movable components placed by l.
-func (s *Subject) placedBy(l *planner.Layout) *config.Config {
+func (s *Subject) placedBy(l *planner.Placement) *config.Config {
 	c := *s.Config
 	c.Cluster.ComponentPlacement = nil
 	own := map[string]bool{}
@@ -67,7 +67,7 @@ func (s *Subject) follow(c *config.Config) {
 // YAML returns the configuration keys of a layout as text, to paste into a configuration. Each key replaces the
 // existing key. component_placement replaces its whole section, because a key in it may name several components. The
 // text has the micro-batch size if its default would change with the placement, because results depend on this size.
-func (s *Subject) YAML(l *planner.Layout) string {
+func (s *Subject) YAML(l *planner.Placement) string {
 	var b strings.Builder
 	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
 	if len(l.Idle()) > 0 {

@@ -26,7 +26,7 @@ func TestWritten(t *testing.T) {
 		"rollout": {Tensor: true}}) {
 		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Free, space.Threads)
 	}
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
+	l := planner.Placement{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
 		Meshes: map[string]mesh.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
 	c := s.Resolve(&l)
 	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
@@ -52,7 +52,7 @@ func TestWithoutPlace(t *testing.T) {
 			t.Errorf("%s: %v", placement, err)
 			continue
 		}
-		l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0}, Rollout: []int{1}, Stages: 1}
+		l := planner.Placement{Nodes: make([]int, 2), Actor: []int{0}, Rollout: []int{1}, Stages: 1}
 		fixed := s.Space().Fixed
 		if strings.Contains(placement, "inference") {
 			l.Actor, l.Rollout, l.Inference = fixed["actor"], fixed["rollout"], []int{0}
@@ -68,7 +68,7 @@ func TestWithoutPlace(t *testing.T) {
 type chosen struct {
 	name, file string
 	overrides  []string
-	layout     planner.Layout
+	layout     planner.Placement
 }
 
 // chosenLayouts are layouts for jobs whose placement names several components in one key.
@@ -87,20 +87,20 @@ func chosenLayouts(t *testing.T, log string) []chosen {
 		"inference": {Stages: 1, Tensor: 2}}
 	return []chosen{
 		{"together", rolestest.Cartpole, steps("{'actor,env': 0-1, rollout: 2}"),
-			planner.Layout{Actor: []int{0, 1}, Env: []int{2}, Rollout: []int{1, 2}, Stages: 2}},
+			planner.Placement{Actor: []int{0, 1}, Env: []int{2}, Rollout: []int{1, 2}, Stages: 2}},
 		{"idle", rolestest.Cartpole, steps("{'actor,env,rollout': all}"),
-			planner.Layout{Actor: []int{0, 0}, Env: []int{1}, Rollout: []int{1}, Stages: 1}},
+			planner.Placement{Actor: []int{0, 0}, Env: []int{1}, Rollout: []int{1}, Stages: 1}},
 		{"a node group", rolestest.Cartpole, steps("{'actor,rollout': 0-1, env: {node_group: few, placement: 0}}",
 			"cluster.node_groups=[{label: few, node_ranks: 0}]"),
-			planner.Layout{Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{2}, Stages: 1}},
+			planner.Placement{Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{2}, Stages: 1}},
 		{"divided", reasoning, texts("{'actor,rollout': 0-2}", "++actor.threads=4"),
-			planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2}, Stages: 1, Meshes: meshes,
+			planner.Placement{Actor: []int{0, 1}, Rollout: []int{0, 2}, Stages: 1, Meshes: meshes,
 				Threads: map[string]int{"actor": 1, "rollout": 3}}},
 		{"with inference", reasoning, texts("{'actor,rollout,inference': 0-2}", recompute),
-			planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2}, Inference: []int{0, 1}, Stages: 1,
+			planner.Placement{Actor: []int{0, 1}, Rollout: []int{0, 2}, Inference: []int{0, 1}, Stages: 1,
 				Meshes: meshes}},
 		{"inference as actors", reasoning, texts("{'actor,rollout,inference': 0-2}", recompute),
-			planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2}, Inference: []int{0, 1}, Stages: 1,
+			planner.Placement{Actor: []int{0, 1}, Rollout: []int{0, 2}, Inference: []int{0, 1}, Stages: 1,
 				Meshes: map[string]mesh.Mesh{"actor": {Tensor: 2}, "inference": {Tensor: 2}}}},
 	}
 }
@@ -113,7 +113,7 @@ func TestPastedBatches(t *testing.T) {
 	cfg, _, err := config.LoadText(reg, "open.yaml", text, nil, false)
 	test.OK(t, err)
 	s := test.Must(advice.New(cfg, reg, tasks(), make([]int, 2), true))(t)
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Env: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1}
+	l := planner.Placement{Nodes: make([]int, 2), Actor: []int{0, 1}, Env: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1}
 	var file, keys map[string]any
 	test.OK(t, errors.Join(yaml.Unmarshal(text, &file), yaml.Unmarshal([]byte(s.YAML(&l)), &keys)))
 	paste(file, keys)

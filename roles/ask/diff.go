@@ -16,8 +16,8 @@ import (
 
 // A Diff says where two runs part.
 type Diff struct {
-	Harmless []checkpoint.Difference // keys that change no number
-	Keys     []checkpoint.Difference // keys that may change numbers
+	Harmless []checkpoint.ChangedKey // keys that change no number
+	Keys     []checkpoint.ChangedKey // keys that may change numbers
 	Builds   [2]string               // equal if one program made both
 	Metrics  []metrics.Difference    // of the first step that differs
 	Tensors  []checkpoint.TensorDifference
@@ -46,7 +46,7 @@ func NewDiff(a, b *Run) (*Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.Harmless = slices.DeleteFunc(all, func(x checkpoint.Difference) bool { return slices.Contains(d.Keys, x) })
+	d.Harmless = slices.DeleteFunc(all, func(x checkpoint.ChangedKey) bool { return slices.Contains(d.Keys, x) })
 	d.Builds = [2]string{a.build(), b.build()}
 	last := min(a.Last, b.Last)
 	for _, name := range []string{"metrics.jsonl", "generation.jsonl"} {
@@ -63,7 +63,7 @@ func NewDiff(a, b *Run) (*Diff, error) {
 		last = first - 1
 	}
 	for _, x := range a.States[1:] {
-		i := slices.IndexFunc(b.States, func(y State) bool { return y.Step == x.Step })
+		i := slices.IndexFunc(b.States, func(y StartPoint) bool { return y.Step == x.Step })
 		if i < 0 || x.Step > last {
 			continue
 		}

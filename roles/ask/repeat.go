@@ -26,9 +26,9 @@ import (
 type Again struct {
 	Registries config.Registries
 	Tasks      task.Tasks
-	Own        session.Own
-	Asked      *loop.Requests // requests to stop
-	Witness    loop.Witness   // may be nil
+	Own        session.UserProgram
+	Asked      *loop.Requests     // requests to stop
+	Witness    loop.MemberWitness // may be nil
 	// Change changes the configuration of the repeated run; may be nil.
 	Change func(*config.Config)
 }
@@ -118,7 +118,7 @@ func (a *Again) place(cfg *config.Config, r *Run) (*config.Config, int, error) {
 	if r.Ranks == 1 {
 		ranks = 2
 	}
-	other := spmd.Cluster{NumNodes: 1, AllowIdleRanks: true}
+	other := spmd.Components{NumNodes: 1, AllowIdleRanks: true}
 	for _, component := range slices.Sorted(maps.Keys(r.Members)) {
 		members := make([]int, r.Members[component])
 		for i := range members {

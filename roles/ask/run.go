@@ -26,15 +26,15 @@ type Run struct {
 	Repeats int64          // the last step that can be repeated: Last, or that of the first resume if it lost episodes
 	Members map[string]int // the number of members of each component
 	Ranks   int
-	States  []State // in the order of steps; the first is the start
-	Damaged []error // what is wrong with other checkpoints
+	States  []StartPoint // in the order of steps; the first is the start
+	Damaged []error      // what is wrong with other checkpoints
 
 	reg   config.Registries
 	keeps bool // see keepsEpisodes
 }
 
-// A State is a state from which a run can be repeated.
-type State struct {
+// A StartPoint is a state from which a run can be repeated.
+type StartPoint struct {
 	Step int64
 	// Checkpoint is nil for the start of a run.
 	Checkpoint *checkpoint.Checkpoint
@@ -42,7 +42,7 @@ type State struct {
 
 // Open reads the run in the folder dir.
 func Open(reg config.Registries, dir string) (*Run, error) {
-	r := &Run{Dir: filepath.Clean(dir), States: []State{{}}, Members: map[string]int{}, reg: reg}
+	r := &Run{Dir: filepath.Clean(dir), States: []StartPoint{{}}, Members: map[string]int{}, reg: reg}
 	err := r.read()
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", r.Dir, err)
@@ -121,14 +121,14 @@ func (r *Run) readStates() error {
 			r.Damaged = append(r.Damaged, err)
 			continue
 		}
-		r.States = append(r.States, State{step, c})
+		r.States = append(r.States, StartPoint{step, c})
 	}
-	slices.SortFunc(r.States, func(a, b State) int { return int(a.Step - b.Step) })
+	slices.SortFunc(r.States, func(a, b StartPoint) int { return int(a.Step - b.Step) })
 	return nil
 }
 
 // Before returns the newest state before step.
-func (r *Run) Before(step int64) State {
+func (r *Run) Before(step int64) StartPoint {
 	at := r.States[0]
 	for _, s := range r.States {
 		if s.Step < step && r.startsAt(s) {
@@ -139,7 +139,7 @@ func (r *Run) Before(step int64) State {
 }
 
 // startsAt reports whether the numbers after a state are those of the run that did not stop there.
-func (r *Run) startsAt(s State) bool { return s.Checkpoint == nil || r.keeps }
+func (r *Run) startsAt(s StartPoint) bool { return s.Checkpoint == nil || r.keeps }
 
 // keepsEpisodes reports whether a checkpoint has all that the next iteration needs. Simulators of other programs may
 // keep a state that no checkpoint has.
@@ -150,7 +150,7 @@ func (r *Run) keepsEpisodes() bool {
 
 // savesSimulators reports whether every checkpoint has the states of the environments.
 func (r *Run) savesSimulators() bool {
-	return !slices.ContainsFunc(r.States[1:], func(s State) bool {
+	return !slices.ContainsFunc(r.States[1:], func(s StartPoint) bool {
 		f, err := checkpoint.OpenTensors(filepath.Join(s.Checkpoint.Dir, "env.safetensors"))
 		if err != nil {
 			return true
@@ -232,7 +232,7 @@ func (r *Run) sameInputs() error {
 
 // A Stretch is a part of a run, from a state to the step Until.
 type Stretch struct {
-	From  State
+	From  StartPoint
 	Until int64
 	End   *checkpoint.Checkpoint // the run's checkpoint of step Until; nil if there is none
 	// Config is a checkpoint with the configuration of the stretch; nil for that of the run's last start.

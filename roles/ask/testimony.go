@@ -62,7 +62,7 @@ func (a *Again) Testify(ctx context.Context, r *Run, step int64, of *Sight) (*Te
 	return t, err
 }
 
-var _ loop.Witness = (*Testimony)(nil).witness
+var _ loop.MemberWitness = (*Testimony)(nil).witness
 
 func (t *Testimony) witness(step int64, component string, member int, phase string, tensors tensor.Dict) {
 	if step != t.Step {
@@ -119,11 +119,11 @@ func (t *Testimony) Write(path string) error {
 	return durable.WriteFile(path, text)
 }
 
-// A Program is another build of rlinf, which repeats runs in a process of its own.
-type Program struct{ Path string }
+// An OtherBuild is another build of rlinf, which repeats runs in a process of its own.
+type OtherBuild struct{ Path string }
 
 // Testify implements Testifier. It calls PROGRAM diff --testify.
-func (p Program) Testify(ctx context.Context, r *Run, step int64, of *Sight) (*Testimony, error) {
+func (p OtherBuild) Testify(ctx context.Context, r *Run, step int64, of *Sight) (*Testimony, error) {
 	dir, err := os.MkdirTemp("", "rlinf-diff-")
 	if err != nil {
 		return nil, err

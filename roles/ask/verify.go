@@ -29,7 +29,7 @@ func (r *Run) Inconsistent() (found []string, err error) {
 	runner := &r.Config.Runner
 	if every := int64(runner.SaveInterval); every > 0 && runner.KeepCheckpoints < 1 {
 		for step := every; step <= r.Last; step += every {
-			if !slices.ContainsFunc(r.States, func(s State) bool { return s.Step == step }) {
+			if !slices.ContainsFunc(r.States, func(s StartPoint) bool { return s.Step == step }) {
 				found = append(found, fmt.Sprintf("checkpoints/global_step_%d: missing", step))
 			}
 		}

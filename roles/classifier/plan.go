@@ -226,8 +226,8 @@ func (p *plan) memoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-func memoryColumns() []job.Column {
-	return []job.Column{
+func memoryColumns() []job.FootprintColumn {
+	return []job.FootprintColumn{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
 		{Name: "optimiser", Bytes: func(f job.Footprint) int64 { return f.Optimiser }},
 		{Name: "activations", Bytes: func(f job.Footprint) int64 { return f.Activations }},
@@ -246,15 +246,15 @@ func (p *plan) checkMemory(nodes []int, node int, have job.Available) error {
 }
 
 // work returns the work of an optimiser step.
-func (p *plan) work() planner.Work {
+func (p *plan) work() planner.Workload {
 	bytes := 4 * int64(p.blank.Params().Len())
-	return planner.Work{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2, GradientBytes: bytes,
+	return planner.Workload{Actors: p.actors, Samples: p.batch, OptimiserSteps: 1, SmallSums: 2, GradientBytes: bytes,
 		BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: bytes, WeightsEvery: 1, Staleness: -1,
 		StepsPerEpoch: p.stepsPer}
 }
 
 // profile measures the optimiser steps of an actor, and sums over all actors.
-func (p *plan) profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+func (p *plan) profile(ctx context.Context, a planner.ProbeOptions) (*planner.Profile, error) {
 	f := &planner.Profile{Work: p.work()}
 	net, err := p.load(tensor.Heap)
 	if err != nil {
@@ -268,7 +268,7 @@ func (p *plan) profile(ctx context.Context, a planner.Asked) (*planner.Profile, 
 	}
 	images, labels := make([]byte, learner.Local()*net.Image.Len()), make([]byte, learner.Local())
 	newOrder(p).fill(images, labels, 0, 0)
-	var update probe.Series
+	var update probe.CallSamples
 	err = probe.Repeat(ctx, 3, 50, a.Budget/3, func(n int) error {
 		start := time.Now()
 		_, err := learner.Update(images, labels)

@@ -18,7 +18,7 @@ type recorder struct {
 var _ loop.Recorder = (*recorder)(nil)
 
 // Begin sets the names and units of the progress line.
-func (r *recorder) Begin(s *metrics.State) {
+func (r *recorder) Begin(s *metrics.RunStatus) {
 	s.Measure, s.EvalMeasure, s.Unit = "loss", "loss", "images"
 	if stop := &r.plan.Config.Runner.EarlyStop; stop.Enabled {
 		s.Stop = stop.Progress(math.NaN(), 0)
@@ -26,7 +26,7 @@ func (r *recorder) Begin(s *metrics.State) {
 }
 
 // Add shows the table.
-func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
+func (r *recorder) Add(l *loop.Logbook, rep *loop.RankReport) error {
 	if len(rep.Answers) > 0 {
 		l.Print(strings.Join(rep.Answers, "\n") + "\n")
 	}
@@ -34,7 +34,7 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 }
 
 // Added does nothing, because there are no environment steps.
-func (r *recorder) Added(*metrics.State) {}
+func (r *recorder) Added(*metrics.RunStatus) {}
 
 // Line sets the losses on the progress line.
 func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {

@@ -111,7 +111,7 @@ var _ loop.Leader = leader{}
 func (leader) Quiesce(context.Context) error { return nil }
 
 // Describe does nothing, because the calls have already added their metrics.
-func (leader) Describe(*loop.Report) {}
+func (leader) Describe(*loop.RankReport) {}
 
 // Settle does nothing, because no messages are under way between iterations.
 func (leader) Settle(context.Context) error { return nil }

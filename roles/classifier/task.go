@@ -53,7 +53,7 @@ func (d *draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan,
 // planOf returns the task.Plan of p.
 func planOf(p *plan) *task.Plan {
 	return &task.Plan{
-		Plan: loop.Plan{Job: p.Job, NumParams: p.blank.Params().Len(), Fits: p.fits,
+		JobPlan: loop.JobPlan{Job: p.Job, NumParams: p.blank.Params().Len(), Fits: p.fits,
 			Connect: func(g *spmd.GroupSpec) {
 				if g.Name == "actor" {
 					g.Comms = []string{member.Gradients}

@@ -55,7 +55,7 @@ type worker struct {
 	plan     *plan
 	net      *resnet.Classifier
 	algo     *algo.Classify
-	replicas *member.Replicas
+	replicas *member.ReplicaGroup
 	order    *order
 	images   []byte
 	labels   []byte
@@ -76,7 +76,7 @@ func newWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*worker, e
 	p, net := s.plan, s.nets[m.Index()]
 	w := &worker{m: m, plan: p, net: net, order: newOrder(p), stop: member.NewEarlyStop(&p.Config.Runner.EarlyStop)}
 	var err error
-	if w.replicas, err = member.NewReplicas(ctx, m, p.Job, net.Params()); err != nil {
+	if w.replicas, err = member.NewReplicaGroup(ctx, m, p.Job, net.Params()); err != nil {
 		return nil, err
 	}
 	a := &p.Config.Actor

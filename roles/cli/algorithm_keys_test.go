@@ -216,7 +216,7 @@ func sampled(base []string, key string) bool {
 }
 
 // otherValue returns a valid value of f that differs from its value, or "" if the test leaves f out.
-func otherValue(f yaml.Field) string {
+func otherValue(f yaml.KeyField) string {
 	in := func(section string) bool { return strings.HasPrefix(f.Key, section+".") }
 	model := slices.Contains([]string{"actor.model.num_q_heads", "actor.model.epsilon_start", "actor.model.epsilon_end",
 		"actor.model.epsilon_steps", "actor.model.init_log_std", "actor.recv_drain_max_trajectories"}, f.Key)

@@ -47,7 +47,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 
 // runBridgeCheck tests a simulator, writes the result of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
-	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
+	check := external.BridgeCheck{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
 		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs, Jobs: c.Int("jobs")}
 	if check.Jobs == 0 {
 		check.Jobs = runtime.NumCPU()
@@ -57,12 +57,12 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 		return 0, config.Usagef("bridge check: expected a command, as in rlinf bridge check -- python3 tank.py")
 	case len(check.Rules()) == 0:
 		return 0, config.Usagef("bridge check: --rule %q: expected text from the name of a rule, one of\n  %s",
-			check.Only, strings.Join(external.Check{}.Rules(), "\n  "))
+			check.Only, strings.Join(external.BridgeCheck{}.Rules(), "\n  "))
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
 	first := map[string]string{} // the first rule that reported each error; one mistake can break many rules
-	write := func(v external.Verdict) {
+	write := func(v external.RuleResult) {
 		rules++
 		switch {
 		case v.Skipped != "":

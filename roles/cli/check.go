@@ -142,7 +142,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	if err != nil {
 		return errors.Join(err, loop.CheckPaths(cfg))
 	}
-	if err := loop.CheckStart(&p.Plan); err != nil {
+	if err := loop.CheckStart(&p.JobPlan); err != nil {
 		return err
 	}
 	for r := range nodes {

@@ -43,7 +43,7 @@ func compareFlags() []cli.Flag {
 
 // runCompare writes a table and a plot of the runs named by the arguments, and returns the exit code.
 func runCompare(c *cli.Context, reg config.Registries) (int, error) {
-	t := &results.Table{Metric: c.String("metric"), At: math.Inf(1)}
+	t := &results.ComparisonTable{Metric: c.String("metric"), At: math.Inf(1)}
 	if c.IsSet("at") {
 		t.At = c.Float64("at")
 	}
@@ -123,7 +123,7 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 }
 
 // stepsOf describes the range of environment steps at which the groups have the metric.
-func stepsOf(groups []results.Group, metric string) string {
+func stepsOf(groups []results.SeedGroup, metric string) string {
 	least, most := math.Inf(1), 0.0
 	for _, g := range groups {
 		for _, r := range g.Runs {

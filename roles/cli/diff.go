@@ -36,7 +36,7 @@ func diffFlags() []cli.Flag {
 }
 
 // runDiff compares two runs, and finds where they part. It returns the exit code.
-func runDiff(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
+func runDiff(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.UserProgram) (int, error) {
 	words, with := c.Args().Slice(), c.String("with")
 	if with != "" && len(words) == 1 || c.IsSet("testify") {
 		words = append(words, words[0])
@@ -86,7 +86,7 @@ func runDiff(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessio
 	}
 	var other ask.Testifier = again
 	if with != "" {
-		other = ask.Program{Path: with}
+		other = ask.OtherBuild{Path: with}
 	}
 	fmt.Fprintf(c.App.ErrWriter, "repeating steps %d to %d of both\n", runs[0].To(step).From.Step+1, step)
 	p, err := ask.Part(c.Context, again, other, runs[0], runs[1], step)
@@ -124,10 +124,10 @@ func testify(c *cli.Context, again *ask.Again, r *ask.Run, out string) (int, err
 const mostShown = 10
 
 func writeDiff(w io.Writer, d *ask.Diff) {
-	show(w, "keys that change no number", d.Harmless, func(k checkpoint.Difference) string {
+	show(w, "keys that change no number", d.Harmless, func(k checkpoint.ChangedKey) string {
 		return fmt.Sprintf("%s: %s, and %s", k.Key, k.Then, k.Now)
 	})
-	show(w, "keys that may change numbers", d.Keys, func(k checkpoint.Difference) string {
+	show(w, "keys that may change numbers", d.Keys, func(k checkpoint.ChangedKey) string {
 		return fmt.Sprintf("%s: %s, and %s", k.Key, k.Then, k.Now)
 	})
 	if d.Builds[0] != d.Builds[1] {

@@ -142,7 +142,7 @@ func newestIn(dir string) string {
 
 // loadPolicy returns the policy of a checkpoint. No simulator starts: of an external one, the configuration has the
 // greeting.
-func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.Config) (*export.Policy, error) {
+func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.Config) (*export.TrainedPolicy, error) {
 	e := cfg.Env.Train
 	if e.ID() == env.ExternalID && e.External.Greeting == "" {
 		return nil, fmt.Errorf("%s: config.yaml: env.train.external.greeting: none: expected the description of the "+
@@ -174,7 +174,7 @@ func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.
 		return nil, fmt.Errorf("%s: %w", from.Dir, err)
 	}
 	b := runfolder.ReadBuild()
-	p := &export.Policy{Policy: pol, Spec: spec, Env: e, Task: spec.Name, Run: from.Dir, Step: from.Step,
+	p := &export.TrainedPolicy{Policy: pol, Spec: spec, Env: e, Task: spec.Name, Run: from.Dir, Step: from.Step,
 		Build: strings.TrimSpace("rlinf " + b.Version + " " + b.Revision)}
 	learns := reg.Learning(cfg)
 	p.NoValue = learns.Offline || learns.Labelled || cfg.Algorithm.LossType == "actor"

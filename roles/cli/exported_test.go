@@ -90,7 +90,7 @@ runner: {max_steps: 2, save_interval: 2}
 // An exportedCase is a policy and the folder of its export.
 type exportedCase struct {
 	name, dir string
-	policy    *export.Policy
+	policy    *export.TrainedPolicy
 }
 
 // exportAll trains all cases and exports them in all formats. It adds a vector of a replay to each folder:
@@ -147,7 +147,7 @@ func (v *tap) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 }
 
 // replay lets the policy play, and writes what it has seen and done.
-func replay(t *testing.T, reg config.Registries, p *export.Policy, dir string) {
+func replay(t *testing.T, reg config.Registries, p *export.TrainedPolicy, dir string) {
 	t.Helper()
 	const steps = 40
 	plain := p.Env
@@ -351,7 +351,7 @@ func checkCompiled(t *testing.T, cases []exportedCase) {
 // these arrays.
 func writeVectors(t *testing.T, c exportedCase) (types []string, lengths []int) {
 	t.Helper()
-	var about export.Description
+	var about export.Manifest
 	text := test.Must(os.ReadFile(filepath.Join(c.dir, "policy.json")))(t)
 	test.OK(t, json.Unmarshal(text, &about))
 	var raw []byte

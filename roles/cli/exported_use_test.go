@@ -76,7 +76,7 @@ func TestExportedValue(t *testing.T) {
 	job := filepath.Join(dir, "job.yaml")
 	test.OK(t, os.WriteFile(job, []byte(exportJob), 0o666))
 	// exported returns the checkpoint, its policy, and the output value in policy.json and policy_test.json.
-	exported := func(name, overrides string) (string, *export.Policy, export.Binding, []any) {
+	exported := func(name, overrides string) (string, *export.TrainedPolicy, export.Binding, []any) {
 		run, out := filepath.Join(dir, name), filepath.Join(dir, name+".out")
 		args := strings.Fields("-c " + job + " env.train.env_type=Numbers-v0 runner.logger.log_path=" + dir +
 			" runner.logger.experiment_name=" + name + " " + overrides)
@@ -88,7 +88,7 @@ func TestExportedValue(t *testing.T) {
 		}
 		from, cfg, err := openTrained(reg, run)
 		test.OK(t, err)
-		var about export.Description
+		var about export.Manifest
 		var vector export.Vector
 		test.OK(t, errors.Join(
 			json.Unmarshal(test.Must(os.ReadFile(filepath.Join(out, "policy.json")))(t), &about),
@@ -257,7 +257,7 @@ func TestExportRefusesVLA(t *testing.T) {
 	cfg.ModelType, cfg.LogProbType, cfg.Blank = "vla_policy", "token_level", true
 	own.HiddenSize, own.Intermediate, own.NumLayers, own.NumHeads, own.ActionBins, own.VisionWidth = 32, 64, 2, 2, 9, 16
 	pol := test.Must(vla.New(cfg, own, vec.Spec(), 1, tensor.Heap))(t)
-	p := &export.Policy{Policy: pol, Spec: vec.Spec()}
+	p := &export.TrainedPolicy{Policy: pol, Spec: vec.Spec()}
 	if _, err := p.WriteONNX(t.TempDir()); err == nil || !strings.Contains(err.Error(), "rlinf eval plays it") {
 		t.Errorf("%v", err)
 	}

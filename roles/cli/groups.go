@@ -16,13 +16,13 @@ import (
 // loadGroups reads the groups of runs at paths, and gives them distinct names. key is the metric to compare. If metric
 // is "", key is the first headline metric of any group. loadGroups omits groups without this metric and paths without a
 // run, and lists them in notes. If no group remains, it returns an error.
-func loadGroups(paths []string, metric string) (groups []results.Group, key string, notes []string, err error) {
+func loadGroups(paths []string, metric string) (groups []results.SeedGroup, key string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
 		candidates = results.Headlines()
 	}
 	for _, key = range candidates {
-		var all []results.Group
+		var all []results.SeedGroup
 		if all, notes, err = readGroups(paths, key); err != nil {
 			return nil, "", nil, err
 		}
@@ -57,7 +57,7 @@ func loadGroups(paths []string, metric string) (groups []results.Group, key stri
 
 // readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths, it
 // skips paths without a run, and lists them in notes.
-func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
+func readGroups(paths []string, prefix string) (groups []results.SeedGroup, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)
 		if errors.Is(err, results.ErrNoRun) && len(paths) > 1 {
@@ -117,7 +117,7 @@ func rankOf(metric, section string) int {
 }
 
 // notes returns reasons why the groups are hard to compare: different tasks, and runs that are not done.
-func notes(groups []results.Group) (notes []string) {
+func notes(groups []results.SeedGroup) (notes []string) {
 	var tasks []string
 	for _, g := range groups {
 		for _, r := range g.Runs {

@@ -129,7 +129,7 @@ func TestNumbersAreBounded(t *testing.T) {
 			}
 		}
 	}
-	app := newApp(rolestest.Registries(), tasks(), session.Own{}, nil, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.UserProgram{}, nil, new(int))
 	check("", app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) { check(path, c.Flags) })
 	if numbers < 150 {
@@ -210,7 +210,7 @@ type hostile struct {
 }
 
 func newHostile(r *rand.Rand) *hostile {
-	app := newApp(rolestest.Registries(), tasks(), session.Own{}, nil, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.UserProgram{}, nil, new(int))
 	h := &hostile{r: r, commands: []string{""}, flags: map[string][]cli.Flag{"": app.Flags},
 		keys: keyNames(rolestest.Registries())}
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

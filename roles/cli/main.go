@@ -34,13 +34,13 @@ import (
 )
 
 // Own is a user's program, which replaces the task's program on every rank of a training job.
-type Own = session.Own
+type Own = session.UserProgram
 
 // Run runs the command line args (os.Args) with the parts in reg and the tasks, and returns the exit code.
 func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
 	if testing.Testing() {    // a test binary cannot be its own supervisor
-		entry = programs.Entry{}
+		entry = programs.Entered{}
 	}
 	defer endOnlyAsDocumented()()
 	if note := mpi.Forget(); note != "" {
@@ -104,7 +104,7 @@ const exitCodes = "Exit codes: 0 done; 1 failed; 2 usage or configuration; 3 a c
 	"75 checkpointed on request: queue the job again; 76 a rank stopped responding; 129 its terminal was closed;\n" +
 	"130 interrupted; 134 crashed; 143 terminated."
 
-func newApp(reg config.Registries, tasks task.Tasks, own session.Own, hub *external.Hub, code *int) *cli.App {
+func newApp(reg config.Registries, tasks task.Tasks, own session.UserProgram, hub *external.Hub, code *int) *cli.App {
 	file := &cli.StringFlag{Name: "config", Aliases: []string{"c"}, Usage: "the job's configuration, `FILE`.yaml"}
 	strict := &cli.BoolFlag{Name: "strict", Usage: "keys without effect are errors"}
 	np := args.Int(cli.IntFlag{Name: "np", Usage: "ranks to start without a launcher",

@@ -93,7 +93,7 @@ type accepted struct {
 
 func newAccepted() *accepted {
 	reg, code := rolestest.Registries(), 0
-	p := &accepted{app: newApp(reg, tasks(), session.Own{}, nil, &code), flags: map[string]bool{"--help": true},
+	p := &accepted{app: newApp(reg, tasks(), session.UserProgram{}, nil, &code), flags: map[string]bool{"--help": true},
 		keys: map[string]bool{}, maps: []string{"cluster.component_placement"}, reg: reg}
 	for _, f := range p.app.Flags {
 		p.addFlag(f)

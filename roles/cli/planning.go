@@ -117,7 +117,7 @@ func (x *planning) measure(ctx context.Context, s *advice.Subject) (note string,
 }
 
 // wholeJob returns the cost of all iterations, evaluations and checkpoints of a job; nil if their number is unknown.
-func wholeJob(cfg *config.Config, m *planner.Machine, w *planner.Work, x *planner.Prediction) *planner.Bill {
+func wholeJob(cfg *config.Config, m *planner.Machine, w *planner.Workload, x *planner.Prediction) *planner.Bill {
 	r := &cfg.Runner
 	n := planner.Length{Iterations: r.Steps(max(1, w.StepsPerEpoch))}
 	if n.Iterations < 1 || n.Iterations == math.MaxInt64 {

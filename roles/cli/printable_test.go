@@ -114,7 +114,7 @@ func TestPrintable(t *testing.T) {
 		}
 		takes("--"+evil, dir)
 	}
-	app := newApp(rolestest.Registries(), tasks(), session.Own{}, nil, new(int))
+	app := newApp(rolestest.Registries(), tasks(), session.UserProgram{}, nil, new(int))
 	walk("", app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) { walk(path, c.Flags) })
 	for _, key := range []string{"runner.ckpt_path", "runner.resume_dir", "comm.table", "actor.model.model_path"} {

@@ -153,7 +153,7 @@ func (r recipe) train(t *testing.T, more ...string) {
 // writeClassifier writes the initial parameters of a classifier of sim's images.
 func writeClassifier(t *testing.T, sim *standIn, c *reward.Config) string {
 	t.Helper()
-	camera := test.Must(reward.CameraOf(sim.Spec()))(t)
+	camera := test.Must(reward.ClassifierInputOf(sim.Spec()))(t)
 	net := test.Must(c.NewClassifier(camera, tensor.Heap))(t)
 	net.Init(1)
 	path := filepath.Join(t.TempDir(), "classifier.safetensors")

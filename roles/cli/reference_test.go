@@ -32,7 +32,7 @@ func TestReference(t *testing.T) {
 	for name, want := range map[string]string{
 		"config.md":          manual.Markdown(reg, config.Reference(reg)),
 		"config.schema.json": string(manual.Schema(reg)),
-		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.Own{}, nil, &code)),
+		"cli.md":             manual.CommandPage(newApp(reg, tasks(), session.UserProgram{}, nil, &code)),
 	} {
 		if *update {
 			writeFile(t, reference+name, want)
@@ -353,7 +353,7 @@ func TestHelpGroups(t *testing.T) {
 		at += next
 	}
 	code := 0
-	for _, c := range newApp(rolestest.Registries(), tasks(), session.Own{}, nil, &code).Commands {
+	for _, c := range newApp(rolestest.Registries(), tasks(), session.UserProgram{}, nil, &code).Commands {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
 		}

@@ -50,7 +50,7 @@ func replayFlags() []cli.Flag {
 }
 
 // runReplay repeats a step of a run, and shows what happened in it. It returns the exit code.
-func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
+func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.UserProgram) (int, error) {
 	dir, err := watch.OneRun(c.Args().Slice())
 	var run *ask.Run
 	if err == nil {
@@ -110,7 +110,7 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 	if err != nil {
 		return 0, err
 	}
-	v := &replayed{Replay: p, cfg: run.Config, w: c.App.Writer, out: out}
+	v := &replayed{RepeatedStep: p, cfg: run.Config, w: c.App.Writer, out: out}
 	switch {
 	case c.Bool("evaluation"):
 		err = v.episodes(p.Evaluated, "the evaluation after step")
@@ -131,7 +131,7 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 
 // A replayed shows a Replay, and keeps it in a folder.
 type replayed struct {
-	*ask.Replay
+	*ask.RepeatedStep
 	cfg *config.Config
 	w   io.Writer
 	out string // the folder; "" to keep nothing

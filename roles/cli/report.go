@@ -76,7 +76,7 @@ func runReport(c *cli.Context, reg config.Registries) error {
 
 // aboutRun returns the defaults and meanings of keys, and the lines of `rlinf status` for the run in dir.
 func aboutRun(reg config.Registries, dir string) report.About {
-	keys := map[string]config.Key{}
+	keys := map[string]config.ManualEntry{}
 	for _, k := range config.Reference(reg) {
 		keys[k.Name] = k
 	}

@@ -108,7 +108,7 @@ func batchScript(c *cli.Context, reg config.Registries, tasks task.Tasks, hub *e
 	} else if c.IsSet("profile") || c.IsSet("machine") {
 		return config.Usagef("--profile, --machine: expected --time auto")
 	}
-	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Job{
+	_, err = fmt.Fprint(c.App.Writer, slurm.Script(template, slurm.Resources{
 		Name: run, Time: limit, Parts: parts, Config: c.String("config"), Run: run,
 		Overrides: c.Args().Slice(), Partition: c.String("partition"), Account: c.String("account"),
 		Mem: c.String("mem"), QOS: c.String("qos"), Constraint: c.String("constraint"),
@@ -204,7 +204,7 @@ var slurmWords = []struct {
 // hetjob, the first part has the nodes with actors. slurmParts returns an error if the job would not run on these
 // nodes.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
-	count int) ([]slurm.Part, error) {
+	count int) ([]slurm.NodeSet, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
 	if err != nil {
 		return nil, err
@@ -242,13 +242,13 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 			nodes = []int{learners, total - learners}
 		}
 	}
-	parts, first := make([]slurm.Part, count), 0
+	parts, first := make([]slurm.NodeSet, count), 0
 	for i := range parts {
 		if nodes[i] < 1 || ranks[i]%nodes[i] != 0 {
 			return nil, fmt.Errorf("ranks %d..%d on %d nodes: expected a number of nodes that divides %d "+
 				"(cluster.num_nodes, --nodes)", first, first+ranks[i]-1, nodes[i], ranks[i])
 		}
-		parts[i] = slurm.Part{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
+		parts[i] = slurm.NodeSet{Nodes: nodes[i], TasksPerNode: ranks[i] / nodes[i], CPUsPerTask: c.Int("cpus")}
 		if parts[i].CPUsPerTask == 0 {
 			parts[i].CPUsPerTask, _ = sideBySide(cfg, j, first, first+ranks[i])
 		}

@@ -22,7 +22,7 @@ func slurmScript(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	t.Chdir("../..")
 	app := newApp(config.Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
-		Rewards: reward.Builtin()}, tasks(), session.Own{}, nil, new(int))
+		Rewards: reward.Builtin()}, tasks(), session.UserProgram{}, nil, new(int))
 	var out bytes.Buffer
 	app.Writer, app.ErrWriter = &out, t.Output()
 	err := app.RunContext(context.Background(), inOrder(app, append([]string{"rlinf", "slurm"}, args...)))

@@ -17,13 +17,14 @@ import (
 )
 
 // runTrain runs rlinf without a command: it trains, and returns the exit code. The session writes the job's errors.
-func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
+func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.UserProgram) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()
 	s := session.New(session.Options{
 		Registries: reg, Tasks: tasks, Own: own, Resume: c.String("resume"), Asked: asked,
 		Out: os.Stdout, Terminal: args.Terminal(os.Stdout),
-		Profile: session.Profile{Prefix: c.String("cpu-profile"), Address: c.String("pprof")}, Debug: c.Bool("debug"),
+		Profile: session.ProfileOptions{Prefix: c.String("cpu-profile"),
+			Address: c.String("pprof")}, Debug: c.Bool("debug"),
 		Command: thisProgram(),
 	})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
@@ -63,7 +64,7 @@ func evalFlags() []cli.Flag {
 }
 
 // recordOf returns where an evaluation records episodes, and which.
-func recordOf(c *cli.Context) (r task.Record, err error) {
+func recordOf(c *cli.Context) (r task.RecordOptions, err error) {
 	r.File = c.String("record")
 	for _, flag := range []string{"only", "min-return", "max-steps", "force"} {
 		if c.IsSet(flag) && r.File == "" {
@@ -89,7 +90,7 @@ func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, erro
 	record, err := recordOf(c)
 	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,
-		Evaluation: &task.Asked{Checkpoint: newestIn(c.String("checkpoint")), Episodes: c.Int("episodes"),
+		Evaluation: &task.EvaluationOptions{Checkpoint: newestIn(c.String("checkpoint")), Episodes: c.Int("episodes"),
 			JSON: c.Bool("json"), Record: record}})
 	cfg, wrong := args.ReadConfig(c, reg, c.Args().Slice(), s.Logs())
 	if wrong == nil {

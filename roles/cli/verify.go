@@ -39,7 +39,7 @@ func verifyFlags() []cli.Flag {
 }
 
 // runVerify repeats parts of a run, or compares it with a receipt. It returns the exit code.
-func runVerify(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
+func runVerify(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.UserProgram) (int, error) {
 	dir, err := watch.OneRun(c.Args().Slice())
 	if err != nil {
 		return 0, config.Usagef("verify: %w", err)

@@ -43,7 +43,7 @@ func (c *Config) optionalComponents() []string {
 }
 
 // Auto returns the components with the placement "auto", and the section cluster without them.
-func (c *Config) Auto() (auto []string, others spmd.Cluster) {
+func (c *Config) Auto() (auto []string, others spmd.Components) {
 	others = c.ClusterSpec()
 	all := others.Components
 	others.Components = nil

@@ -11,21 +11,21 @@ import (
 	"github.com/rlinf/rlinf/reward"
 )
 
-// A Classifier has the keys of actor.model if a classifier of images is trained: model_type resnet in the task sft.
-type Classifier struct {
+// A ClassifierKeys has the keys of actor.model if a classifier of images is trained: model_type resnet in the task sft.
+type ClassifierKeys struct {
 	ModelPath     string `yaml:"model_path" doc:"Weights to begin with (safetensors); empty: new ones."`
 	resnet.Config `yaml:",inline"`
 }
 
 // Check validates the values. It passes the result of each rule to report.
-func (m Classifier) Check(report func(ok bool, key string, value any, expected string)) {
+func (m ClassifierKeys) Check(report func(ok bool, key string, value any, expected string)) {
 	m.Config.Check(report)
 	report(!m.Pretrained || m.ModelPath != "", "pretrained", true, "false, or torchvision's weights in model_path. "+
 		"This line of Python writes them: import torchvision, safetensors.torch as s; "+
 		"s.save_file(torchvision.models."+m.Arch+"(weights='IMAGENET1K_V1').state_dict(), '"+m.Arch+".safetensors')")
 }
 
-func classifier() params.Own { return params.New(Classifier{Config: resnet.DefaultConfig()}) }
+func classifier() params.Own { return params.New(ClassifierKeys{Config: resnet.DefaultConfig()}) }
 
 // Classifies reports whether the job trains a classifier of images.
 func (c *Config) Classifies() bool {
@@ -33,8 +33,8 @@ func (c *Config) Classifies() bool {
 }
 
 // Classifier returns the keys of actor.model, or the zero value if no classifier is trained.
-func (c *Config) Classifier() Classifier {
-	m, _ := params.Get(c.Actor.Model.Own, Classifier{})
+func (c *Config) Classifier() ClassifierKeys {
+	m, _ := params.Get(c.Actor.Model.Own, ClassifierKeys{})
 	m.Config = m.Config.Sized(c.Actor.Model.ImageSize)
 	return m
 }

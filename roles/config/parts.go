@@ -88,7 +88,7 @@ func (c *Config) PolicySpec(s env.Spec) (seen env.Spec, unseen string) {
 		!slices.Contains([]string{"mlp_policy", "rnn_policy"}, c.Actor.Model.ModelType) {
 		return s, ""
 	}
-	camera, err := reward.CameraOf(s)
+	camera, err := reward.ClassifierInputOf(s)
 	if err != nil {
 		return s, ""
 	}

@@ -14,9 +14,9 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ClusterSpec returns the section cluster as an spmd.Cluster.
-func (c *Config) ClusterSpec() spmd.Cluster {
-	s := spmd.Cluster{NumNodes: c.Cluster.NumNodes, AllowIdleRanks: c.Cluster.AllowIdleRanks}
+// ClusterSpec returns the section cluster as an spmd.Components.
+func (c *Config) ClusterSpec() spmd.Components {
+	s := spmd.Components{NumNodes: c.Cluster.NumNodes, AllowIdleRanks: c.Cluster.AllowIdleRanks}
 	for _, e := range c.Cluster.ComponentPlacement {
 		s.Components = append(s.Components, spmd.ComponentPlacement{Key: e.Key, NodeGroup: e.Value.NodeGroup.String(),
 			Placement: e.Value.Placement})

@@ -21,8 +21,8 @@ import (
 //go:embed config.go language.go layout.go weights.go
 var source embed.FS
 
-// A Key is the manual's entry for a key of the configuration.
-type Key struct {
+// A ManualEntry is the manual's entry for a key of the configuration.
+type ManualEntry struct {
 	// Name is the dotted key. "[]" after a name stands for each item of a list, and <name> for a name that the user
 	// chooses.
 	Name    string
@@ -38,9 +38,9 @@ type Key struct {
 
 // Reference returns every key that a configuration with the parts of reg may have, in the order of the sections. It
 // omits old names, and the keys of RLinf that have no effect.
-func Reference(reg Registries) []Key {
+func Reference(reg Registries) []ManualEntry {
 	comments := readComments()
-	var keys []Key
+	var keys []ManualEntry
 	var ours []string // sections that RLinf does not have
 	fields := config.Fields(Default())
 	field := map[string]string{}     // the field of each key
@@ -54,7 +54,8 @@ func Reference(reg Registries) []Key {
 	}
 	for _, f := range fields {
 		text, _ := comments.Of(f.Owner, f.Name)
-		k := Key{Name: f.Key, Type: typeName(f.Type), Doc: text.Text, Section: f.Section, From: inherited(f.Key)}
+		k := ManualEntry{Name: f.Key, Type: typeName(f.Type), Doc: text.Text, Section: f.Section,
+			From: inherited(f.Key)}
 		k.Ours = text.Ours || slices.ContainsFunc(ours, func(s string) bool { return strings.HasPrefix(f.Key, s) })
 		if k.Ours && f.Section {
 			ours = append(ours, f.Key+".", f.Key+"[]")
@@ -77,7 +78,7 @@ func Reference(reg Registries) []Key {
 				last = i
 			}
 		}
-		keys = slices.Insert(keys, last+1, o.Key)
+		keys = slices.Insert(keys, last+1, o.ManualEntry)
 	}
 	return keys
 }
@@ -204,7 +205,7 @@ func defaultText(v any) string {
 }
 
 type ownKey struct {
-	Key
+	ManualEntry
 	section string
 }
 
@@ -215,8 +216,10 @@ func (reg Registries) ownKeys() []ownKey {
 		for _, section := range sections {
 			for _, k := range own.Keys() {
 				name := section + "." + k.Name
-				all = append(all, ownKey{section: section, Key: Key{Name: name, Doc: k.Doc, From: inherited(name),
-					Type: typeName(reflect.TypeOf(k.Value)), Default: defaultText(k.Value), Ours: true, Part: part}})
+				all = append(all, ownKey{section: section,
+					ManualEntry: ManualEntry{Name: name, Doc: k.Doc, From: inherited(name),
+						Type: typeName(reflect.TypeOf(k.Value)), Default: defaultText(k.Value), Ours: true,
+						Part: part}})
 			}
 		}
 	}

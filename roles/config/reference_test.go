@@ -61,11 +61,11 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 
 // TestReferenceSays checks the entries of a few keys of each form.
 func TestReferenceSays(t *testing.T) {
-	keys := map[string]Key{}
+	keys := map[string]ManualEntry{}
 	for _, k := range Reference(builtin()) {
 		keys[k.Name] = k
 	}
-	for name, want := range map[string]Key{
+	for name, want := range map[string]ManualEntry{
 		"algorithm.gamma": {Type: "number", Default: "1",
 			Doc: "gamma is the discount γ in [0, 1], per chunk or per action (see reward_type). Default 1."},
 		"runner.seed": {Type: "integer ≥ 0", Default: "1", Ours: true},

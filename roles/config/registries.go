@@ -20,7 +20,7 @@ type Registries struct {
 	// to actor, rollout, env, reward and inference.
 	Components []string
 	// Programs starts external programs. Main and Run of package roles set it.
-	Programs programs.Entry
+	Programs programs.Entered
 }
 
 // AnswerRules returns the rules that grade answers of language models.

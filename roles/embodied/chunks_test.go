@@ -51,7 +51,7 @@ func TestFiguresOfChunks(t *testing.T) {
 	figures := func(chunk, times int, more ...string) (train, eval env.Summary) {
 		path := placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout: 0")
 		onRanksOf(t, reg, 1, path, blinkers(chunk, times, more...), func(ctx context.Context, r *EmbodiedRunner) error {
-			var rep loop.Report
+			var rep loop.RankReport
 			err := errors.Join(r.sendWeights(ctx), r.collectRollouts(ctx), r.Evaluate(ctx))
 			leader{r}.Describe(&rep)
 			for rows, s := range map[*[]float64]*env.Summary{&rep.Episodes: &train, &rep.Evals: &eval} {

@@ -37,7 +37,7 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 		return err
 	}
 	on.Phase("loading the policy")
-	e, err := prepare(cfg, on.Registries, on.Asked)
+	e, err := prepare(cfg, on.Registries, on.EvaluationOptions)
 	if agreed, err := on.Agree(ctx, err); !agreed {
 		return err
 	}
@@ -85,7 +85,7 @@ type evaluation struct {
 }
 
 // prepare reads the policy of cfg, and checks the environments. Its errors are mistakes of the user.
-func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evaluation, error) {
+func prepare(cfg *config.Config, reg config.Registries, how task.EvaluationOptions) (*evaluation, error) {
 	e := &evaluation{unit: 1, episodes: how.Episodes, epochs: 1}
 	var err error
 	if e.env, e.spec, err = reg.EvalEnv(cfg); err != nil {

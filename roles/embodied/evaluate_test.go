@@ -62,7 +62,7 @@ func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config,
 }
 
 // evaluate runs the job on goroutine ranks, and returns its output and its exit code.
-func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Asked) (string, int) {
+func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.EvaluationOptions) (string, int) {
 	var out bytes.Buffer
 	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: new(loop.Requests), Out: &out,
 		Log: &out, Evaluation: &how})
@@ -78,7 +78,7 @@ func TestEvaluationLost(t *testing.T) {
 	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return",
 		2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
 		cfg, reg := evaluationJob(t, lost)
-		got, code := evaluate(cfg, reg, 1, task.Asked{})
+		got, code := evaluate(cfg, reg, 1, task.EvaluationOptions{})
 		if !strings.Contains(got, says) || strings.Contains(got, "eval/num_lost       2") != (lost == 2) ||
 			(code != 0) != (lost == 5) {
 			t.Errorf("%d of 5 lost: exit code %d, %s, want %s", lost, code, got, says)
@@ -89,7 +89,7 @@ func TestEvaluationLost(t *testing.T) {
 // TestEvaluationOfGroups: an evaluation whose episodes begin in the same states says so.
 func TestEvaluationOfGroups(t *testing.T) {
 	cfg, reg := evaluationJob(t, 0, "env.eval.group_size=2", "env.eval.total_num_envs=6")
-	for want, how := range map[string]task.Asked{
+	for want, how := range map[string]task.EvaluationOptions{
 		"6 episodes from 3 initial states of CartPole-v1\n": {},
 		"7 episodes from 4 initial states of CartPole-v1\n": {Episodes: 7},
 		`"initial_states":4`: {Episodes: 7, JSON: true},
@@ -104,7 +104,7 @@ func TestEvaluationOfGroups(t *testing.T) {
 // is the requested one.
 func TestEvaluationOnRanks(t *testing.T) {
 	cfg, reg := evaluationJob(t, 0)
-	for _, how := range []task.Asked{{}, {Episodes: 7}, {Episodes: 7, JSON: true}} {
+	for _, how := range []task.EvaluationOptions{{}, {Episodes: 7}, {Episodes: 7, JSON: true}} {
 		want, code := evaluate(cfg, reg, 1, how)
 		if code != 0 || !strings.Contains(want, fmt.Sprint(max(how.Episodes, 5))) {
 			t.Fatalf("%+v: exit code %d: %s", how, code, want)
@@ -133,7 +133,7 @@ func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
 	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts",
 		"env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {
 		cfg, reg := evaluationJob(t, 0, "env.train.max_steps_per_rollout_epoch=4", arg)
-		got, code := evaluate(cfg, reg, 1, task.Asked{})
+		got, code := evaluate(cfg, reg, 1, task.EvaluationOptions{})
 		if cut := strings.Contains(got, "  eval/episode_len    4\n"); code != 0 || cut != (want != "lasts") {
 			t.Errorf("%s: exit code %d: %s", arg, code, got)
 		}
@@ -146,7 +146,7 @@ func TestEvaluationRecords(t *testing.T) {
 	var want []byte
 	for _, ranks := range []int{1, 2, 3, 8} {
 		file := filepath.Join(t.TempDir(), "demos.safetensors")
-		says, code := evaluate(cfg, reg, ranks, task.Asked{Record: task.Record{File: file}})
+		says, code := evaluate(cfg, reg, ranks, task.EvaluationOptions{Record: task.RecordOptions{File: file}})
 		got, err := os.ReadFile(file)
 		if err != nil || code != 0 || !strings.Contains(says, "  record              "+file+": 10 episodes, ") {
 			t.Fatalf("%d ranks: exit code %d, %v: %s", ranks, code, err, says)
@@ -160,13 +160,13 @@ func TestEvaluationRecords(t *testing.T) {
 	}
 	cfg, reg = evaluationJob(t, 2)
 	file := filepath.Join(t.TempDir(), "demos.safetensors")
-	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: task.Record{File: file}}); code != 0 ||
+	if says, code := evaluate(cfg, reg, 1, task.EvaluationOptions{Record: task.RecordOptions{File: file}}); code != 0 ||
 		!strings.Contains(says, ": 3 episodes, ") {
 		t.Errorf("2 of 5 lost: exit code %d: %s", code, says)
 	}
 	least := 1e6
-	record := task.Record{File: file, DataCollection: env.DataCollection{MinReturn: &least}}
-	if says, code := evaluate(cfg, reg, 1, task.Asked{Record: record}); code != loop.ExitFailed ||
+	record := task.RecordOptions{File: file, DataCollection: env.DataCollection{MinReturn: &least}}
+	if says, code := evaluate(cfg, reg, 1, task.EvaluationOptions{Record: record}); code != loop.ExitFailed ||
 		!strings.Contains(says, "eval/return") || !strings.Contains(says, "no episode to record: 3 were played") {
 		t.Errorf("none is good enough: exit code %d: %s", code, says)
 	}

@@ -17,7 +17,7 @@ func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
 // Describe adds to rep the episodes that have ended on this rank, and the number of rollouts that the actors have
 // received. With cluster.auto_scheduler it also adds the times of planner.Spent.
-func (r leader) Describe(rep *loop.Report) {
+func (r leader) Describe(rep *loop.RankReport) {
 	rep.Simulated = append(rep.Simulated[:0], 0)
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)

@@ -29,7 +29,7 @@ func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
 }
 
 // Begin sets the names and units of the progress line.
-func (r *recorder) Begin(s *metrics.State) {
+func (r *recorder) Begin(s *metrics.RunStatus) {
 	if r.plan.Offline {
 		s.Measure, s.Unit = "loss", "samples"
 	}
@@ -38,7 +38,7 @@ func (r *recorder) Begin(s *metrics.State) {
 }
 
 // Add adds the episodes of one rank.
-func (r *recorder) Add(_ *loop.Logbook, rep *loop.Report) error {
+func (r *recorder) Add(_ *loop.Logbook, rep *loop.RankReport) error {
 	r.rollouts = max(r.rollouts, rep.Rollouts)
 	r.rows[0] = append(r.rows[0], rep.Episodes...)
 	r.rows[1] = append(r.rows[1], rep.Evals...)
@@ -46,7 +46,7 @@ func (r *recorder) Add(_ *loop.Logbook, rep *loop.Report) error {
 }
 
 // Added sets the number of environment steps.
-func (r *recorder) Added(s *metrics.State) { s.EnvSteps = r.rollouts * r.plan.EnvSteps() }
+func (r *recorder) Added(s *metrics.RunStatus) { s.EnvSteps = r.rollouts * r.plan.EnvSteps() }
 
 // Line sets the means over the episodes that have ended since the last line.
 func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {

@@ -59,7 +59,7 @@ func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, valu
 // Carry registers a component that the program itself has launched. Then the component's workers keep their state when
 // they move to other ranks. members are the workers on this rank. All ranks call Carry with the same components, before
 // InitWorkers. Workers of an unregistered component begin anew after a move.
-func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {
+func (r *EmbodiedRunner) Carry(component string, members ...loop.OwnWorker) {
 	r.loop.Carry(component, members...)
 }
 

@@ -74,8 +74,9 @@ func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path
 					test.Check(t, log.Flush(true))
 				}()
 			}
-			c, err := loop.NewCluster(ctx, w, &p.Plan, shared,
-				loop.Services{Saver: loop.NewSaver(group, nil, nil), Requests: new(loop.Requests), Count: count,
+			c, err := loop.NewCluster(ctx, w, &p.JobPlan, shared,
+				loop.Services{Saver: loop.NewCheckpointSaver(group, nil, nil), Requests: new(loop.Requests),
+					Count: count,
 					Trace: log, Holdings: own})
 			if err != nil {
 				return err

@@ -60,7 +60,7 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, 
 // planOf returns the task.Plan of p. Package plan cannot make it, because it needs workers and metrics.
 func planOf(p *plan.Plan) *task.Plan {
 	return &task.Plan{
-		Plan: loop.Plan{Job: p.Job, EnvSpec: p.Spec, NumParams: p.NumParams(), EnvStates: true,
+		JobPlan: loop.JobPlan{Job: p.Job, EnvSpec: p.Spec, NumParams: p.NumParams(), EnvStates: true,
 			Connect: connect, Fits: p.Fits, NewRecorder: func(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
 				return newRecorder(p, from)
 			}},
@@ -72,8 +72,8 @@ func planOf(p *plan.Plan) *task.Plan {
 		},
 		NamesOn: p.WorkersOn, MemoryOf: p.MemoryOf, CheckMemory: p.CheckMemory, CheckFiles: p.CheckFiles,
 		Open: func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { return worker.NewShared(w, p, own), nil },
-		Work: func() planner.Work { return costs.WorkOf(p) },
-		Profile: func(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+		Work: func() planner.Workload { return costs.WorkOf(p) },
+		Profile: func(ctx context.Context, a planner.ProbeOptions) (*planner.Profile, error) {
 			return costs.Profile(ctx, p, a)
 		},
 	}

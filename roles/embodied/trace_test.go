@@ -200,7 +200,7 @@ func TestSimulatedTime(t *testing.T) {
 		onRanks(t, 2, "../../configs/cartpole_disaggregated.yaml",
 			asyncArgs([]string{"0", "1", "1", "1"}, append(mode, "env.train.step_delay="+delay.String())...),
 			func(ctx context.Context, r *EmbodiedRunner) error {
-				spent, rep := 0.0, loop.Report{}
+				spent, rep := 0.0, loop.RankReport{}
 				for range iterations {
 					if err := r.iterate(ctx); err != nil {
 						return err

@@ -6,7 +6,7 @@
 // real work, a run stretches all waits and links by a factor, and divides its measured times by this factor.
 // Result.RealWork reports the remaining share of real work.
 //
-//	s := emulate.Setting{Machine: emulate.Machine{PerNode: 8, Between: link}, Job: job, Ranks: 128, Iterations: 10}
+//	s := emulate.Setting{Machine: emulate.Topology{PerNode: 8, Between: link}, Load: load, Ranks: 128, Iterations: 10}
 //	r, err := emulate.Run(ctx, s)
 //	fmt.Println(r.Summary.Median, r.RealWork)
 //

@@ -25,10 +25,12 @@ import (
 // example is a short run with 1 ms steps.
 func example() Setting {
 	return Setting{
-		Machine: Machine{PerNode: 8, Between: local.Link{Latency: 50 * time.Microsecond, BytesPerSecond: 10e9}},
-		Job: Job{Steps: 8, Minibatches: 2, Params: 70_000, Shrink: 32,
-			Step: Cost{Call: time.Millisecond}, Infer: Cost{Call: 200 * time.Microsecond, Row: 20 * time.Microsecond},
-			Update: Cost{Call: time.Millisecond, Row: 50 * time.Microsecond}},
+		Topology: Topology{PerNode: 8, Between: local.Link{Latency: 50 * time.Microsecond,
+			BytesPerSecond: 10e9}},
+		Load: Load{Steps: 8, Minibatches: 2, Params: 70_000, Shrink: 32,
+			Step: CallTime{Call: time.Millisecond}, Infer: CallTime{Call: 200 * time.Microsecond,
+				Row: 20 * time.Microsecond},
+			Update: CallTime{Call: time.Millisecond, Row: 50 * time.Microsecond}},
 		Iterations: 3, Warmup: 1, Seed: 1,
 	}
 }
@@ -104,7 +106,7 @@ func TestRecordsGrowWithRanks(t *testing.T) {
 }
 
 // checkFiles reads what points look like in files.
-func checkFiles(t *testing.T, points []Point) {
+func checkFiles(t *testing.T, points []StudyPoint) {
 	t.Helper()
 	var b bytes.Buffer
 	test.OK(t, WriteCSV(&b, points))
@@ -113,7 +115,7 @@ func checkFiles(t *testing.T, points []Point) {
 		t.Errorf("%d rows of %d points: %v", len(rows), len(points), err)
 	}
 	b.Reset()
-	var read []Point
+	var read []StudyPoint
 	if err := errors.Join(WriteJSON(&b, points), json.Unmarshal(b.Bytes(), &read)); err != nil ||
 		len(read) != len(points) || read[0].Seconds != points[0].Seconds {
 		t.Errorf("%d of %d points: %v", len(read), len(points), err)
@@ -130,11 +132,11 @@ func checkFiles(t *testing.T, points []Point) {
 
 // TestPredict: predictions add real work, which grows with the ranks as that of the fitted points.
 func TestPredict(t *testing.T) {
-	var points []Point
+	var points []StudyPoint
 	for _, ranks := range []int{8, 16, 64} {
 		s := example()
 		s.Ranks, s.Envs = ranks, 4*ranks
-		points = append(points, Point{Kind: Weak, Ranks: ranks, Seconds: s.planned() + 1e-3 + 1e-4*float64(ranks),
+		points = append(points, StudyPoint{Kind: Weak, Ranks: ranks, Seconds: s.planned() + 1e-3 + 1e-4*float64(ranks),
 			Fitted: ranks < 64, result: Result{Setting: s}})
 	}
 	predict(points)

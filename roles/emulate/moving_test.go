@@ -41,8 +41,8 @@ func slower(phase int) time.Duration {
 }
 
 // split returns the layout with env on the first ranks, this many, and rollout on the others.
-func split(first int) planner.Layout {
-	l := planner.Layout{Stages: 2}
+func split(first int) planner.Placement {
+	l := planner.Placement{Stages: 2}
 	for r := range 8 {
 		l.Nodes, l.Actor = append(l.Nodes, r), append(l.Actor, r)
 	}
@@ -56,32 +56,33 @@ func split(first int) planner.Layout {
 func (m *moving) setting(first, iterations int) Setting {
 	l := split(first)
 	return Setting{
-		Machine: Machine{PerNode: 1}, Ranks: len(l.Nodes), Envs: envs, Iterations: iterations, Stretch: 1, Seed: 1,
-		Job: Job{Steps: m.steps, Minibatches: 1, Params: 1000, Shrink: 1, Step: Cost{Call: m.unit},
-			Infer: Cost{Call: 4 * m.unit}, Update: Cost{Call: 20 * m.unit}},
+		Topology: Topology{PerNode: 1}, Ranks: len(l.Nodes), Envs: envs, Iterations: iterations, Stretch: 1, Seed: 1,
+		Load: Load{Steps: m.steps, Minibatches: 1, Params: 1000, Shrink: 1, Step: CallTime{Call: m.unit},
+			Infer: CallTime{Call: 4 * m.unit}, Update: CallTime{Call: 20 * m.unit}},
 		Keys: []string{"rollout.pipeline_stage_num=2", "~cluster.component_placement", fmt.Sprintf(
 			"+cluster.component_placement={actor: %q, env: %q, rollout: %q}", spmd.PlacementOf(l.Actor),
 			spmd.PlacementOf(l.Env), spmd.PlacementOf(l.Rollout))},
-		Drift: func(iteration int, j *Job) { j.Step.Call *= slower(iteration / m.each) },
+		Drift: func(iteration int, j *Load) { j.Step.Call *= slower(iteration / m.each) },
 	}
 }
 
 // scheduler returns the scheduler of the job in the layout split(first), which was measured in the first phase.
 func (m *moving) scheduler(t *testing.T, first int) *observed {
 	l := split(first)
-	cost := func(op string, rows int, d time.Duration) planner.Cost {
-		return planner.Cost{Op: op, Rows: rows, Seconds: d.Seconds(), Busy: d.Seconds()}
+	cost := func(op string, rows int, d time.Duration) planner.CallTimes {
+		return planner.CallTimes{Op: op, Rows: rows, Seconds: d.Seconds(), Busy: d.Seconds()}
 	}
 	samples := envs * m.steps
 	p := &planner.Profile{
-		Work: planner.Work{Actors: len(l.Actor), Envs: envs, Group: 1, Steps: m.steps, Epochs: 1, Samples: samples,
-			OptimiserSteps: 1, WeightsEvery: 1, Staleness: -1, Bytes: planner.Bytes{Observation: 100, Action: 100,
+		Work: planner.Workload{Actors: len(l.Actor), Envs: envs, Group: 1, Steps: m.steps, Epochs: 1, Samples: samples,
+			OptimiserSteps: 1, WeightsEvery: 1, Staleness: -1, Bytes: planner.Sizes{Observation: 100, Action: 100,
 				Trajectory: 1000, Rollout: 1000 << 20, Simulator: 2 << 20}},
-		Costs: []planner.Cost{cost(planner.OpStep, rowUnit, m.unit), cost(planner.OpInfer, rowUnit, 4*m.unit),
+		Costs: []planner.CallTimes{cost(planner.OpStep, rowUnit, m.unit), cost(planner.OpInfer, rowUnit, 4*m.unit),
 			cost(planner.OpUpdate, samples/len(l.Actor), 20*m.unit)},
 	}
 	machine := &planner.Machine{Cores: 1, Nodes: len(l.Nodes), Copy: 1e10, Memory: 1 << 30}
-	return &observed{Scheduler: advice.NewScheduler(machine, p, planner.Space{Nodes: l.Nodes, Present: &l}, 0.05), t: t}
+	return &observed{Scheduler: advice.NewScheduler(machine, p, planner.SearchSpace{Nodes: l.Nodes, Present: &l}, 0.05),
+		t: t}
 }
 
 // An observed scheduler is one that keeps what has moved.
@@ -120,7 +121,7 @@ func TestMoving(t *testing.T) {
 	m := moving{unit: 300 * time.Microsecond, steps: 4}
 	s, o := m.setting(first, iterations), m.scheduler(t, first)
 	s.Scheduler = o
-	s.Drift = func(_ int, j *Job) { j.Step.Call *= slower(len(o.ranks)) }
+	s.Drift = func(_ int, j *Load) { j.Step.Call *= slower(len(o.ranks)) }
 	r, metrics := trained(t, s)
 	t.Logf("waits were late by %.2f of their time, real work took %.2f of the cores'", r.Late, r.RealWork)
 	s = (&moving{steps: m.steps}).setting(first, iterations)
@@ -194,7 +195,7 @@ func (m *moving) bounds(t *testing.T) (best, static, late float64) {
 // noisy returns the setting of 100 iterations in the first phase, in its best placement, with noise of 10 %.
 func (m *moving) noisy() Setting {
 	s, draw := m.setting(2, 100), rand.New(rand.NewPCG(1, 38))
-	s.Drift = func(_ int, j *Job) {
+	s.Drift = func(_ int, j *Load) {
 		for _, d := range []*time.Duration{&j.Step.Call, &j.Infer.Call, &j.Update.Call} {
 			*d = time.Duration(max(0.1, 1+0.1*draw.NormFloat64()) * float64(*d))
 		}

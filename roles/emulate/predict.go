@@ -26,7 +26,7 @@ func (s *Setting) planned() float64 {
 }
 
 // toPlanner converts the setting to the types of package planner.
-func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Layout) {
+func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Placement) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	m := &planner.Machine{Cores: s.PerNode, Nodes: nodes, Copy: 10e9,
 		Network: planner.Link{Latency: s.Between.Latency.Seconds()}}
@@ -35,17 +35,17 @@ func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Layou
 	}
 	step := s.Step.Of(s.rows()).Seconds()
 	p := &planner.Profile{
-		Work: planner.Work{Actors: s.Ranks, Envs: s.Envs, Group: 1, Steps: s.Steps, Epochs: 1,
+		Work: planner.Workload{Actors: s.Ranks, Envs: s.Envs, Group: 1, Steps: s.Steps, Epochs: 1,
 			Samples: s.Envs * s.Steps, OptimiserSteps: s.Minibatches, GradientBytes: 4 * int64(s.Params),
 			ModelBytes: 4 * int64(s.Params), WeightsEvery: 1},
-		Costs: []planner.Cost{
+		Costs: []planner.CallTimes{
 			// The factor's median is below its mean.
 			{Op: planner.OpStep, Rows: s.rows(), Seconds: step * math.Exp(-s.Skew*s.Skew/2), Spread: s.spread()},
 			{Op: planner.OpInfer, Rows: s.rows(), Seconds: s.Infer.Of(s.rows()).Seconds()},
 			{Op: planner.OpUpdate, Rows: s.rows() * s.Steps, Seconds: s.updates().Seconds()},
 		},
 	}
-	l := planner.Layout{Nodes: make([]int, s.Ranks), Stages: 1}
+	l := planner.Placement{Nodes: make([]int, s.Ranks), Stages: 1}
 	for r := range l.Nodes {
 		l.Nodes[r] = r / s.PerNode
 		l.Actor = append(l.Actor, r)

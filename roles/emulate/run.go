@@ -31,10 +31,10 @@ import (
 // A Result has the measurements of a run. Durations are times of the emulated machine, without the stretch.
 type Result struct {
 	Setting    Setting
-	Iterations []float64     // seconds of each measured iteration
-	Summary    stats.Summary // summary of Iterations
-	RealWork   float64       // CPU time of this process in these iterations, as a share of the time of its cores
-	Late       float64       // total lateness of the waits, as a share of their intended durations
+	Iterations []float64           // seconds of each measured iteration
+	Summary    stats.SampleSummary // summary of Iterations
+	RealWork   float64             // CPU time of this process in these iterations, as a share of the time of its cores
+	Late       float64             // total lateness of the waits, as a share of their intended durations
 }
 
 const (
@@ -91,7 +91,7 @@ type meter struct {
 func (m *meter) head() {
 	now := time.Now()
 	if s := m.clock.setting; s.Drift != nil {
-		j := s.Job
+		j := s.Load
 		s.Drift(m.loops, &j)
 		m.clock.job.Store(&j)
 	}
@@ -159,7 +159,8 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		all.Go(func() {
 			var log bytes.Buffer
 			job := session.New(session.Options{Registries: regs[r], Tasks: task.Tasks{embodied.Task{}}, Asked: asked,
-				Out: &log, Log: &log, Own: session.Own{Program: m.program, Movable: true}, Scheduler: s.Scheduler})
+				Out: &log, Log: &log, Own: session.UserProgram{Program: m.program,
+					Movable: true}, Scheduler: s.Scheduler})
 			code, err := job.Start(ctx, []spmd.Transport{rank}, cfg, nil, nil)
 			if err == nil && code != loop.ExitOK {
 				err = fmt.Errorf("emulate: rank %d of %d: exit code %d: %s", r, s.Ranks, code,

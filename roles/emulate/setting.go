@@ -9,21 +9,21 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A Machine describes the emulated nodes and their network.
-type Machine struct {
+// A Topology describes the emulated nodes and their network.
+type Topology struct {
 	PerNode int        // number of ranks on a node
 	Between local.Link // a node's connection to the network; see local.Network
 }
 
-// A Cost is the duration of a call: Call, plus Row for each row of its batch.
-type Cost struct{ Call, Row time.Duration }
+// A CallTime is the duration of a call: Call, plus Row for each row of its batch.
+type CallTime struct{ Call, Row time.Duration }
 
 // Of returns the duration of a call with the given number of rows.
-func (c Cost) Of(rows int) time.Duration { return c.Call + time.Duration(rows)*c.Row }
+func (c CallTime) Of(rows int) time.Duration { return c.Call + time.Duration(rows)*c.Row }
 
-// A Job is the work of the ranks. Every rank simulates its share of the environments, chooses their actions, and trains
-// on their data, unless Setting.Keys place the components.
-type Job struct {
+// An Load is the work of the ranks. Every rank simulates its share of the environments, chooses their actions,
+// and trains on their data, unless Setting.Keys place the components.
+type Load struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
 	Params      int // parameters of the policy
@@ -31,8 +31,8 @@ type Job struct {
 	// time. It is at least 1.
 	Shrink int
 
-	Step, Infer Cost // a step of a rank's environments, and the inference of their actions
-	Update      Cost // forward and backward pass of a rank's share of a minibatch; the rows are time steps
+	Step, Infer CallTime // a step of a rank's environments, and the inference of their actions
+	Update      CallTime // forward and backward pass of a rank's share of a minibatch; the rows are time steps
 	// Skew is the standard deviation of the logarithm of a random factor on each environment step. The factor's mean is
 	// 1. If Skew is 0, all steps take the same time.
 	Skew float64
@@ -40,8 +40,8 @@ type Job struct {
 
 // A Setting is one run.
 type Setting struct {
-	Machine
-	Job
+	Topology
+	Load
 	Ranks      int
 	Envs       int // environments of all ranks
 	Iterations int // number of measured iterations
@@ -53,7 +53,7 @@ type Setting struct {
 	Record  string   // folder in which the run records its times; "" to record nothing
 	Keys    []string // overrides of the configuration
 	// Drift changes the costs of the job before each iteration. If it is nil, the costs stay the same.
-	Drift func(iteration int, j *Job)
+	Drift func(iteration int, j *Load)
 	// Scheduler decides when and where members move. If it is nil, members do not move. The times that it gets are
 	// stretched.
 	Scheduler session.Scheduler

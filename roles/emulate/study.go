@@ -33,8 +33,8 @@ const (
 	Strong = "strong" // the work stays the same
 )
 
-// A Point is a run of a Study, or only a prediction. In a prediction, Iterations and all measured values are 0.
-type Point struct {
+// A StudyPoint is a run of a Study, or only a prediction. In a prediction, Iterations and all measured values are 0.
+type StudyPoint struct {
 	Kind  string  `json:"kind"`
 	Skew  float64 `json:"skew"`
 	Ranks int     `json:"ranks"`
@@ -62,8 +62,8 @@ type Point struct {
 
 // Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. report, unless nil,
 // gets the point of each run. Curves leaves out numbers of ranks in Beyond that do not divide the environments.
-func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error) {
-	var points []Point
+func (s *Study) Curves(ctx context.Context, report func(StudyPoint)) ([]StudyPoint, error) {
+	var points []StudyPoint
 	fixed := s.Setting.Stretch > 0
 	for _, kind := range []string{Weak, Strong} {
 		for _, skew := range s.Skews {
@@ -79,7 +79,7 @@ func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error)
 				}
 				if i >= len(s.Ranks) {
 					if set.check() == nil {
-						points = append(points, Point{Kind: kind, Skew: skew, Ranks: ranks,
+						points = append(points, StudyPoint{Kind: kind, Skew: skew, Ranks: ranks,
 							result: Result{Setting: set}})
 					}
 					continue
@@ -88,7 +88,7 @@ func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error)
 				if err != nil {
 					return points, err
 				}
-				p := Point{Kind: kind, Skew: skew, Ranks: ranks, Seconds: r.Summary.Median, Low: r.Summary.CILow,
+				p := StudyPoint{Kind: kind, Skew: skew, Ranks: ranks, Seconds: r.Summary.Median, Low: r.Summary.CILow,
 					High: r.Summary.CIHigh, Iterations: len(r.Iterations), Stretch: r.Setting.Stretch,
 					RealWork: r.RealWork, Late: r.Late, Disturbed: r.Disturbed(),
 					Fitted: ranks <= s.FitRanks && (fixed || !r.Disturbed()), result: r}
@@ -106,7 +106,7 @@ func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error)
 }
 
 // share returns the work of a rank at p, relative to the work of a rank at base.
-func (p *Point) share(base *Point) float64 {
+func (p *StudyPoint) share(base *StudyPoint) float64 {
 	if p.Kind == Weak {
 		return 1
 	}
@@ -114,7 +114,7 @@ func (p *Point) share(base *Point) float64 {
 }
 
 // relate sets the efficiency of p, relative to base.
-func (p *Point) relate(base *Point) {
+func (p *StudyPoint) relate(base *StudyPoint) {
 	ratio, low, high, _ := stats.RatioInterval(base.result.Iterations, p.result.Iterations)
 	share := p.share(base)
 	p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh = share*ratio, share*low, share*high
@@ -123,12 +123,12 @@ func (p *Point) relate(base *Point) {
 // predict sets the predictions: the seconds that package planner predicts, and those of real work. The ranks share the
 // cores of this machine, so real work grows with their number. It follows from what the fitted points take longer than
 // planned.
-func predict(points []Point) {
-	var real []stats.Point
+func predict(points []StudyPoint) {
+	var real []stats.FitPoint
 	for i := range points {
 		p := &points[i]
 		if p.Predicted = p.result.Setting.planned(); p.Fitted {
-			real = append(real, stats.Point{Rounds: 1, Bytes: float64(p.Ranks), Time: p.Seconds - p.Predicted})
+			real = append(real, stats.FitPoint{Rounds: 1, Bytes: float64(p.Ranks), Time: p.Seconds - p.Predicted})
 		}
 	}
 	line, first := stats.Fit(real), 0
@@ -143,11 +143,11 @@ func predict(points []Point) {
 }
 
 // Error returns the relative error of the prediction.
-func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
+func (p *StudyPoint) Error() float64 { return p.Predicted/p.Seconds - 1 }
 
 // Errors returns the median and the maximum of the absolute relative errors. It uses only predictions for undisturbed
 // runs that were not fitted.
-func Errors(points []Point) (median, most float64) {
+func Errors(points []StudyPoint) (median, most float64) {
 	var x []float64
 	for _, p := range points {
 		if !p.Fitted && p.Iterations > 0 && !p.Disturbed {
@@ -159,14 +159,14 @@ func Errors(points []Point) (median, most float64) {
 }
 
 // WriteJSON writes points as JSON.
-func WriteJSON(w io.Writer, points []Point) error {
+func WriteJSON(w io.Writer, points []StudyPoint) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(points)
 }
 
 // WriteCSV writes points as a table, with a header.
-func WriteCSV(w io.Writer, points []Point) error {
+func WriteCSV(w io.Writer, points []StudyPoint) error {
 	c := csv.NewWriter(w)
 	rows := [][]string{{"kind", "skew", "ranks", "seconds", "low", "high", "efficiency", "efficiency_low",
 		"efficiency_high", "predicted", "predicted_efficiency", "fitted", "iterations", "stretch", "real_work", "late",
@@ -187,7 +187,7 @@ func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
 // Picture returns the efficiencies as SVG, with a chart for each kind of scaling. A chart has the measured and the
 // predicted curve of each skew.
-func Picture(points []Point) []byte {
+func Picture(points []StudyPoint) []byte {
 	f := plot.Figure{Title: "Efficiency of emulated ranks"}
 	for _, kind := range []string{Weak, Strong} {
 		c := plot.Chart{Title: kind + " scaling", X: "ranks", Y: "efficiency", XScale: plot.Log2}

@@ -23,7 +23,7 @@ const Name = "emulated"
 // job.
 type clock struct {
 	setting *Setting
-	job     atomic.Pointer[Job]
+	job     atomic.Pointer[Load]
 	timer   *local.Timer
 	start   time.Time
 	ended   chan struct{} // closed when the run is over, so that all waits end
@@ -34,7 +34,7 @@ type clock struct {
 
 func newClock(s *Setting) *clock {
 	c := &clock{setting: s, timer: local.NewTimer(), start: time.Now(), ended: make(chan struct{})}
-	c.job.Store(&s.Job)
+	c.job.Store(&s.Load)
 	return c
 }
 

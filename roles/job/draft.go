@@ -27,7 +27,7 @@ func (j *Job) readTable(found *config.Findings) {
 		return
 	}
 	var err error
-	j.table, err = collectives.ReadTable(file)
+	j.table, err = collectives.ReadTuningTable(file)
 	found.Want(err == nil, "comm.table", nil, fmt.Sprintf("a table that can be read: %v", err))
 }
 

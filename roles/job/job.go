@@ -17,7 +17,7 @@ type Job struct {
 
 	SyncInterval int64 // number of iterations between updates of the rollouts' weights
 	MaxSteps     int64 // number of iterations of the whole run
-	table        *collectives.Table
+	table        *collectives.TuningTable
 }
 
 // Common returns j.

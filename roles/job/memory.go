@@ -23,8 +23,8 @@ func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Messages + f.Texts
 }
 
-// A Column is a column in a table of footprints. The table has a line for each rank.
-type Column struct {
+// A FootprintColumn is a column in a table of footprints. The table has a line for each rank.
+type FootprintColumn struct {
 	Name  string
 	Bytes func(Footprint) int64
 }

@@ -103,20 +103,20 @@ func Fit(listed, expected []tensor.Field) error {
 	return nil
 }
 
-// A TensorFile is an open file of tensors, from which parts of a model can be read.
-type TensorFile struct{ *checkpoint.TensorFile }
+// A ModelTensors is an open file of tensors, from which parts of a model can be read.
+type ModelTensors struct{ *checkpoint.TensorFile }
 
 // OpenTensors opens the safetensors file at path.
-func OpenTensors(path string) (*TensorFile, error) {
+func OpenTensors(path string) (*ModelTensors, error) {
 	f, err := checkpoint.OpenTensors(path)
 	if err != nil {
 		return nil, err
 	}
-	return &TensorFile{f}, nil
+	return &ModelTensors{f}, nil
 }
 
 // ReadSlice reads the slice s of tensor i into dst. i is an index in Fields.
-func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
+func (f *ModelTensors) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 	of := f.Fields[i]
 	s.Block(of.Shape).Times(of.DType.Size()).Within(0, of.Bytes(), func(at, here, n int) {
 		if err == nil {
@@ -128,7 +128,7 @@ func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 
 // Load reads the values of p from the file, directly into the memory of p. p may have slices of a larger network.
 // network declares this network, and may be p itself. The tensors of the file must fit network: see FitModel.
-func (f *TensorFile) Load(p, network *nn.Params[float32]) error {
+func (f *ModelTensors) Load(p, network *nn.Params[float32]) error {
 	if err := FitModel(network, f.Fields); err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func weightsFile(path string) string {
 
 // OpenWeights opens the weights at path, the value of a configuration key. path is a file, or the folder of a
 // checkpoint. The errors of OpenWeights name the key.
-func OpenWeights(key, path string) (*TensorFile, error) {
+func OpenWeights(key, path string) (*ModelTensors, error) {
 	f, err := OpenTensors(weightsFile(path))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w%s", key, err, MadeBy(err))

@@ -27,7 +27,7 @@ import (
 // examine runs on each rank of a job that evaluates a language model with questions. Each copy of the model answers a
 // share of the questions, and rank 0 writes the metrics. The metrics are the same for any number of ranks.
 func examine(ctx context.Context, on *task.Evaluation) error {
-	var judge answer.Judge
+	var judge answer.JudgeProgram
 	x, agreed, err := load(ctx, on, func(e *examinee) (err error) {
 		o := e.plan.EngineOptions()
 		o.Threads, o.Axis = max(e.plan.Config.Actor.Threads, e.plan.Config.Rollout.Threads), e.line
@@ -82,8 +82,8 @@ func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 type examinee struct {
 	plan         *plan.Plan
 	model        *lm.Model
-	line         *member.Line // connects the members of this copy
-	copy, copies int          // the index of this copy, and the number of copies
+	line         *member.AxisGroup // connects the members of this copy
+	copy, copies int               // the index of this copy, and the number of copies
 	progress     algo.Progress
 	exam         *exam.Exam   // nil if there are no questions
 	shown        []exam.Shown // some answers of the last exam
@@ -102,7 +102,7 @@ type examination struct {
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
-	var trained *job.TensorFile
+	var trained *job.ModelTensors
 	if on.Record.File != "" {
 		err = fmt.Errorf("--record %s: expected the policy of a job with environments", on.Record.File)
 	} else {
@@ -118,23 +118,24 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 		return x, false, err
 	}
 	size := x.plan.Mesh(x.plan.Examined()).Tensor
-	x.group, err = member.Divide(ctx, on.World, x.plan.Job, size, func(m *spmd.Member, line *member.Line) (*examinee,
-		error) {
-		e := &examinee{plan: x.plan, line: line, copy: m.Coordinate(mesh.Replica), copies: m.Size() / size}
-		if m.Index() == 0 {
-			e.progress = on.Progress.Counter()
-		}
-		e.model, e.wrong = x.plan.LoadPart(lm.Part{Index: line.Index(), Size: size}, on.World.Alloc)
-		if e.wrong == nil && trained != nil {
-			if err := trained.Load(e.model.Params, e.model.Whole().Params); err != nil {
-				e.wrong = fmt.Errorf("%s: %w", x.from, err)
+	x.group, err = member.Divide(ctx, on.World, x.plan.Job, size,
+		func(m *spmd.Member, line *member.AxisGroup) (*examinee,
+			error) {
+			e := &examinee{plan: x.plan, line: line, copy: m.Coordinate(mesh.Replica), copies: m.Size() / size}
+			if m.Index() == 0 {
+				e.progress = on.Progress.Counter()
 			}
-		}
-		if e.wrong == nil {
-			e.wrong = prepare(e)
-		}
-		return e, nil
-	})
+			e.model, e.wrong = x.plan.LoadPart(lm.Shard{Index: line.Index(), Size: size}, on.World.Alloc)
+			if e.wrong == nil && trained != nil {
+				if err := trained.Load(e.model.Params, e.model.Whole().Params); err != nil {
+					e.wrong = fmt.Errorf("%s: %w", x.from, err)
+				}
+			}
+			if e.wrong == nil {
+				e.wrong = prepare(e)
+			}
+			return e, nil
+		})
 	if err != nil {
 		return x, false, err
 	}
@@ -191,7 +192,7 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 // that exists: the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the
 // newest checkpoint of the run. If there are no trained tensors, f is nil, and path is the folder or file of l's
 // weights.
-func openModel(cfg *config.Config, l *plan.Language, dir string) (path string, f *job.TensorFile, err error) {
+func openModel(cfg *config.Config, l *plan.Language, dir string) (path string, f *job.ModelTensors, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
 	if missing != nil && dir == "" && (l.BaseWeights.Path != "" || cfg.Runner.CkptPath == "" && l.Base != "") {

@@ -55,7 +55,8 @@ func TestFailedEvaluationLeavesACheckpoint(t *testing.T) {
 			return loop.InOrder(ctx, r.InitWorkers, r.Run)
 		}
 		s := session.New(session.Options{Registries: rolestest.Registries(), Tasks: task.Tasks{FineTuning{}},
-			Asked: asked, Out: &out, Log: &out, Resume: resume, Command: "rlinf", Own: session.Own{Program: program}})
+			Asked: asked, Out: &out, Log: &out, Resume: resume, Command: "rlinf",
+			Own: session.UserProgram{Program: program}})
 		code := test.Must(s.Start(t.Context(), local.New(2), cfg, nil, nil))(t)
 		return out.String(), code
 	}

@@ -139,14 +139,14 @@ func (r *ReasoningRunner) RunTraining(ctx context.Context) error {
 }
 
 // describe adds to rep the rewards that this rank's actors have received, and the use of this rank's engines.
-func (r *ReasoningRunner) describe(rep *loop.Report) {
+func (r *ReasoningRunner) describe(rep *loop.RankReport) {
 	var rewards tally
 	for _, w := range r.Actor.Here() {
 		for _, reward := range w.Rewards() {
 			rewards.add(float64(reward), 1)
 		}
 	}
-	var use engine.Use
+	var use engine.Utilization
 	for _, w := range r.Rollout.Here() {
 		use.Add(w.Use())
 	}

@@ -19,10 +19,10 @@ type recorder struct {
 	plan    *plan.Plan
 	answers string // file for the answers of evaluations
 
-	path       string       // file for counts of rewards, and for the use of engines
-	generation *metrics.Log // the open file; nil if not open
-	rewards    tally        // rewards since the last line
-	use        engine.Use   // use of engines since the last line
+	path       string             // file for counts of rewards, and for the use of engines
+	generation *metrics.Logger    // the open file; nil if not open
+	rewards    tally              // rewards since the last line
+	use        engine.Utilization // use of engines since the last line
 
 	watched float64 // the newest value of the metric that runner.early_stop watches
 }
@@ -30,7 +30,7 @@ type recorder struct {
 var _ loop.Recorder = (*recorder)(nil)
 
 // Begin sets the names and units of the progress line.
-func (r *recorder) Begin(s *metrics.State) {
+func (r *recorder) Begin(s *metrics.RunStatus) {
 	s.Measure, s.EvalMeasure, s.Unit = "loss", "loss", "tokens"
 	if r.plan.Config.Reasons() {
 		s.Measure, s.EvalMeasure = "reward", "accuracy"
@@ -40,20 +40,20 @@ func (r *recorder) Begin(s *metrics.State) {
 }
 
 // Add adds the report of one rank: it shows the answers, and counts rewards.
-func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
+func (r *recorder) Add(l *loop.Logbook, rep *loop.RankReport) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
 	}
 	if len(rep.Rewards) > 0 {
 		r.rewards.merge(rep.Rewards)
-		r.use.Add(engine.Use{Passes: int(rep.Engine[0]), Pages: rep.Engine[1], Running: rep.Engine[2],
+		r.use.Add(engine.Utilization{Passes: int(rep.Engine[0]), Pages: rep.Engine[1], Running: rep.Engine[2],
 			Peak: rep.Engine[3]})
 	}
 	return nil
 }
 
 // Added does nothing, because there are no environment steps.
-func (r *recorder) Added(*metrics.State) {}
+func (r *recorder) Added(*metrics.RunStatus) {}
 
 // Line sets the reward or loss, the result of evaluations and the number of trained tokens on the progress line. It
 // also writes the rewards to their file.
@@ -84,7 +84,7 @@ func (r *recorder) writeGeneration(step int64) (err error) {
 		return nil
 	}
 	if r.generation == nil {
-		if r.generation, err = metrics.OpenLog(r.path); err != nil {
+		if r.generation, err = metrics.OpenLogger(r.path); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (r *recorder) writeGeneration(step int64) (err error) {
 		names = append(names, "engine/pages", "engine/pages_max", "engine/sequences")
 		values = append(values, r.use.Pages/n, r.use.Peak, r.use.Running/n)
 	}
-	r.rewards, r.use = tally{}, engine.Use{}
+	r.rewards, r.use = tally{}, engine.Utilization{}
 	return r.generation.Write(step, time.Now(), names, values)
 }
 

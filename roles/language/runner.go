@@ -75,7 +75,9 @@ func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
 
 // Carry registers a component that the program itself has launched: see loop.Loop.Carry.
-func (r *runner) Carry(component string, members ...loop.Member) { r.loop.Carry(component, members...) }
+func (r *runner) Carry(component string, members ...loop.OwnWorker) {
+	r.loop.Carry(component, members...)
+}
 
 // InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls InitWorkers once, before the
 // first step.
@@ -140,7 +142,7 @@ var _ loop.Leader = leader{}
 func (r leader) Quiesce(context.Context) error { return nil }
 
 // Describe does nothing, because the calls have already added their metrics.
-func (r leader) Describe(*loop.Report) {}
+func (r leader) Describe(*loop.RankReport) {}
 
 // Settle does nothing, because no messages are under way between iterations.
 func (r leader) Settle(context.Context) error { return nil }

@@ -96,7 +96,7 @@ func (d draft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, 
 // planOf returns the task.Plan of p. Package plan cannot make it, because it needs workers and metrics.
 func planOf(p *plan.Plan) *task.Plan {
 	return &task.Plan{
-		Plan: loop.Plan{Job: p.Job, NumParams: p.Trained, MayDiffer: p.MayDiffer(), BasePath: p.BaseWeights.Path,
+		JobPlan: loop.JobPlan{Job: p.Job, NumParams: p.Trained, MayDiffer: p.MayDiffer(), BasePath: p.BaseWeights.Path,
 			Connect: func(g *spmd.GroupSpec) { connect(p, g) }, Fits: p.Fits,
 			NewRecorder: func(f *runfolder.Folder, _ loop.StartState) loop.Recorder {
 				return &recorder{plan: p, answers: f.Answers(), path: f.Generation()}
@@ -110,8 +110,8 @@ func planOf(p *plan.Plan) *task.Plan {
 		NamesOn: p.WorkersOn, MemoryOf: p.MemoryOf, CheckMemory: p.CheckMemory,
 		CheckFiles: p.CheckFiles,
 		Open:       func(w *spmd.World, own *loop.Holdings) (loop.Shared, error) { return worker.NewShared(w, p, own) },
-		Work:       func() planner.Work { return costs.WorkOf(p) },
-		Profile: func(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
+		Work:       func() planner.Workload { return costs.WorkOf(p) },
+		Profile: func(ctx context.Context, a planner.ProbeOptions) (*planner.Profile, error) {
 			return costs.Profile(ctx, p, a)
 		},
 	}

@@ -17,7 +17,7 @@ import (
 // rank has its own Cluster.
 type Cluster struct {
 	world  *spmd.World
-	plan   *Plan
+	plan   *JobPlan
 	shared Shared
 	with   Services
 	loop   *Loop // nil until the program makes a runner
@@ -37,7 +37,7 @@ type Shared interface {
 
 // Services are the objects that a session provides to the program's runner.
 type Services struct {
-	Saver    *Saver
+	Saver    *CheckpointSaver
 	Log      *Logbook   // on rank 0; nil elsewhere
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil if nothing is recorded
@@ -52,20 +52,20 @@ type Services struct {
 	GiveUp func(error)
 	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
-	// Witness is shown what passes between the phases of training. It is called by several members at once. It may be
-	// nil.
-	Witness Witness
+	// MemberWitness is shown what passes between the phases of training. It is called by several members at once. It
+	// may be nil.
+	Witness MemberWitness
 }
 
-// A Witness is an algo.Witness of all members: of a component, in a step.
-type Witness func(step int64, component string, member int, phase string, tensors tensor.Dict)
+// A MemberWitness is an algo.Witness of all members: of a component, in a step.
+type MemberWitness func(step int64, component string, member int, phase string, tensors tensor.Dict)
 
-// PhaseEpisodes is a phase of a Witness beside those of package algo: the episodes that ended in a step, as rows of
-// env.AppendRows: F64 train and eval.
+// PhaseEpisodes is a phase of a MemberWitness beside those of package algo: the episodes that ended in a step, as rows
+// of env.AppendRows: F64 train and eval.
 const PhaseEpisodes = "episodes"
 
 // NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.
-func NewCluster(ctx context.Context, w *spmd.World, p *Plan, shared Shared, with Services) (*Cluster, error) {
+func NewCluster(ctx context.Context, w *spmd.World, p *JobPlan, shared Shared, with Services) (*Cluster, error) {
 	if with.Holdings == nil {
 		with.Holdings = NewHoldings(w)
 	}
@@ -130,7 +130,7 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 // separate ranks (disaggregated), or both (hybrid).
 type HybridComponentPlacement struct {
 	*spmd.Placement
-	plan *Plan
+	plan *JobPlan
 }
 
 // NewHybridComponentPlacement returns the placement of c's components.

@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An Evaluation is what became of an evaluation on the workers of a group.
-type Evaluation struct {
+// An EvaluationResult is what became of an evaluation on the workers of a group.
+type EvaluationResult struct {
 	failures int                                      // number of workers of this rank that failed
 	fail     func(context.Context) *spmd.Future[None] // returns the error of a worker from a group call
 }
 
-// Evaluated returns the Evaluation of g. EvaluationError returns the error with which the last evaluation of a worker
-// failed, or nil.
-func Evaluated[W interface{ EvaluationError() error }](g *spmd.Group[W]) Evaluation {
-	e := Evaluation{fail: func(ctx context.Context) *spmd.Future[None] {
+// Evaluated returns the EvaluationResult of g. EvaluationError returns the error with which the last evaluation of a
+// worker failed, or nil.
+func Evaluated[W interface{ EvaluationError() error }](g *spmd.Group[W]) EvaluationResult {
+	e := EvaluationResult{fail: func(ctx context.Context) *spmd.Future[None] {
 		return Call(ctx, g, "evaluate", func(_ context.Context, w W) error { return w.EvaluationError() })
 	}}
 	for _, w := range g.Here() {
@@ -30,7 +30,7 @@ func Evaluated[W interface{ EvaluationError() error }](g *spmd.Group[W]) Evaluat
 // checkpoint of the iterations trained, without a score. drop forgets the results of the evaluation. groups are all
 // groups that took part. All ranks must call EndFailedEvaluation, with nothing in flight. It returns when all ranks
 // have called it.
-func (l *Loop) EndFailedEvaluation(ctx context.Context, drop func(), groups ...Evaluation) error {
+func (l *Loop) EndFailedEvaluation(ctx context.Context, drop func(), groups ...EvaluationResult) error {
 	failures := []float64{0}
 	for _, e := range groups {
 		failures[0] += float64(e.failures)

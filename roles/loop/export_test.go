@@ -1,7 +1,7 @@
 package loop
 
 // Record adds the reports of a step, for tests outside of the package.
-func (l *Logbook) Record(step int64, reports ...*Report) error {
+func (l *Logbook) Record(step int64, reports ...*RankReport) error {
 	var all [][]byte
 	for _, r := range reports {
 		all = append(all, r.append(nil))

@@ -27,7 +27,7 @@ type estate struct {
 	parts  map[holder]any        // see Part
 	packs  map[holder]state.Pack // states of members without a part
 
-	episodes, evals []float64 // as in Report: episodes that no report has yet
+	episodes, evals []float64 // as in RankReport: episodes that no report has yet
 }
 
 // A holder names a member by its component and number.

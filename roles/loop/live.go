@@ -22,7 +22,7 @@ type board struct {
 	phases [len(Phases)]float64
 	timed  [len(Phases)]time.Time // when the newest time of each phase arrived
 	envs   float64                // seconds of simulators, a part of the phases
-	waits  [][]float64            // for each rank, the fractions of its time by cause: see Report.Waits
+	waits  [][]float64            // for each rank, the fractions of its time by cause: see RankReport.Waits
 	queues map[string]int64       // number of items in each channel
 	at     time.Time              // when the newest reports arrived
 }
@@ -64,7 +64,7 @@ func (b *board) nextStep(step int64, ranks int) {
 }
 
 // add adds the report of a rank.
-func (b *board) add(rank int, r *Report) {
+func (b *board) add(rank int, r *RankReport) {
 	b.change(func() {
 		b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
 		for i, name := range r.queueNames {

@@ -22,14 +22,14 @@ import (
 // A Logbook writes the metrics of a run on rank 0, one line for each runner.logger.log_interval iterations. The task's
 // Recorder computes the metrics from the reports of all ranks. A nil Logbook ignores all calls.
 type Logbook struct {
-	log      *metrics.Log
+	log      *metrics.Logger
 	events   *metrics.Events // nil if TensorBoard is off
-	progress *metrics.Progress
+	progress *metrics.ProgressLine
 	job      *job.Job
 	recorder Recorder
-	state    metrics.State
+	state    metrics.RunStatus
 	stopped  string // reason of an early stop; "" if there was none
-	report   Report
+	report   RankReport
 	voting   atomic.Int64 // the step after which the ranks vote next; 0 until a step begins
 
 	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; may be nil
@@ -38,7 +38,7 @@ type Logbook struct {
 	live   *board          // nil if nothing is recorded
 	times  [][trace.NumPhases]float32
 
-	witness Witness // may be nil
+	witness MemberWitness // may be nil
 
 	// The metrics since the last line, by their index in names.
 	names  []string
@@ -49,17 +49,17 @@ type Logbook struct {
 
 // OpenLogbook opens the files of the metrics. progress is the progress line. deadline is the deadline of the run, or
 // the zero time if there is none.
-func OpenLogbook(f *runfolder.Folder, p *Plan, from StartState, progress *metrics.Progress,
+func OpenLogbook(f *runfolder.Folder, p *JobPlan, from StartState, progress *metrics.ProgressLine,
 	deadline time.Time) (*Logbook, error) {
 	b := &Logbook{job: p.Job, recorder: p.NewRecorder(f, from), progress: progress}
-	b.state = metrics.State{Step: from.Step, MaxStep: p.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
+	b.state = metrics.RunStatus{Step: from.Step, MaxStep: p.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
 	if p.MaxSteps == math.MaxInt64 {
 		b.state.MaxStep = 0
 	}
 	b.state.Earlier = metrics.ReadPace(f.Metrics())
 	b.recorder.Begin(&b.state)
 	var err error
-	if b.log, err = metrics.OpenLog(f.Metrics()); err != nil {
+	if b.log, err = metrics.OpenLogger(f.Metrics()); err != nil {
 		return nil, err
 	}
 	if slices.Contains(p.Config.Runner.Logger.LoggerBackends, "tensorboard") {
@@ -83,7 +83,7 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 }
 
 // Watch makes the logbook call f after each iteration. longest has the seconds of each phase on the slowest rank. spent
-// has the sums of Report.Spent over all ranks, and is valid only during the call.
+// has the sums of RankReport.Spent over all ranks, and is valid only during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
 // iterate shows the start of an iteration on the progress line.
@@ -319,7 +319,7 @@ func (l *Logbook) Sum(name string) float64 {
 }
 
 // State returns the numbers of the progress line. The recorder sets these numbers.
-func (l *Logbook) State() *metrics.State { return &l.state }
+func (l *Logbook) State() *metrics.RunStatus { return &l.state }
 
 // Print writes text above the progress line.
 func (l *Logbook) Print(text string) { l.progress.Print(text) }

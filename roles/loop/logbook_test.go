@@ -27,9 +27,9 @@ import (
 
 // reportOf returns the report of an iteration: a loss of step+1, step mod 3 episodes, another figure from the fifth
 // iteration on, and sometimes evaluations and lost episodes.
-func reportOf(step int64, evaluates bool) loop.Report {
+func reportOf(step int64, evaluates bool) loop.RankReport {
 	x := float64(step + 1)
-	r := loop.Report{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x},
+	r := loop.RankReport{Times: make([]float64, len(loop.Phases)), Names: []string{"actor/loss"}, Values: []float64{x},
 		Rollouts: step + 1}
 	r.Times[loop.WholeStep] = x / 2
 	if step >= 4 {
@@ -51,16 +51,16 @@ func reportOf(step int64, evaluates bool) loop.Report {
 }
 
 // cartpoleLogbook plans a job on one rank, and opens its logbook in a folder of its own.
-func cartpoleLogbook(t *testing.T, overrides ...string) (*loop.Plan, *loop.Logbook, *runfolder.Folder) {
+func cartpoleLogbook(t *testing.T, overrides ...string) (*loop.JobPlan, *loop.Logbook, *runfolder.Folder) {
 	t.Helper()
 	placed := append(overrides, "cluster.component_placement={actor: 0, env: 0, rollout: 0}")
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, placed...)
 	j := test.Must(task.Tasks{embodied.Task{}}.Plan(cfg, rolestest.Registries(), make([]int, 1)))(t)
 	folder := test.Must(runfolder.Open(t.TempDir(), ""))(t)
 	t.Cleanup(func() { folder.Close() })
-	book := test.Must(loop.OpenLogbook(folder, &j.Plan, loop.StartState{},
-		metrics.NewProgress(io.Discard, metrics.Options{}), time.Time{}))(t)
-	return &j.Plan, book, folder
+	book := test.Must(loop.OpenLogbook(folder, &j.JobPlan, loop.StartState{},
+		metrics.NewProgressLine(io.Discard, metrics.Options{}), time.Time{}))(t)
+	return &j.JobPlan, book, folder
 }
 
 // With log_interval 3 a line has the means of three iterations. Evaluations, checkpoints (here every 4th iteration) and
@@ -109,7 +109,7 @@ func TestMeansOfUnmeasured(t *testing.T) {
 		if step == 1 {
 			broken = math.NaN()
 		}
-		r := loop.Report{Times: make([]float64, len(loop.Phases)),
+		r := loop.RankReport{Times: make([]float64, len(loop.Phases)),
 			Names: []string{"never", "late", "sometimes", "broken"}, Values: []float64{never, late, sometimes, broken}}
 		test.OK(t, book.Record(step+1, &r))
 	}
@@ -152,7 +152,7 @@ func TestTensorBoardAxis(t *testing.T) {
 	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
 		j, book, folder := cartpoleLogbook(t, "runner.logger.logger_backends=[tensorboard]",
 			"runner.logger.tensorboard_axis="+axis)
-		r := loop.Report{Times: make([]float64, len(loop.Phases)), Rollouts: 1}
+		r := loop.RankReport{Times: make([]float64, len(loop.Phases)), Rollouts: 1}
 		test.OK(t, book.Record(1, &r))
 		test.OK(t, book.Close())
 		if want == 0 {
@@ -173,6 +173,6 @@ func TestTensorBoardAxis(t *testing.T) {
 }
 
 // stepsOf returns how many environment steps an iteration of a plan of test has.
-func stepsOf(p *loop.Plan) int64 {
+func stepsOf(p *loop.JobPlan) int64 {
 	return int64(p.Config.Env.Train.TotalNumEnvs * p.Config.Env.Train.MaxStepsPerRolloutEpoch)
 }

@@ -32,7 +32,7 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 type Loop struct {
 	leader    Leader
 	pieces    spmd.Comm // carries parts of the state
-	plan      *Plan
+	plan      *JobPlan
 	job       *job.Job
 	world     *spmd.World
 	with      Services
@@ -47,7 +47,7 @@ type Loop struct {
 	stopEarly bool      // see StopEarly
 	salvaging bool      // see EndFailedEvaluation
 	stopped   int       // exit code of a run that stopped before its last step; else 0
-	report    Report
+	report    RankReport
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
@@ -65,7 +65,7 @@ type Leader interface {
 	// Settle completes the messages that are still in flight after Quiesce, before a move. Every rank must call it.
 	Settle(context.Context) error
 	// Describe adds the results of this rank's workers to the report.
-	Describe(*Report)
+	Describe(*RankReport)
 	// Components returns the components whose workers have a state, in the order of their tensors in files. The result
 	// must be the same on all ranks.
 	Components() []string
@@ -133,7 +133,7 @@ func (l *Loop) Restore(ctx context.Context) error {
 }
 
 // Report returns the report of the present iteration. The runner adds its results to the report.
-func (l *Loop) Report() *Report { return &l.report }
+func (l *Loop) Report() *RankReport { return &l.report }
 
 // Trained adds 1 to GlobalStep.
 func (l *Loop) Trained() { l.step++ }

@@ -39,8 +39,8 @@ type Worker interface {
 	Retire(part any) error
 }
 
-// A Member is a worker of a program's own component that can go on in another world: see Worker.
-type Member interface {
+// An OwnWorker is a worker of a program's own component that can go on in another world: see Worker.
+type OwnWorker interface {
 	Member() *spmd.Member
 	Part() any
 	// Pack returns the state that a new worker without a part needs. It does not copy the state.
@@ -50,19 +50,19 @@ type Member interface {
 	Retire(part any) error
 }
 
-// A carried is a Member as a Worker.
+// A carried is an OwnWorker as a Worker.
 type carried struct{ packer }
 
-type packer = Member
+type packer = OwnWorker
 
 // State returns what Pack returns.
 func (c carried) State(state.Purpose) []state.Part {
-	return []state.Part{state.Dict{Save: c.Pack, Load: c.Unpack}.Part()}
+	return []state.Part{state.Tensors{Save: c.Pack, Load: c.Unpack}.Part()}
 }
 
 // Carry makes the workers of one of the program's own components keep their state in a move. members has the workers on
 // this rank. All ranks must call Carry with the same components.
-func (l *Loop) Carry(component string, members ...Member) {
+func (l *Loop) Carry(component string, members ...OwnWorker) {
 	l.ownComponents = append(l.ownComponents, component)
 	for _, m := range members {
 		l.ownWorkers = append(l.ownWorkers, carried{m})

@@ -19,7 +19,7 @@ import (
 // A player is a leader without workers. Episodes end while it trains, and one more while it quiesces.
 type player struct{ ended int }
 
-func (p *player) Describe(r *loop.Report) {
+func (p *player) Describe(r *loop.RankReport) {
 	r.Episodes = env.AppendRows(r.Episodes, make([]env.Episode, p.ended))
 	p.ended = 0
 }
@@ -76,7 +76,7 @@ func TestEpisodesOfAMove(t *testing.T) {
 		} else {
 			own.Enter(w)
 		}
-		c, err := loop.NewCluster(ctx, w, plan, nobody{}, loop.Services{Saver: loop.NewSaver(group, nil, nil),
+		c, err := loop.NewCluster(ctx, w, plan, nobody{}, loop.Services{Saver: loop.NewCheckpointSaver(group, nil, nil),
 			Log: book, Requests: new(loop.Requests), Holdings: own, Moves: moves})
 		if err != nil {
 			return err

@@ -54,13 +54,13 @@ const TakenRollouts = "rollouts"
 
 // open opens the files of the state. It returns no files if there is nothing to load. The caller must close the files,
 // also after an error.
-func (b StartState) open() (files []*job.TensorFile, err error) {
+func (b StartState) open() (files []*job.ModelTensors, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
 		if err != nil {
 			return nil, err
 		}
-		return []*job.TensorFile{f}, nil
+		return []*job.ModelTensors{f}, nil
 	}
 	for _, name := range b.files {
 		f, err := openTensors(b.checkpoint, name)
@@ -73,7 +73,7 @@ func (b StartState) open() (files []*job.TensorFile, err error) {
 }
 
 // openTensors opens a file of tensors of a checkpoint.
-func openTensors(c *checkpoint.Checkpoint, file string) (*job.TensorFile, error) {
+func openTensors(c *checkpoint.Checkpoint, file string) (*job.ModelTensors, error) {
 	path, err := c.Path(file)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func openTensors(c *checkpoint.Checkpoint, file string) (*job.TensorFile, error)
 
 // NamedState returns the start state from the checkpoint in dir. A fork may change more keys than a resumed run: see
 // forkableKeys.
-func NamedState(p *Plan, yaml []byte, dir string, fork bool) (StartState, error) {
+func NamedState(p *JobPlan, yaml []byte, dir string, fork bool) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
 		return StartState{}, err
@@ -100,11 +100,11 @@ func NamedState(p *Plan, yaml []byte, dir string, fork bool) (StartState, error)
 }
 
 // StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
-func StateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint) (StartState, error) {
+func StateIn(p *JobPlan, yaml []byte, c *checkpoint.Checkpoint) (StartState, error) {
 	return stateIn(p, yaml, c, nil)
 }
 
-func stateIn(p *Plan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []string) (b StartState, err error) {
+func stateIn(p *JobPlan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []string) (b StartState, err error) {
 	var then *config.Config
 	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
 		if then, err = config.Parse(p.Registries, stored); err != nil {
@@ -153,7 +153,7 @@ func rescheduled(then, now *config.Config) string {
 }
 
 // WeightsIn returns the start state from the file of weights at path, the value of runner.ckpt_path.
-func WeightsIn(p *Plan, path string) (b StartState, err error) {
+func WeightsIn(p *JobPlan, path string) (b StartState, err error) {
 	b.From = path
 	if path == p.BasePath {
 		return b, nil
@@ -276,7 +276,7 @@ func matching(dir, pattern string) (files []string) {
 }
 
 // CheckStart returns an error if the job of p cannot start from the checkpoint or the weights in its configuration.
-func CheckStart(p *Plan) error {
+func CheckStart(p *JobPlan) error {
 	cfg := p.Config
 	if err := CheckPaths(cfg); err != nil {
 		return err
@@ -300,7 +300,7 @@ func CheckStart(p *Plan) error {
 }
 
 // check reads the small tensors of b. It returns an error if the state belongs to another job.
-func (b StartState) check(p *Plan) (StartState, error) {
+func (b StartState) check(p *JobPlan) (StartState, error) {
 	files, err := b.open()
 	for _, f := range files {
 		defer f.Close()
@@ -325,7 +325,7 @@ func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "che
 // FindModel opens the model of the checkpoint in dir, and returns the path of the checkpoint or file. If dir is "",
 // FindModel opens the file of weights in runner.ckpt_path. If this key is not set either, FindModel opens the newest
 // checkpoint in the run's folder.
-func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
+func FindModel(cfg *config.Config, dir string) (from string, f *job.ModelTensors, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)
 		return path, f, err
@@ -346,7 +346,7 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 }
 
 // OpenModel opens the file of the model in a checkpoint.
-func OpenModel(c *checkpoint.Checkpoint) (*job.TensorFile, error) {
+func OpenModel(c *checkpoint.Checkpoint) (*job.ModelTensors, error) {
 	return openTensors(c, state.ModelFile)
 }
 

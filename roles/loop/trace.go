@@ -42,7 +42,7 @@ func Record(w *spmd.World, log *trace.Log) {
 // ops has the name of each operation in a trace, and the cause of the operation's waits. A cause in siteCauses takes
 // precedence.
 var ops = map[spmd.SiteOp]struct {
-	op    trace.Op
+	op    trace.SiteKind
 	cause trace.Cause
 }{
 	spmd.OpWork:    {trace.Work, trace.Working},

@@ -64,11 +64,11 @@ func generate(b *testing.B, c lm.Config, ranks int, requests []engine.Request) f
 	best := math.Inf(1)
 	err := spmd.Run(b.Context(), local.New(ranks), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		_, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) {
-			line, err := member.NewLine(ctx, m, j, mesh.Tensor)
+			line, err := member.NewAxisGroup(ctx, m, j, mesh.Tensor)
 			if err != nil {
 				return struct{}{}, err
 			}
-			o := lm.Options{Frozen: true, Part: lm.Part{Index: m.Index(), Size: ranks}}
+			o := lm.Options{Frozen: true, Part: lm.Shard{Index: m.Index(), Size: ranks}}
 			model, err := lm.New(new(nn.Params[float32]), c, o)
 			if err == nil {
 				err = model.Alloc(tensor.Heap)

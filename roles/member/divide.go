@@ -13,7 +13,7 @@ import (
 // replicas are the copies. Divide calls newWorker for each member on this rank. line connects the members of its copy.
 // Every rank must call Divide: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
-	newWorker func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
+	newWorker func(m *spmd.Member, line *AxisGroup) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)
 	spec := spmd.GroupSpec{Name: "model", Comms: []string{Layers},
 		Axes: mesh.Mesh{Tensor: size}.Axes(copies * size)}
@@ -22,7 +22,7 @@ func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 		spec.Ranks = append(spec.Ranks, m*w.Size()/members)
 	}
 	return spmd.Launch(w, spec, func(m *spmd.Member) (worker W, err error) {
-		line, err := NewLine(ctx, m, j, mesh.Tensor)
+		line, err := NewAxisGroup(ctx, m, j, mesh.Tensor)
 		if err != nil {
 			return worker, err
 		}

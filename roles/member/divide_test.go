@@ -35,7 +35,7 @@ func TestDivide(t *testing.T) {
 		got := make([]string, len(c.want))
 		err := spmd.Run(ctx, local.New(c.ranks), spmd.Options{Log: t.Output()}, func(ctx context.Context,
 			w *spmd.World) error {
-			_, err := member.Divide(ctx, w, j, c.size, func(m *spmd.Member, line *member.Line) (struct{}, error) {
+			_, err := member.Divide(ctx, w, j, c.size, func(m *spmd.Member, line *member.AxisGroup) (struct{}, error) {
 				mu.Lock()
 				got[m.Index()] = fmt.Sprint(w.Rank(), m.Coordinate(mesh.Replica), line.Index())
 				mu.Unlock()

@@ -17,9 +17,9 @@ import (
 // Gradients is the purpose of the communicators over which a component sums gradients.
 const Gradients = "gradients"
 
-// Replicas connect the workers of a component that have copies of the same model, or of the same part of a model. They
-// sum gradients and compare parameters.
-type Replicas struct {
+// A ReplicaGroup connects the workers of a component that have copies of the same model, or of the same part of a
+// model. It sums gradients and compares parameters.
+type ReplicaGroup struct {
 	*collectives.Reducer
 	Iterations int64 // number of calls of Trained; equal on all replicas
 
@@ -31,11 +31,12 @@ type Replicas struct {
 	summed     bool // a gradient was summed since the last call of Trained
 }
 
-var _ algo.Replicas = (*Replicas)(nil)
+var _ algo.Replicas = (*ReplicaGroup)(nil)
 
-// NewReplicas returns the Replicas of member m. In a mesh they connect the members on the replica axis. Otherwise they
-// connect all members of the component.
-func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
+// NewReplicaGroup returns the ReplicaGroup of member m. In a mesh it connects the members on the replica axis.
+// Otherwise it connects all members of the component.
+func NewReplicaGroup(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*ReplicaGroup,
+	error) {
 	key := ""
 	if len(m.Axes()) > 0 {
 		key = lineName(m, mesh.Replica)
@@ -46,7 +47,7 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	}
 	group.Record(m.Recorder(), Gradients, key)
 	c := j.Config.Comm
-	r := &Replicas{
+	r := &ReplicaGroup{
 		Reducer: collectives.NewReducer(ctx, group, c.BucketBytes), of: m.Group(), group: group, params: params,
 		every: int64(c.CheckReplicas), compressed: c.Compression == config.CompressionBF16,
 	}
@@ -57,8 +58,8 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 }
 
 // Join connects r with the other replicas in the world of m. Existing users of r use the new connections.
-func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
-	joined, err := NewReplicas(ctx, m, j, r.params)
+func (r *ReplicaGroup) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewReplicaGroup(ctx, m, j, r.params)
 	if err != nil {
 		return err
 	}
@@ -77,17 +78,17 @@ func Across(m *spmd.Member, purpose string) spmd.Comm {
 }
 
 // Count returns the number of replicas, and the index of this replica.
-func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
+func (r *ReplicaGroup) Count() (n, this int) { return r.Reducer.Replicas() }
 
 // Gradient starts the sum of a gradient over all replicas: see collectives.Reducer.
-func (r *Replicas) Gradient(grad []float32) algo.GradientStream {
+func (r *ReplicaGroup) Gradient(grad []float32) algo.GradientStream {
 	r.summed = true
 	return r.Reducer.Gradient(grad)
 }
 
 // Trained is called after each iteration. It adds the error of compressed gradients to m, or algo.None if the iteration
 // had no gradients. Every comm.check_replicas iterations it compares the parameters of all replicas.
-func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
+func (r *ReplicaGroup) Trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		e := algo.None()
 		if r.summed {

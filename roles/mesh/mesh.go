@@ -25,8 +25,8 @@ type Mesh struct {
 	Tensor int `json:"tensor"`
 }
 
-// A Point has the coordinates of a member.
-type Point struct{ Replica, Stage, Tensor int }
+// A Coordinates has the coordinates of a member.
+type Coordinates struct{ Replica, Stage, Tensor int }
 
 // Full returns m with 1 in place of 0. Equal meshes are equal in this form.
 func (m Mesh) Full() Mesh { return Mesh{max(1, m.Stages), max(1, m.Tensor)} }
@@ -35,9 +35,9 @@ func (m Mesh) Full() Mesh { return Mesh{max(1, m.Stages), max(1, m.Tensor)} }
 func (m Mesh) Members() int { return max(1, m.Stages) * max(1, m.Tensor) }
 
 // At returns the coordinates of a member.
-func (m Mesh) At(member int) Point {
+func (m Mesh) At(member int) Coordinates {
 	f := m.Full()
-	return Point{member / f.Members(), member / f.Tensor % f.Stages, member % f.Tensor}
+	return Coordinates{member / f.Members(), member / f.Tensor % f.Stages, member % f.Tensor}
 }
 
 // First returns the first member of a replica. This member exchanges messages with other components.

@@ -10,14 +10,14 @@ import (
 // TestPlaces: a replica's members are neighbours, and those that divide a layer are closest. Worked by hand.
 func TestPlaces(t *testing.T) {
 	m := Mesh{Stages: 2, Tensor: 2}
-	for member, want := range []Point{{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0},
+	for member, want := range []Coordinates{{0, 0, 0}, {0, 0, 1}, {0, 1, 0}, {0, 1, 1}, {1, 0, 0}, {1, 0, 1}, {1, 1, 0},
 		{1, 1, 1}} {
 		test.Equal(t, m.At(member), want, "member %d", member)
 		if m.IsFirst(member) != (member == 0 || member == 4) || m.First(want.Replica) != 4*want.Replica {
 			t.Errorf("member %d: first %v, of its replica %d", member, m.IsFirst(member), m.First(want.Replica))
 		}
 	}
-	if at := (Mesh{}).At(3); at != (Point{3, 0, 0}) {
+	if at := (Mesh{}).At(3); at != (Coordinates{3, 0, 0}) {
 		t.Errorf("member 3 of whole models is at %v", at)
 	}
 }

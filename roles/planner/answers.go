@@ -40,7 +40,7 @@ type pass struct {
 }
 
 // after returns the passes between the generation of answers and the update, in their order.
-func (c *choice) after(w *Work) (list []pass) {
+func (c *choice) after(w *Workload) (list []pass) {
 	answers := float64(w.Prompts * w.Answers)
 	tokens := answers * w.Tokens
 	if c.reward != nil {

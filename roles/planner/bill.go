@@ -25,7 +25,7 @@ type Bill struct {
 
 // Bill returns the cost of a job with the work w on m. Steps of evaluations take as long as those of rollouts. A
 // checkpoint has the weights, twice as many moments of the optimiser, and the replay buffers.
-func (x *Prediction) Bill(m *Machine, w *Work, n Length) Bill {
+func (x *Prediction) Bill(m *Machine, w *Workload, n Length) Bill {
 	b := Bill{Iterations: n.Iterations, Checkpoints: n.Checkpoints, Seconds: float64(n.Iterations) * x.Seconds}
 	if steps := w.Envs * w.Steps * w.Epochs; steps > 0 && n.EvalSteps > 0 {
 		b.Evaluations = n.Evaluations

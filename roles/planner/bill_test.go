@@ -10,9 +10,9 @@ import (
 // of three ranks work.
 func TestBill(t *testing.T) {
 	t.Parallel()
-	x := &Prediction{Seconds: 2, Phases: []Phase{{GenerateRollouts, 1, ""}, {ActorTraining, 1, ""}},
-		Layout: Layout{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{1}, Rollout: []int{1}}}
-	w := &Work{Envs: 8, Steps: 10, Epochs: 1}
+	x := &Prediction{Seconds: 2, Phases: []PhaseEstimate{{GenerateRollouts, 1, ""}, {ActorTraining, 1, ""}},
+		Layout: Placement{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{1}, Rollout: []int{1}}}
+	w := &Workload{Envs: 8, Steps: 10, Epochs: 1}
 	m := &Machine{Disk: Link{Latency: 0.25, PerByte: 0.125}}
 	n := Length{Iterations: 10, Evaluations: 2, EvalSteps: 40}
 	b := x.Bill(m, w, n)

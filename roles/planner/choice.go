@@ -24,7 +24,7 @@ type choice struct {
 }
 
 // newChoice returns the choice for a layout.
-func newChoice(l *Layout) *choice {
+func newChoice(l *Placement) *choice {
 	c := &choice{nodes: l.Nodes, stages: l.Stages}
 	for i, of := range l.components() {
 		*c.groups()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
@@ -47,14 +47,14 @@ func (c *choice) detour() {
 	}
 }
 
-// groups returns the groups in the order of Layout.components.
+// groups returns the groups in the order of Placement.components.
 func (c *choice) groups() [6]**group {
 	return [...]**group{&c.actor, &c.env, &c.rollout, &c.reward, &c.inference, &c.critic}
 }
 
-// layout returns the choice as a Layout.
-func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Threads: c.threads, Stages: c.stages}
+// layout returns the choice as a Placement.
+func (c *choice) layout() Placement {
+	l := Placement{Nodes: c.nodes, Threads: c.threads, Stages: c.stages}
 	for i, of := range l.components() {
 		g := *c.groups()[i]
 		if g == nil {
@@ -113,7 +113,7 @@ func (c *choice) idle() int {
 }
 
 // memory returns the bytes that the fullest node needs, and the number of this node.
-func (c *choice) memory(w *Work) (bytes int64, node int) {
+func (c *choice) memory(w *Workload) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
 	actor := w.part(c.actor.mesh).Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
@@ -151,7 +151,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 }
 
 // excess returns the bytes that the fullest node lacks, or 0 if the choice fits into memory.
-func (c *choice) excess(m *Machine, w *Work) int64 {
+func (c *choice) excess(m *Machine, w *Workload) int64 {
 	if m.Memory == 0 {
 		return 0
 	}
@@ -164,7 +164,7 @@ func rounds(n int) float64 { return math.Ceil(math.Log2(float64(max(1, n)))) }
 
 // weights returns the average time of the transfer of weights from actors to readers, in seconds per iteration. how
 // describes the transfer.
-func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
+func (c *choice) weights(m *Machine, w *Workload) (seconds float64, how string) {
 	if c.rollout == nil {
 		return 0, "no reader"
 	}
@@ -186,7 +186,7 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 
 // trip returns the seconds that a trajectory takes to reach its actor. Within a node the trajectory is in shared memory
 // and only the latency counts. An inference worker copies the trajectory.
-func (c *choice) trip(m *Machine, w *Work) float64 {
+func (c *choice) trip(m *Machine, w *Workload) float64 {
 	if c.rollout == nil {
 		return 0
 	}
@@ -205,7 +205,7 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 }
 
 // train predicts the phase ActorTraining. Actors and critic workers update at the same time.
-func (c *choice) train(m *Machine, p *Profile) Phase {
+func (c *choice) train(m *Machine, p *Profile) PhaseEstimate {
 	w := &p.Work
 	f := training{c.actor, OpUpdate, float64(w.GradientBytes), w.Gathers, "actors"}.phase(m, p)
 	if c.critic == nil {
@@ -238,7 +238,7 @@ type training struct {
 
 // phase predicts the phase of the training: the update on the fullest node, the sums that do not overlap with the
 // update, and the gathers of weights.
-func (t training) phase(m *Machine, p *Profile) Phase {
+func (t training) phase(m *Machine, p *Profile) PhaseEstimate {
 	w := &p.Work
 	update := t.crowd(m, p, t.op, w.share(t.group))
 	sum := float64(w.OptimiserSteps) * t.sum(m, p, t.bytes)
@@ -247,7 +247,7 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	}
 	sum += float64(w.SmallSums) * t.sum(m, p, 256)
 	gather := float64(t.gathers) * t.gather(m, p, t.bytes)
-	f := Phase{ActorTraining, update + sum + gather, "the update of the " + t.who}
+	f := PhaseEstimate{ActorTraining, update + sum + gather, "the update of the " + t.who}
 	switch {
 	case max(sum, gather) <= update:
 		if t.most > m.Cores {

@@ -7,7 +7,7 @@ import (
 
 // A Trial has the median times of real iterations with one layout, in seconds.
 type Trial struct {
-	Layout Layout             `json:"layout"`
+	Layout Placement          `json:"layout"`
 	Step   float64            `json:"step"`   // a whole iteration
 	Phases map[string]float64 `json:"phases"` // by name
 	// Spent is the time that workers spent in an iteration. It is zero if it was not recorded.

@@ -39,7 +39,7 @@ type action struct {
 	delay float64 // put: seconds until the item arrives
 	tag   int     // put: selects the answer of a server
 
-	spread []float64 // compute: see Cost.Spread
+	spread []float64 // compute: see CallTimes.Spread
 	what   string    // compute: its kind, an argument of Spent.add
 }
 

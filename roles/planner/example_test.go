@@ -12,16 +12,17 @@ import (
 func ExampleSearch() {
 	link := planner.Link{Latency: 100e-6}
 	machine := &planner.Machine{Cores: 2, Nodes: 1, Copy: 1e10, Process: link, SameNode: link, Network: planner.Usual()}
-	profile := &planner.Profile{Work: planner.Work{Actors: 1, Envs: 64, Group: 1, Steps: 32, Epochs: 1, Samples: 2048,
+	profile := &planner.Profile{Work: planner.Workload{Actors: 1, Envs: 64, Group: 1, Steps: 32, Epochs: 1,
+		Samples:      2048,
 		WeightsEvery: 1}}
 	for _, rows := range []int{16, 32, 64} {
 		infer := 20e-6 * float64(rows)
 		profile.Costs = append(profile.Costs,
-			planner.Cost{Op: planner.OpStep, Rows: rows, Seconds: 1e-3},
-			planner.Cost{Op: planner.OpInfer, Rows: rows, Seconds: infer, Busy: infer})
+			planner.CallTimes{Op: planner.OpStep, Rows: rows, Seconds: 1e-3},
+			planner.CallTimes{Op: planner.OpInfer, Rows: rows, Seconds: infer, Busy: infer})
 	}
-	apart := &planner.Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
-	found, err := planner.Search(machine, profile, planner.Space{Nodes: []int{0, 0}, Idle: true, Present: apart})
+	apart := &planner.Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	found, err := planner.Search(machine, profile, planner.SearchSpace{Nodes: []int{0, 0}, Idle: true, Present: apart})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 const mostExtended = 5000
 
 // otherNames returns the names of the job's components other than actor, env and rollout.
-func (s *Space) otherNames() (names []string) {
-	all := new(Layout).components()
+func (s *SearchSpace) otherNames() (names []string) {
+	all := new(Placement).components()
 	for _, of := range all[3:] {
 		if _, has := s.Further[of.name]; has || s.Fixed[of.name] != nil {
 			names = append(names, of.name)
@@ -24,7 +24,7 @@ func (s *Space) otherNames() (names []string) {
 // extend adds the components of otherNames to the choices in list. It places a component on the ranks of the actors,
 // the ranks of the rollout workers, or idle ranks: on all of them or only the first. It starts with the fastest choices
 // that fit into memory. Of choices that differ only in their ranks, it extends one.
-func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
+func (s *SearchSpace) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
 	names := s.otherNames()
 	if len(names) == 0 {
 		return list
@@ -60,7 +60,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 }
 
 // place extends c by the components in names, in all placements that the space allows. It appends the results to list.
-func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
+func (s *SearchSpace) place(w *Workload, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
 		if c.detour(); s.runs(&c) {
 			list = append(list, c)
@@ -82,7 +82,7 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 
 // otherMeshes returns the meshes that a search tries for a component of otherNames: the configured mesh, the actors'
 // mesh and the zero Mesh, as far as s.Free allows.
-func (s *Space) otherMeshes(component string, actor mesh.Mesh) []mesh.Mesh {
+func (s *SearchSpace) otherMeshes(component string, actor mesh.Mesh) []mesh.Mesh {
 	now := s.Meshes[component].Full()
 	list := []mesh.Mesh{now}
 	if s.Move {
@@ -97,7 +97,7 @@ func (s *Space) otherMeshes(component string, actor mesh.Mesh) []mesh.Mesh {
 }
 
 // otherSets returns the placements that a search tries for a component of otherNames with this mesh.
-func (s *Space) otherSets(w *Work, l *Layout, component string, by mesh.Mesh) (list [][]int) {
+func (s *SearchSpace) otherSets(w *Workload, l *Placement, component string, by mesh.Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
 	}

@@ -12,7 +12,7 @@ import (
 func rewarded(seconds float64) *Profile {
 	p := waiting()
 	for _, rows := range []int{16, 64} {
-		p.Costs = append(p.Costs, Cost{Op: OpScore, Rows: rows, Seconds: seconds, Busy: seconds})
+		p.Costs = append(p.Costs, CallTimes{Op: OpScore, Rows: rows, Seconds: seconds, Busy: seconds})
 	}
 	return p
 }
@@ -20,7 +20,7 @@ func rewarded(seconds float64) *Profile {
 // TestRewards: rewards that take less than a step take no time of their own. A slow reward worker decides the period,
 // and two of them share the routes.
 func TestRewards(t *testing.T) {
-	l := Layout{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Reward: []int{2}, Stages: 2}
+	l := Placement{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Reward: []int{2}, Stages: 2}
 	beside := l
 	beside.Env, beside.Rollout, beside.Stages = []int{0, 1}, []int{0, 1}, 1
 	two := l
@@ -29,7 +29,7 @@ func TestRewards(t *testing.T) {
 	m.Cores = 8
 	for _, c := range []struct {
 		name   string
-		l      Layout
+		l      Placement
 		reward float64
 		want   float64 // ms
 		bound  string
@@ -53,8 +53,8 @@ func TestRewards(t *testing.T) {
 // TestGathers: replicas that divide the moments gather the weights after each step: on a node as measured, between
 // nodes what each lacks.
 func TestGathers(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 4, Samples: 64, OptimiserSteps: 3, GradientBytes: 4000, Gathers: 3},
-		Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 1e-3}, {Op: OpSum, Members: 4, Rows: 1000, Seconds: 1e-3},
+	p := &Profile{Work: Workload{Actors: 4, Samples: 64, OptimiserSteps: 3, GradientBytes: 4000, Gathers: 3},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 16, Seconds: 1e-3}, {Op: OpSum, Members: 4, Rows: 1000, Seconds: 1e-3},
 			{Op: OpGather, Members: 4, Rows: 1000, Seconds: 2e-3}}}
 	m := twoCores()
 	m.Cores, m.Nodes, m.Network = 4, 2, Link{Latency: 1e-3, PerByte: 1e-6}
@@ -64,7 +64,7 @@ func TestGathers(t *testing.T) {
 	}{
 		{[]int{0, 0, 0, 0}, 2}, {[]int{0, 0, 1, 1}, 1 + 1 + 2},
 	} {
-		l := Layout{Nodes: c.nodes, Actor: []int{0, 1, 2, 3}, Stages: 1}
+		l := Placement{Nodes: c.nodes, Actor: []int{0, 1, 2, 3}, Stages: 1}
 		with := Predict(m, p, l, Steady()).Phase(ActorTraining)
 		whole := *p
 		whole.Work.Gathers = 0
@@ -84,14 +84,14 @@ func TestFurtherComponents(t *testing.T) {
 	m := twoCores()
 	m.Cores = 8
 	slow := rewarded(4e-3)
-	slow.Costs = append(slow.Costs, Cost{Op: OpLogProbs, Rows: 64, Seconds: 5e-3, Busy: 5e-3},
-		Cost{Op: OpLogProbs, Rows: 2048, Seconds: 160e-3, Busy: 160e-3})
-	find := func(s Space) *Found {
+	slow.Costs = append(slow.Costs, CallTimes{Op: OpLogProbs, Rows: 64, Seconds: 5e-3, Busy: 5e-3},
+		CallTimes{Op: OpLogProbs, Rows: 2048, Seconds: 160e-3, Busy: 160e-3})
+	find := func(s SearchSpace) *Found {
 		s.Nodes, s.Idle = ranksOf(4), true
 		f := test.Must(Search(m, slow, s))(t)
 		return f
 	}
-	f := find(Space{Further: map[string]int{"reward": 0, "inference": 0}})
+	f := find(SearchSpace{Further: map[string]int{"reward": 0, "inference": 0}})
 	l, own := f.Winner().Layout, false
 	for _, x := range f.Best {
 		own = own || len(x.Layout.Reward) > 0 && !slices.Contains(x.Layout.Rollout, x.Layout.Reward[0])
@@ -99,17 +99,18 @@ func TestFurtherComponents(t *testing.T) {
 	if len(l.Reward) < 2 || len(l.Inference) != 4 || !own || !strings.Contains(l.String(), ", inference 0-3") {
 		t.Errorf("of %d layouts %v wins", f.Looked, f.Best)
 	}
-	if again := find(Space{Further: map[string]int{"reward": 0, "inference": 0}}); again.Winner().Layout.String() !=
+	if again := find(SearchSpace{Further: map[string]int{"reward": 0,
+		"inference": 0}}); again.Winner().Layout.String() !=
 		l.String() || again.Winner().Seconds != f.Winner().Seconds {
 		t.Errorf("%v, then %v", l, again.Winner().Layout)
 	}
-	f = find(Space{Further: map[string]int{"critic": 2}, Fixed: map[string][]int{"reward": {3}}})
+	f = find(SearchSpace{Further: map[string]int{"critic": 2}, Fixed: map[string][]int{"reward": {3}}})
 	for _, x := range f.Best {
 		if len(x.Layout.Critic) != 2 || !slices.Equal(x.Layout.Reward, []int{3}) || x.Layout.Inference != nil {
 			t.Errorf("%v", x.Layout)
 		}
 	}
-	if _, err := Search(m, slow, Space{Nodes: ranksOf(2), Fixed: map[string][]int{"reward": {3}}}); err == nil ||
+	if _, err := Search(m, slow, SearchSpace{Nodes: ranksOf(2), Fixed: map[string][]int{"reward": {3}}}); err == nil ||
 		!strings.Contains(err.Error(), "too small: reward is on rank 3") {
 		t.Errorf("%v", err)
 	}

@@ -23,8 +23,8 @@ func (a Axes) merge(m, source mesh.Mesh) mesh.Mesh {
 	return m
 }
 
-// A Model describes a language model that members may shard.
-type Model struct {
+// A ModelShape describes a language model that members may shard.
+type ModelShape struct {
 	Layers int `json:"layers"`
 	Width  int `json:"width"` // size of a token's hidden state
 	// MicroBatches is the number of micro-batches in an optimiser step of one replica. A micro-batch has about Tokens
@@ -33,12 +33,12 @@ type Model struct {
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
 	// Parts lists the meshes that the model allows.
-	Parts []Part `json:"parts,omitempty"`
+	Parts []Sharding `json:"parts,omitempty"`
 }
 
-// A Part describes replicas that divide the model by Mesh. Actor, Inference and Critic are bytes of memory: those of
-// the member of this component that needs most. They are 0 if the job lacks the component.
-type Part struct {
+// A Sharding describes replicas that divide the model by Mesh. Actor, Inference and Critic are bytes of memory: those
+// of the member of this component that needs most. They are 0 if the job lacks the component.
+type Sharding struct {
 	mesh.Mesh
 	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
 	Share     float64 `json:"share,omitempty"`
@@ -47,20 +47,20 @@ type Part struct {
 	Critic    int64   `json:"critic,omitempty"`
 }
 
-// part returns the Part of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
-func (w *Work) part(of mesh.Mesh) Part {
+// part returns the Sharding of a mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
+func (w *Workload) part(of mesh.Mesh) Sharding {
 	of = of.Full()
 	for i := range w.Model.Parts {
 		if x := &w.Model.Parts[i]; x.Mesh == of {
 			return *x
 		}
 	}
-	return Part{of, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
+	return Sharding{of, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass.
 // directions is 2 if each pass has a forward and a backward half, and 1 if it is only forward.
-func (w *Work) passes(op string, rows float64) (n, tokens float64, directions float64) {
+func (w *Workload) passes(op string, rows float64) (n, tokens float64, directions float64) {
 	x := &w.Model
 	switch op {
 	case OpUpdate, OpCritic:

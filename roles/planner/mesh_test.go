@@ -14,9 +14,9 @@ func by(stages, tensor int) mesh.Mesh { return mesh.Mesh{Stages: stages, Tensor:
 // TestDividedModels: the members of a replica share the work, sum in every layer and wait for other stages. A
 // replica on two nodes has slower sums.
 func TestDividedModels(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 2, Samples: 64, OptimiserSteps: 1, Model: Model{Layers: 4, Width: 1000,
+	p := &Profile{Work: Workload{Actors: 2, Samples: 64, OptimiserSteps: 1, Model: ModelShape{Layers: 4, Width: 1000,
 		MicroBatches: 4, Tokens: 250}},
-		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
 			{Op: OpSum, Members: 2, Rows: 1000, Seconds: 1e-3}}}
 	m := &Machine{Cores: 8, Nodes: 2, Copy: 1e9, SameNode: Link{1e-5, 1e-9}, Process: Link{1e-5, 1e-9},
 		Network: Link{1e-3, 1e-9}}
@@ -35,7 +35,7 @@ func TestDividedModels(t *testing.T) {
 		{"both", by(2, 2), together, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*sum+hand))},
 		{"on two nodes", by(2, 2), apart, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*between+1e-3+1e-3))},
 	} {
-		l := Layout{Nodes: c.nodes, Stages: 1, Meshes: map[string]mesh.Mesh{"actor": c.mesh}}
+		l := Placement{Nodes: c.nodes, Stages: 1, Meshes: map[string]mesh.Mesh{"actor": c.mesh}}
 		for r := range c.nodes {
 			l.Actor = append(l.Actor, r)
 		}
@@ -51,11 +51,11 @@ func TestDividedModels(t *testing.T) {
 // TestDividedWork: what members of a divided model take follows from what half a layer and a sum were measured to take,
 // from the largest stage, and from the micro-batches between two optimiser steps. Answers take a pass for each token.
 func TestDividedWork(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
-		Longest: 25, Model: Model{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
-			Parts: []Part{{Mesh: by(2, 1), Share: 0.6}}}},
+	p := &Profile{Work: Workload{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
+		Longest: 25, Model: ModelShape{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
+			Parts: []Sharding{{Mesh: by(2, 1), Share: 0.6}}}},
 		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
-		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
 			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
 			{Op: OpLayerSum, Members: 2, Rows: 100, Seconds: 10e-6},
 			{Op: OpLayerSum, Members: 2, Rows: 25000, Seconds: 20e-6}}}
@@ -85,14 +85,14 @@ func TestDividedWork(t *testing.T) {
 
 // TestDividedSearch: members of a replica stay together, on as many ranks as the space has.
 func TestDividedSearch(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
-		Model: Model{Layers: 4, Width: 8, MicroBatches: 4, Tokens: 250, Running: 64}},
-		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
+	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
+		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 4, Tokens: 250, Running: 64}},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
 			{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Cores = 8
 	meshes := map[string]mesh.Mesh{"actor": by(2, 2), "rollout": by(1, 2), "inference": by(1, 4)}
-	f := test.Must(Search(m, p, Space{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
+	f := test.Must(Search(m, p, SearchSpace{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
 		Further: map[string]int{"inference": 0}}))(t)
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -104,12 +104,12 @@ func TestDividedSearch(t *testing.T) {
 
 // TestOtherLayouts: rollout workers divide a model that fits into no node as a whole, if they may.
 func TestOtherLayouts(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 1, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16,
-		Model: Model{Layers: 4, Width: 8, Running: 64, Parts: partsOf(1, 2, 4)}, Bytes: Bytes{Copy: 100}},
-		Costs: []Cost{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
+	p := &Profile{Work: Workload{Actors: 1, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16,
+		Model: ModelShape{Layers: 4, Width: 8, Running: 64, Parts: partsOf(1, 2, 4)}, Bytes: Sizes{Copy: 100}},
+		Costs: []CallTimes{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Memory = 60
-	s := Space{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
+	s := SearchSpace{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
 	test.Fails(t, test.Err(Search(m, p, s)), "no placement fits into the memory", "whole")
 	s.Free = map[string]Axes{"rollout": {Tensor: true}}
 	f, err := Search(m, p, s)
@@ -120,9 +120,9 @@ func TestOtherLayouts(t *testing.T) {
 }
 
 // partsOf returns the parts of a model that these numbers of members may divide, in one stage.
-func partsOf(tensor ...int) (list []Part) {
+func partsOf(tensor ...int) (list []Sharding) {
 	for _, n := range tensor {
-		list = append(list, Part{Mesh: by(1, n)})
+		list = append(list, Sharding{Mesh: by(1, n)})
 	}
 	return list
 }
@@ -130,20 +130,20 @@ func partsOf(tensor ...int) (list []Part) {
 // TestDividedActors: a model that fits into no node as a whole is divided, if the configuration does not say how. The
 // number of models stays.
 func TestDividedActors(t *testing.T) {
-	var parts []Part
+	var parts []Sharding
 	for _, x := range []mesh.Mesh{by(1, 1), by(1, 2), by(2, 1), by(2, 2), by(4, 1), by(4, 2)} {
 		bytes := int64(1200 / x.Members())
-		parts = append(parts, Part{x, 0, bytes, bytes / 4, bytes / 2})
+		parts = append(parts, Sharding{x, 0, bytes, bytes / 4, bytes / 2})
 	}
-	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
-		Model: Model{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
-		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
+	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
+		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
 			{Op: OpLogProbs, Rows: 512, Seconds: 20e-3, Busy: 20e-3}, {Op: OpValues, Rows: 512, Seconds: 20e-3},
 			{Op: OpCritic, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
 			{Op: OpGenerate, Rows: 64, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Network.Latency = 5e-3 // so that few members are best, and stages
-	s := Space{Idle: true, Meshes: map[string]mesh.Mesh{}}
+	s := SearchSpace{Idle: true, Meshes: map[string]mesh.Mesh{}}
 	for n := range 8 {
 		s.Nodes = append(s.Nodes, n)
 	}
@@ -193,10 +193,11 @@ func TestDividedActors(t *testing.T) {
 
 // TestOddNumbers: six actors get a rank each of twenty, though no simple division of the ranks has six.
 func TestOddNumbers(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 3, Samples: 66}, Costs: []Cost{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
+	p := &Profile{Work: Workload{Actors: 3, Samples: 66},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
 	m := twoCores()
 	m.Nodes, m.Cores = 10, 2
-	s := Space{Idle: true, Meshes: map[string]mesh.Mesh{"actor": by(1, 2)}}
+	s := SearchSpace{Idle: true, Meshes: map[string]mesh.Mesh{"actor": by(1, 2)}}
 	for r := range 20 {
 		s.Nodes = append(s.Nodes, r/2)
 	}
@@ -208,20 +209,22 @@ func TestOddNumbers(t *testing.T) {
 
 // TestDividedModelsOnThousandsOfRanks: a search among the meshes of a model looks at a bounded number of layouts.
 func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
-	p := &Profile{Work: Work{Actors: 8, Samples: 1 << 14, Prompts: 1 << 10, Answers: 16, Tokens: 512, OptimiserSteps: 4,
-		GradientBytes: 1 << 30, Model: Model{Layers: 32, Width: 4096, MicroBatches: 64, Tokens: 4096, Running: 64}},
-		Costs: []Cost{{Op: OpUpdate, Rows: 1 << 11, Seconds: 100, Busy: 100},
+	p := &Profile{Work: Workload{Actors: 8, Samples: 1 << 14, Prompts: 1 << 10, Answers: 16, Tokens: 512,
+		OptimiserSteps: 4,
+		GradientBytes:  1 << 30, Model: ModelShape{Layers: 32, Width: 4096, MicroBatches: 64, Tokens: 4096,
+			Running: 64}},
+		Costs: []CallTimes{{Op: OpUpdate, Rows: 1 << 11, Seconds: 100, Busy: 100},
 			{Op: OpLogProbs, Rows: 1 << 20, Seconds: 20, Busy: 20}, {Op: OpGenerate, Rows: 256, Seconds: 10, Busy: 10}},
 		Speedups: []Speedup{{OpUpdate, 8, 6}, {OpGenerate, 8, 6}}}
 	for stages := 1; stages <= 32; stages *= 2 {
 		for tensor := 1; tensor <= 8; tensor *= 2 {
 			bytes := int64(128<<30) / int64(stages*tensor)
-			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{by(stages, tensor), 0, bytes, bytes / 4, 0})
+			p.Work.Model.Parts = append(p.Work.Model.Parts, Sharding{by(stages, tensor), 0, bytes, bytes / 4, 0})
 		}
 	}
 	m := twoCores()
 	m.Cores, m.Nodes, m.Memory = 8, 512, 64<<30
-	s := Space{Nodes: ranksOf(4096), Idle: true, Further: map[string]int{"inference": 0},
+	s := SearchSpace{Nodes: ranksOf(4096), Idle: true, Further: map[string]int{"inference": 0},
 		Free: map[string]Axes{"actor": {true, true}, "rollout": {Tensor: true}, "inference": {true, true}}}
 	for r := range s.Nodes {
 		s.Nodes[r] = r / 8

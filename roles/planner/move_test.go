@@ -11,13 +11,13 @@ import (
 func TestSpent(t *testing.T) {
 	p := waiting()
 	step, infer := p.Costs[4].Seconds, p.Costs[5].Seconds // for 64 environments
-	one := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
-	two := Layout{Nodes: []int{0, 0, 1, 1}, Actor: []int{0}, Env: []int{0, 2}, Rollout: []int{1, 3}, Stages: 1}
+	one := Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	two := Placement{Nodes: []int{0, 0, 1, 1}, Actor: []int{0}, Env: []int{0, 2}, Rollout: []int{1, 3}, Stages: 1}
 	beside := one
 	beside.Rollout = []int{0}
 	for _, c := range []struct {
 		name         string
-		l            Layout
+		l            Placement
 		steps, nodes int
 		want         Spent
 	}{
@@ -38,7 +38,7 @@ func TestSpent(t *testing.T) {
 	for i := range p.Costs {
 		p.Costs[i].Busy = p.Costs[i].Seconds
 	}
-	pairs := Layout{Nodes: []int{0, 1}, Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{1, 1}, Stages: 1}
+	pairs := Placement{Nodes: []int{0, 1}, Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{1, 1}, Stages: 1}
 	alone := &Machine{Cores: 1, Nodes: 2, Copy: 1e10}
 	if got := Predict(alone, p, pairs, Options{}).Spent; !near(got.Step, 2*32*step, 1e-3) ||
 		!near(got.Infer, 2*33*infer, 1e-3) {
@@ -46,7 +46,7 @@ func TestSpent(t *testing.T) {
 	}
 	p = waiting()
 	p.Costs[4].Busy = step // on a core that env and two rollout workers share
-	crowd := Layout{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1, 2}, Stages: 1}
+	crowd := Placement{Nodes: []int{0, 0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1, 2}, Stages: 1}
 	m := twoCores()
 	m.Cores = 1
 	if got, want := Predict(m, p, crowd, Options{}).Spent.Infer, 2*2*33*p.Costs[3].Seconds; !near(got, want, 0.01) {
@@ -55,7 +55,7 @@ func TestSpent(t *testing.T) {
 }
 
 // trialOf returns what iterations of the job of p take with a layout.
-func trialOf(p *Profile, l Layout) Trial {
+func trialOf(p *Profile, l Placement) Trial {
 	x := Predict(twoCores(), p, l, Steady())
 	t := Trial{Layout: l, Step: x.Seconds + 1e-3, Phases: map[string]float64{"step": x.Seconds + 1e-3}, Spent: x.Spent}
 	for _, f := range x.Phases {
@@ -73,9 +73,9 @@ func TestUpdatesThatLearnNothing(t *testing.T) {
 	}{
 		{8, 1e-5, 1}, {8, 40e-3, 2}, {0, 10e-3, 0.5},
 	} {
-		p := &Profile{Work: Work{Actors: 1, Samples: 16, Prompts: c.prompts, Answers: 2},
-			Costs: []Cost{{Op: OpUpdate, Rows: 16, Seconds: 20e-3, Busy: 20e-3}}}
-		l := Layout{Nodes: ranksOf(1), Actor: []int{0}, Rollout: []int{0}, Stages: 1}
+		p := &Profile{Work: Workload{Actors: 1, Samples: 16, Prompts: c.prompts, Answers: 2},
+			Costs: []CallTimes{{Op: OpUpdate, Rows: 16, Seconds: 20e-3, Busy: 20e-3}}}
+		l := Placement{Nodes: ranksOf(1), Actor: []int{0}, Rollout: []int{0}, Stages: 1}
 		Correct(twoCores(), p, Trial{Layout: l, Step: c.took, Phases: map[string]float64{ActorTraining: c.took}}, nil)
 		if got := p.Real.Scale[ActorTraining]; !near(got, c.want, 0.05) {
 			t.Errorf("%d prompts, an update of %v s: factor %v, want %v", c.prompts, c.took, got, c.want)
@@ -87,15 +87,15 @@ func TestUpdatesThatLearnNothing(t *testing.T) {
 // workers of env and rollout are on the same ranks.
 type changed struct {
 	was, is    *Profile
-	one, other Layout
+	one, other Placement
 }
 
 func newChanged() *changed {
 	c := &changed{was: waiting()}
-	c.was.Costs = append(c.was.Costs, Cost{Op: OpUpdate, Rows: 2048, Seconds: 20e-3, Busy: 20e-3})
+	c.was.Costs = append(c.was.Costs, CallTimes{Op: OpUpdate, Rows: 2048, Seconds: 20e-3, Busy: 20e-3})
 	c.was.Real = Real{Calls: map[string]float64{GenerateRollouts: 1e-4}, Scale: map[string]float64{ActorTraining: 1.5}}
 	c.is = c.was.scaled(OpStep, 3).scaled(OpInfer, 0.5).scaled(OpUpdate, 2)
-	c.one = Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	c.one = Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
 	c.other = c.one
 	c.other.Stages, c.other.Env, c.other.Rollout = 2, []int{0, 1}, []int{0, 1}
 	return c
@@ -110,7 +110,7 @@ func TestRefit(t *testing.T) {
 			t.Errorf("%s takes %v s, want %v", op, x, want)
 		}
 	}
-	for _, l := range []Layout{c.one, c.other} {
+	for _, l := range []Placement{c.one, c.other} {
 		x, want := Predict(twoCores(), got, l, Steady()), Predict(twoCores(), c.is, l, Steady())
 		if !near(x.Seconds, want.Seconds+1e-3, 0.01) || !near(x.Phase(ActorTraining).Seconds, 60e-3, 0.01) {
 			t.Errorf("%v: %+v, want %+v", l, x, want)
@@ -147,7 +147,7 @@ func TestRefitWaits(t *testing.T) {
 	waited := trialOf(c.is, c.one)
 	waited.Phases[CalAdvAndReturns] += waited.Phases[GenerateRollouts] / 2
 	got := Refit(twoCores(), c.was, waited)
-	for _, l := range []Layout{c.one, c.other} {
+	for _, l := range []Placement{c.one, c.other} {
 		if x, want := Predict(twoCores(), got, l, Steady()).Seconds, trialOf(c.is, l).Step; !near(x, want, 0.05) {
 			t.Errorf("%v: %v s, want %v", l, x, want)
 		}
@@ -176,7 +176,7 @@ func TestRefitSum(t *testing.T) {
 func TestRefitAsync(t *testing.T) {
 	was := waiting()
 	was.Work.Async, was.Work.Staleness = true, 1
-	l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	l := Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
 	for staleness, want := range map[int]float64{1: 2, -1: 1} {
 		was.Work.Staleness = staleness
 		trial := trialOf(was.scaled(OpStep, 2).scaled(OpInfer, 2), l)
@@ -199,11 +199,11 @@ func TestMovesKeepNumbers(t *testing.T) {
 	for i := range p.Costs { // so that env workers are better on more ranks
 		p.Costs[i].Busy = p.Costs[i].Seconds
 	}
-	now := Layout{Nodes: []int{0, 1, 2, 3}, Actor: []int{0, 1, 2, 3}, Env: []int{0, 0, 0, 0, 0, 0, 0, 0},
+	now := Placement{Nodes: []int{0, 1, 2, 3}, Actor: []int{0, 1, 2, 3}, Env: []int{0, 0, 0, 0, 0, 0, 0, 0},
 		Rollout: []int{1, 1, 1, 1}, Stages: 2}
 	m := twoCores()
 	m.Nodes = 4
-	f := test.Must(Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
+	f := test.Must(Search(m, p, SearchSpace{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
 	shared := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -230,11 +230,11 @@ func TestMovesKeepRanks(t *testing.T) {
 	for i := range p.Costs {
 		p.Costs[i].Busy = p.Costs[i].Seconds
 	}
-	now := Layout{Nodes: []int{0, 1, 2, 3, 4, 5}, Actor: []int{0}, Env: []int{1, 1, 1, 4}, Rollout: []int{2, 5},
+	now := Placement{Nodes: []int{0, 1, 2, 3, 4, 5}, Actor: []int{0}, Env: []int{1, 1, 1, 4}, Rollout: []int{2, 5},
 		Stages: 1}
 	m := twoCores()
 	m.Cores, m.Nodes = 1, 6
-	f := test.Must(Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
+	f := test.Must(Search(m, p, SearchSpace{Nodes: now.Nodes, Idle: true, Move: true, Present: &now}))(t)
 	few := false
 	for _, x := range f.Best {
 		l := &x.Layout
@@ -251,8 +251,8 @@ func TestMovesKeepRanks(t *testing.T) {
 // TestMemoryOfARank: rollout workers of a rank share the weights.
 func TestMemoryOfARank(t *testing.T) {
 	w := &waiting().Work
-	w.Bytes = Bytes{Rollout: 1000, Copy: 100, Simulator: 1}
-	l := Layout{Nodes: []int{0, 1}, Actor: []int{1}, Env: []int{1}, Rollout: []int{0, 0}, Stages: 1}
+	w.Bytes = Sizes{Rollout: 1000, Copy: 100, Simulator: 1}
+	l := Placement{Nodes: []int{0, 1}, Actor: []int{1}, Env: []int{1}, Rollout: []int{0, 0}, Stages: 1}
 	if bytes, node := newChoice(&l).memory(w); bytes != 1200 || node != 0 {
 		t.Errorf("%d bytes on node %d, want 1200 on 0", bytes, node)
 	}
@@ -267,10 +267,10 @@ func TestMemoryOfARank(t *testing.T) {
 func TestMoveOfFurtherComponents(t *testing.T) {
 	p, m := rewarded(0.1e-3), twoCores()
 	p.Work.Actors, m.Cores = 1, 8
-	p.Costs = append(p.Costs, Cost{Op: OpLogProbs, Rows: 2048, Seconds: 1e-3, Busy: 1e-3})
-	present := &Layout{Nodes: ranksOf(8), Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{0, 0}, Reward: []int{2},
+	p.Costs = append(p.Costs, CallTimes{Op: OpLogProbs, Rows: 2048, Seconds: 1e-3, Busy: 1e-3})
+	present := &Placement{Nodes: ranksOf(8), Actor: []int{0}, Env: []int{0, 0}, Rollout: []int{0, 0}, Reward: []int{2},
 		Inference: []int{3, 3, 5}, Stages: 1}
-	s := Space{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
+	s := SearchSpace{Nodes: present.Nodes, Present: present, Move: true, Idle: true,
 		Further: map[string]int{"reward": 0, "inference": 0}}
 	f := test.Must(Search(m, p, s))(t)
 	stays := false

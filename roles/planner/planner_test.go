@@ -26,12 +26,12 @@ func twoCores() *Machine {
 // waiting is the job of the worked example: 64 environments whose step is a wait, 32 steps, an inference that
 // computes. The waits are those that were measured where 2, 1 and 0.5 ms were asked for.
 func waiting() *Profile {
-	p := &Profile{Work: Work{Actors: 1, Envs: 64, Group: 1, Steps: 32, Epochs: 1, Samples: 2048, WeightsEvery: 1,
+	p := &Profile{Work: Workload{Actors: 1, Envs: 64, Group: 1, Steps: 32, Epochs: 1, Samples: 2048, WeightsEvery: 1,
 		Staleness: -1}}
 	for i, rows := range []int{16, 32, 64} {
 		wait, infer := []float64{1.09e-3, 1.09e-3, 2.17e-3}[i], []float64{0.42e-3, 0.69e-3, 1.28e-3}[i]
-		p.Costs = append(p.Costs, Cost{Op: OpStep, Rows: rows, Seconds: wait},
-			Cost{Op: OpInfer, Rows: rows, Seconds: infer, Busy: infer})
+		p.Costs = append(p.Costs, CallTimes{Op: OpStep, Rows: rows, Seconds: wait},
+			CallTimes{Op: OpInfer, Rows: rows, Seconds: infer, Busy: infer})
 	}
 	return p
 }
@@ -51,7 +51,7 @@ func TestWorkedExample(t *testing.T) {
 		{"apart, 4 stages", []int{0}, []int{1}, 4, 141},
 		{"both on both", []int{0, 1}, []int{0, 1}, 1, 58},
 	} {
-		l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: c.env, Rollout: c.rollout, Stages: c.stages}
+		l := Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: c.env, Rollout: c.rollout, Stages: c.stages}
 		run := Predict(twoCores(), waiting(), l, Options{}).Phase(GenerateRollouts).Seconds
 		closed := Estimate(twoCores(), waiting(), l).Phase(GenerateRollouts).Seconds
 		if !near(run*1e3, c.want, 0.03) || !near(closed*1e3, c.want, 0.03) {
@@ -64,7 +64,7 @@ func TestWorkedExample(t *testing.T) {
 func TestLongEpochsFollowFromTheirPeriod(t *testing.T) {
 	p := waiting()
 	p.Work.Steps = 1000
-	l := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
+	l := Placement{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
 	whole, some := Predict(twoCores(), p, l, Options{}), Predict(twoCores(), p, l, Options{Steps: 48})
 	if !near(some.Seconds, whole.Seconds, 1e-6) || some.Events > whole.Events/5 {
 		t.Errorf("%v s by %d events, all steps %v s by %d", some.Seconds, some.Events, whole.Seconds, whole.Events)
@@ -77,9 +77,10 @@ func TestHiddenSums(t *testing.T) {
 	p := waiting()
 	w := &p.Work
 	w.Actors, w.OptimiserSteps, w.SmallSums, w.GradientBytes, w.Backward = 2, 10, 5, 4000, 0.5
-	p.Costs = append(p.Costs, Cost{Op: OpUpdate, Rows: 1024, Seconds: 0.1, Busy: 0.1},
-		Cost{Op: OpSum, Rows: 64, Members: 2, Seconds: 1e-3}, Cost{Op: OpSum, Rows: 1000, Members: 2, Seconds: 4e-3})
-	l := Layout{Nodes: []int{0, 0}, Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{0}, Stages: 1}
+	p.Costs = append(p.Costs, CallTimes{Op: OpUpdate, Rows: 1024, Seconds: 0.1, Busy: 0.1},
+		CallTimes{Op: OpSum, Rows: 64, Members: 2, Seconds: 1e-3}, CallTimes{Op: OpSum, Rows: 1000, Members: 2,
+			Seconds: 4e-3})
+	l := Placement{Nodes: []int{0, 0}, Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{0}, Stages: 1}
 	for bucket, want := range map[int]float64{4000: 0.145, 2000: 0.125, 1000: 0.115, 40: 0.105 + 0.0004, 0: 0.145} {
 		w.BucketBytes = bucket
 		if got := Estimate(twoCores(), p, l).Phase(ActorTraining).Seconds; !near(got, want, 1e-9) {
@@ -101,7 +102,7 @@ func TestCrowd(t *testing.T) {
 		for r := range n {
 			ranks = append(ranks, r)
 		}
-		l := Layout{Nodes: make([]int, n), Actor: []int{0}, Env: ranks, Rollout: ranks, Stages: 1}
+		l := Placement{Nodes: make([]int, n), Actor: []int{0}, Env: ranks, Rollout: ranks, Stages: 1}
 		return Predict(twoCores(), p, l, Options{}).Phase(GenerateRollouts).Seconds * 1e3
 	}
 	alone := 32*(1.09+0.69) + 0.69 // 32 rows
@@ -162,7 +163,7 @@ func TestDrawnDurations(t *testing.T) {
 }
 
 func TestTimesBetweenAndBeyondSizes(t *testing.T) {
-	p := &Profile{Costs: []Cost{{Op: OpStep, Rows: 40, Seconds: 5, Busy: 5},
+	p := &Profile{Costs: []CallTimes{{Op: OpStep, Rows: 40, Seconds: 5, Busy: 5},
 		{Op: OpStep, Rows: 10, Seconds: 2, Busy: 2},
 		{Op: OpStep, Rows: 20, Seconds: 3, Busy: 1}}}
 	for _, c := range []struct{ rows, seconds, busy float64 }{
@@ -192,17 +193,17 @@ func TestPlacementStrings(t *testing.T) {
 
 // TestTies: of two layouts within 3 % the one with fewer parts wins, even if the other is faster.
 func TestTies(t *testing.T) {
-	few := Prediction{Seconds: 1.02, Layout: Layout{Nodes: ranksOf(2), Actor: []int{0}, Env: []int{0},
+	few := Prediction{Seconds: 1.02, Layout: Placement{Nodes: ranksOf(2), Actor: []int{0}, Env: []int{0},
 		Rollout: []int{0}, Stages: 1}}
 	many := Prediction{Seconds: 1, Layout: few.Layout}
 	many.Layout.Env, many.Layout.Rollout = []int{0, 1}, []int{0, 1}
 	list := []Prediction{many, few}
-	if byParts(list, new(Space).bySimplicity); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
+	if byParts(list, new(SearchSpace).bySimplicity); list[0].Seconds != 1.02 || list[1].Seconds != 1 {
 		t.Errorf("%v wins by less than 3 %%", list[0].Layout)
 	}
 	few.Seconds = 1.04
 	list = []Prediction{many, few}
-	if byParts(list, new(Space).bySimplicity); list[0].Seconds != 1 {
+	if byParts(list, new(SearchSpace).bySimplicity); list[0].Seconds != 1 {
 		t.Errorf("%v wins with 4 %% more time", list[0].Layout)
 	}
 }
@@ -212,7 +213,7 @@ func ranksOf(n int) []int { return make([]int, n) }
 // TestSearchFindsTheBest: no layout of a small world is better than the winner by more than a tie.
 func TestSearchFindsTheBest(t *testing.T) {
 	m, p := twoCores(), waiting()
-	s := Space{Nodes: ranksOf(3), Idle: true}
+	s := SearchSpace{Nodes: ranksOf(3), Idle: true}
 	f := test.Must(Search(m, p, s))(t)
 	best := math.Inf(1)
 	looked := 0
@@ -230,7 +231,7 @@ func TestSearchFindsTheBest(t *testing.T) {
 	for _, stages := range []int{1, 2, 4} {
 		each(4, nil, func(env []int) {
 			each(4, nil, func(rollout []int) {
-				l := Layout{Nodes: s.Nodes, Actor: []int{0}, Env: env, Rollout: rollout, Stages: stages}
+				l := Placement{Nodes: s.Nodes, Actor: []int{0}, Env: env, Rollout: rollout, Stages: stages}
 				if fits(&p.Work, &l) {
 					looked++
 					best = min(best, Predict(m, p, l, Steady()).Seconds)
@@ -252,7 +253,7 @@ func TestThousandsOfRanks(t *testing.T) {
 func thousandsOfRanks(t *testing.T, further map[string]int) {
 	m, p := twoCores(), rewarded(1e-4)
 	m.Cores, m.Nodes, p.Work.Envs, p.Work.Actors, p.Work.Samples = 8, 512, 1<<16, 512, 1<<21
-	s := Space{Nodes: ranksOf(4096), Idle: true, Further: further}
+	s := SearchSpace{Nodes: ranksOf(4096), Idle: true, Further: further}
 	for r := range s.Nodes {
 		s.Nodes[r] = r / 8
 	}
@@ -275,19 +276,19 @@ func thousandsOfRanks(t *testing.T, further map[string]int) {
 
 func TestNothingFits(t *testing.T) {
 	m, p := twoCores(), waiting()
-	m.Memory, p.Work.Bytes = 1<<20, Bytes{Actor: 3 << 20, Queued: 1}
-	_, err := Search(m, p, Space{Nodes: ranksOf(2), Idle: true})
+	m.Memory, p.Work.Bytes = 1<<20, Sizes{Actor: 3 << 20, Queued: 1}
+	_, err := Search(m, p, SearchSpace{Nodes: ranksOf(2), Idle: true})
 	if err == nil || !strings.Contains(err.Error(), "memory of a node, 1.0 MiB: the nearest miss is actor 0, env 0") ||
 		!strings.Contains(err.Error(), "needs 3.0 MiB on node 0") {
 		t.Errorf("no memory: %v", err)
 	}
 	m.Memory, p.Work.Envs = 0, 7
 	p.Work.Actors = 2
-	_, err = Search(m, p, Space{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {0, 1}}})
+	_, err = Search(m, p, SearchSpace{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {0, 1}}})
 	if !errors.Is(err, ErrNone) {
 		t.Errorf("7 environments on 2 env workers: %v", err)
 	}
-	_, err = Search(m, p, Space{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {5}}})
+	_, err = Search(m, p, SearchSpace{Nodes: ranksOf(2), Fixed: map[string][]int{"env": {5}}})
 	if !errors.Is(err, ErrNone) || !strings.Contains(err.Error(), "too small: env is on rank 5") {
 		t.Errorf("a small world: %v", err)
 	}
@@ -295,8 +296,8 @@ func TestNothingFits(t *testing.T) {
 
 // TestTexts: a message counts what the job has, and says why a slower layout wins.
 func TestTexts(t *testing.T) {
-	none := Space{Nodes: ranksOf(1)}
-	for want, w := range map[string]Work{
+	none := SearchSpace{Nodes: ranksOf(1)}
+	for want, w := range map[string]Workload{
 		": 7 environments, 1 actor and 1 rank: ":               {Actors: 1, Envs: 7, Group: 1},
 		": 8 environments in groups of 4, 2 actors and 1 rank": {Actors: 2, Envs: 8, Group: 4},
 		": 1 prompt, 1 actor":                                  {Actors: 1, Prompts: 1},
@@ -306,7 +307,7 @@ func TestTexts(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	f := &Found{Best: []Prediction{{Seconds: 1.02, Phases: make([]Phase, 1)}, {Seconds: 1}}}
+	f := &Found{Best: []Prediction{{Seconds: 1.02, Phases: make([]PhaseEstimate, 1)}, {Seconds: 1}}}
 	for seconds, want := range map[float64]string{1: "takes 1s; within 3 % the simpler one wins.", 2: "takes 2s."} {
 		f.Best[1].Seconds = seconds
 		if text := strings.Join(f.Sentences(waiting()), " "); !strings.HasSuffix(text, want) {
@@ -323,8 +324,8 @@ func TestFiles(t *testing.T) {
 	test.OK(t, Write(file, m, p))
 	m2, p2, err := Read(file)
 	test.OK(t, err)
-	a := test.Must(Search(m, p, Space{Nodes: ranksOf(2), Idle: true}))(t)
-	b, err := Search(m2, p2, Space{Nodes: ranksOf(2), Idle: true})
+	a := test.Must(Search(m, p, SearchSpace{Nodes: ranksOf(2), Idle: true}))(t)
+	b, err := Search(m2, p2, SearchSpace{Nodes: ranksOf(2), Idle: true})
 	if err != nil || a.Winner().Seconds != b.Winner().Seconds ||
 		a.Winner().Layout.String() != b.Winner().Layout.String() {
 		t.Errorf("%v, then %v (%v)", a.Winner(), b.Winner(), err)
@@ -339,7 +340,7 @@ func TestFiles(t *testing.T) {
 	for want, wrong := range map[string]Profile{
 		"crowd.0: infer on 1 cores":          {Work: p.Work, Crowd: []Crowd{{OpInfer, 1, 2}}},
 		"crowd.0: infer on 2 cores takes 0 ": {Work: p.Work, Crowd: []Crowd{{OpInfer, 2, 0}}},
-		"work.answers: 0":                    {Work: Work{Actors: 1, Prompts: 4}},
+		"work.answers: 0":                    {Work: Workload{Actors: 1, Prompts: 4}},
 	} {
 		test.OK(t, Write(file, nil, &wrong))
 		if _, _, err := Read(file); err == nil || !strings.Contains(err.Error(), want) {
@@ -350,7 +351,7 @@ func TestFiles(t *testing.T) {
 
 // TestPresentStays: the present layout wins unless another one is faster by more than Tie. It need not be the simplest.
 func TestPresentStays(t *testing.T) {
-	s := Space{Nodes: ranksOf(3), Idle: true}
+	s := SearchSpace{Nodes: ranksOf(3), Idle: true}
 	free := test.Must(Search(twoCores(), waiting(), s))(t)
 	fastest := slices.MinFunc(free.Best, func(a, b Prediction) int { return cmp.Compare(a.Seconds, b.Seconds) })
 	stays := 0
@@ -368,7 +369,7 @@ func TestPresentStays(t *testing.T) {
 			t.Errorf("present %v, %v of %v: %s", &now.Layout, now.Seconds, fastest.Seconds, said)
 		}
 	}
-	s.Present = &Layout{Nodes: s.Nodes, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	s.Present = &Placement{Nodes: s.Nodes, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
 	if f := test.Must(Search(twoCores(), waiting(), s))(t); f.KeepsPresent() || stays < 2 {
 		t.Errorf("the slow layout stays, or only %d are as good as the fastest", stays)
 	}
@@ -376,15 +377,15 @@ func TestPresentStays(t *testing.T) {
 
 // TestPresentThatDoesNotRun: a job may ask for a plan because its placement cannot divide its work.
 func TestPresentThatDoesNotRun(t *testing.T) {
-	whole := Layout{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0, 1, 2}, Rollout: []int{3}, Stages: 1}
-	half := Layout{Nodes: ranksOf(4), Actor: []int{0}, Rollout: []int{1}, Stages: 1,
+	whole := Placement{Nodes: ranksOf(4), Actor: []int{0}, Env: []int{0, 1, 2}, Rollout: []int{3}, Stages: 1}
+	half := Placement{Nodes: ranksOf(4), Actor: []int{0}, Rollout: []int{1}, Stages: 1,
 		Meshes: map[string]mesh.Mesh{"rollout": {Tensor: 2}}}
-	text := &Profile{Work: Work{Actors: 1, Prompts: 8, Answers: 2, Samples: 16},
-		Costs: []Cost{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
-	for p, present := range map[*Profile]*Layout{waiting(): &whole, text: &half} {
+	text := &Profile{Work: Workload{Actors: 1, Prompts: 8, Answers: 2, Samples: 16},
+		Costs: []CallTimes{{Op: OpGenerate, Rows: 16, Seconds: 1, Busy: 1}}}
+	for p, present := range map[*Profile]*Placement{waiting(): &whole, text: &half} {
 		p.Work.Actors = 1
 		f, err := Search(twoCores(), p,
-			Space{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
+			SearchSpace{Nodes: present.Nodes, Present: present, Meshes: present.Meshes, Idle: true})
 		if err != nil || f.Present != nil || f.Winner().Layout.String() == present.String() {
 			t.Errorf("%v: %+v, %v", present, f, err)
 		}

@@ -15,9 +15,9 @@ const (
 
 // A Prediction has the predicted time and memory of an iteration with one layout.
 type Prediction struct {
-	Layout  Layout  `json:"layout"`
-	Seconds float64 `json:"seconds"` // time of an iteration
-	Phases  []Phase `json:"phases"`  // in order
+	Layout  Placement       `json:"layout"`
+	Seconds float64         `json:"seconds"` // time of an iteration
+	Phases  []PhaseEstimate `json:"phases"`  // in order
 	// Memory is the memory of the fullest node, in bytes. Node is the number of this node.
 	Memory int64 `json:"memory"`
 	Node   int   `json:"node"`
@@ -56,31 +56,31 @@ func (s Spent) plus(f float64, t Spent) Spent {
 	return Spent{s.Step + f*t.Step, s.Infer + f*t.Infer, s.Play + f*t.Play}
 }
 
-// A Phase is a part of an iteration.
-type Phase struct {
+// A PhaseEstimate has the predicted time of a part of an iteration.
+type PhaseEstimate struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
 	Bound   string  `json:"bound"` // what bounds the phase
 }
 
-// Phase returns the phase with this name. It returns the zero Phase if there is none.
-func (p Prediction) Phase(name string) Phase {
+// Phase returns the phase with this name. It returns the zero PhaseEstimate if there is none.
+func (p Prediction) Phase(name string) PhaseEstimate {
 	for _, f := range p.Phases {
 		if f.Name == name {
 			return f
 		}
 	}
-	return Phase{}
+	return PhaseEstimate{}
 }
 
 // Longest returns the phase that takes the most time.
-func (p *Prediction) Longest() Phase {
-	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return cmp.Compare(a.Seconds, b.Seconds) })
+func (p *Prediction) Longest() PhaseEstimate {
+	return slices.MaxFunc(p.Phases, func(a, b PhaseEstimate) int { return cmp.Compare(a.Seconds, b.Seconds) })
 }
 
 // Predict predicts an iteration of the job of p on m, with the layout l. Rollouts in environments run in virtual time.
 // All other phases have a closed form.
-func Predict(m *Machine, p *Profile, l Layout, o Options) Prediction {
+func Predict(m *Machine, p *Profile, l Placement, o Options) Prediction {
 	c := newChoice(&l)
 	if c.env != nil && p.Work.Envs > 0 {
 		return c.predict(m, p, l, play(m, p, &l, o))
@@ -90,7 +90,7 @@ func Predict(m *Machine, p *Profile, l Layout, o Options) Prediction {
 
 // Estimate predicts an iteration by a closed form, without a run in virtual time. It is fast enough to compare
 // thousands of layouts.
-func Estimate(m *Machine, p *Profile, l Layout) Prediction {
+func Estimate(m *Machine, p *Profile, l Placement) Prediction {
 	c := newChoice(&l)
 	return c.predict(m, p, l, c.generate(m, p))
 }
@@ -107,7 +107,7 @@ func (c *choice) generate(m *Machine, p *Profile) rolloutRun {
 }
 
 // predict predicts an iteration with the rollouts g.
-func (c *choice) predict(m *Machine, p *Profile, l Layout, g rolloutRun) Prediction {
+func (c *choice) predict(m *Machine, p *Profile, l Placement, g rolloutRun) Prediction {
 	pred := Prediction{Layout: l, Events: g.events, Spent: g.spent}
 	phases, seconds := c.phases(m, p, g)
 	pred.Phases, pred.Seconds = phases[:], seconds
@@ -116,17 +116,17 @@ func (c *choice) predict(m *Machine, p *Profile, l Layout, g rolloutRun) Predict
 }
 
 // phases returns the phases of an iteration with the rollouts g, and the seconds of the whole iteration.
-func (c *choice) phases(m *Machine, p *Profile, g rolloutRun) (list [4]Phase, seconds float64) {
+func (c *choice) phases(m *Machine, p *Profile, g rolloutRun) (list [4]PhaseEstimate, seconds float64) {
 	w, r := &p.Work, &p.Real
 	weights, how := c.weights(m, w)
-	rollouts := Phase{GenerateRollouts, g.seconds + c.trip(m, w), g.bound}
+	rollouts := PhaseEstimate{GenerateRollouts, g.seconds + c.trip(m, w), g.bound}
 	if c.inference != nil && w.Envs > 0 { // after the last step
 		inferred := c.inference.crowd(m, p, OpLogProbs, w.share(c.inference))
 		if rollouts.Seconds += inferred; inferred > g.seconds {
 			rollouts.Bound = "inference workers, which add log-probs"
 		}
 	}
-	list = [4]Phase{
+	list = [4]PhaseEstimate{
 		{SyncWeights, weights, how},
 		rollouts,
 		{CalAdvAndReturns, c.actor.crowd(m, p, OpAdvantages, w.share(c.actor)), "the actors' advantages"},
@@ -147,7 +147,7 @@ func (c *choice) phases(m *Machine, p *Profile, g rolloutRun) (list [4]Phase, se
 // overlap returns the seconds of an iteration in which rollouts go on while actors train. This is the time of the
 // rollouts, or of the training if that is longer. With staleness n, it is also at least the sum of all phases divided
 // by n+1. overlap sets the phase of rollouts in list to the time that actors wait for rollouts.
-func overlap(list *[4]Phase, staleness int) (seconds float64) {
+func overlap(list *[4]PhaseEstimate, staleness int) (seconds float64) {
 	var sum float64
 	for _, f := range list {
 		sum += f.Seconds

@@ -26,8 +26,8 @@ const (
 	OpCritic     = "critic"     // an update of a critic worker without sums; rows: samples of one critic worker
 )
 
-// Asked has the options of the measurement of a Profile.
-type Asked struct {
+// ProbeOptions has the options of the measurement of a Profile.
+type ProbeOptions struct {
 	Ranks  int           // number of ranks in the world of the job
 	World  int           // number of goroutine ranks that imitate the waits of the ranks on a node
 	Cores  int           // number of cores that may compute at once
@@ -37,12 +37,12 @@ type Asked struct {
 
 // A Profile has the costs of one job's operations on one machine.
 type Profile struct {
-	Build string `json:"build"` // build of the program that measured
-	Host  string `json:"host"`
-	Job   string `json:"job"`  // hash of the configuration without placement, length and output
-	Name  string `json:"name"` // name of the job, for people
-	Work  Work   `json:"work"`
-	Costs []Cost `json:"costs"`
+	Build string      `json:"build"` // build of the program that measured
+	Host  string      `json:"host"`
+	Job   string      `json:"job"`  // hash of the configuration without placement, length and output
+	Name  string      `json:"name"` // name of the job, for people
+	Work  Workload    `json:"work"`
+	Costs []CallTimes `json:"costs"`
 	// Crowd has the slow-downs of operations while 2 or more cores of a node compute, in ascending order of cores.
 	Crowd []Crowd `json:"crowd"`
 	// Speedups are the speed-ups by threads. Costs are for one thread.
@@ -67,8 +67,8 @@ type Real struct {
 	Rest float64 `json:"rest"`
 }
 
-// A Cost has the median times of one call on an idle node.
-type Cost struct {
+// A CallTimes has the median times of one call on an idle node.
+type CallTimes struct {
 	Op      string  `json:"op"`
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
@@ -148,18 +148,18 @@ func (r *Real) corrected(phase string, work float64, hasMessages bool) float64 {
 }
 
 // costsOf returns the costs of op for this number of members, sorted by rows.
-func (p *Profile) costsOf(op string, members int) (costs []Cost) {
+func (p *Profile) costsOf(op string, members int) (costs []CallTimes) {
 	for _, c := range p.Costs {
 		if c.Op == op && c.Members == members {
 			costs = append(costs, c)
 		}
 	}
-	slices.SortStableFunc(costs, func(a, b Cost) int { return a.Rows - b.Rows })
+	slices.SortStableFunc(costs, func(a, b CallTimes) int { return a.Rows - b.Rows })
 	return costs
 }
 
 // A curve has the costs of one operation, sorted by rows.
-type curve []Cost
+type curve []CallTimes
 
 // timeOf returns the cost of a call with this many rows.
 func (c curve) timeOf(rows float64) Took {
@@ -178,7 +178,7 @@ func (c curve) timeOf(rows float64) Took {
 			near = c[n-1]
 		}
 		// The line gives only the slope. The nearest measured size gives the level.
-		of := func(value func(Cost) float64) float64 {
+		of := func(value func(CallTimes) float64) float64 {
 			l := c.line(value)
 			fitted := l.At(1, float64(near.Rows))
 			if fitted <= 0 {
@@ -186,9 +186,9 @@ func (c curve) timeOf(rows float64) Took {
 			}
 			return value(near) * l.At(1, rows) / fitted
 		}
-		return Took{of(Cost.seconds), of(Cost.busy)}
+		return Took{of(CallTimes.seconds), of(CallTimes.busy)}
 	}
-	i := slices.IndexFunc(c, func(x Cost) bool { return float64(x.Rows) >= rows })
+	i := slices.IndexFunc(c, func(x CallTimes) bool { return float64(x.Rows) >= rows })
 	b := c[i]
 	if float64(b.Rows) == rows {
 		return Took{b.Seconds, b.Busy}
@@ -198,21 +198,21 @@ func (c curve) timeOf(rows float64) Took {
 	return Took{a.Seconds + w*(b.Seconds-a.Seconds), a.Busy + w*(b.Busy-a.Busy)}
 }
 
-func (c Cost) seconds() float64 { return c.Seconds }
-func (c Cost) busy() float64    { return c.Busy }
+func (c CallTimes) seconds() float64 { return c.Seconds }
+func (c CallTimes) busy() float64    { return c.Busy }
 
 // line fits a + c·rows to a value of the costs.
-func (c curve) line(value func(Cost) float64) stats.Line {
-	points := make([]stats.Point, len(c))
+func (c curve) line(value func(CallTimes) float64) stats.LinearFit {
+	points := make([]stats.FitPoint, len(c))
 	for i, x := range c {
-		points[i] = stats.Point{Rounds: 1, Bytes: float64(x.Rows), Time: value(x)}
+		points[i] = stats.FitPoint{Rounds: 1, Bytes: float64(x.Rows), Time: value(x)}
 	}
 	return stats.Fit(points)
 }
 
 // spread returns the Spread of the cost with the nearest number of rows.
 func (c curve) spread(rows float64) []float64 {
-	var near *Cost
+	var near *CallTimes
 	for i := range c {
 		if near == nil || math.Abs(math.Log(float64(c[i].Rows)/rows)) < math.Abs(math.Log(float64(near.Rows)/rows)) {
 			near = &c[i]

@@ -34,7 +34,7 @@ type rolloutRun struct {
 }
 
 // play runs the rollouts of l in virtual time.
-func play(m *Machine, p *Profile, l *Layout, o Options) rolloutRun {
+func play(m *Machine, p *Profile, l *Placement, o Options) rolloutRun {
 	steps := p.Work.Steps
 	if o.Steps <= 0 || steps <= o.Steps {
 		return playSteps(m, p, l, o, steps)
@@ -48,7 +48,7 @@ func play(m *Machine, p *Profile, l *Layout, o Options) rolloutRun {
 }
 
 // playSteps runs the rollouts with this many steps per epoch.
-func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all rolloutRun) {
+func playSteps(m *Machine, p *Profile, l *Placement, o Options, steps int) (all rolloutRun) {
 	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: RoutesOf(p.Work.Envs, l),
 		parts: newUnion(len(l.Nodes))}
 	for _, r := range scene.routes {
@@ -87,7 +87,7 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all rol
 type scene struct {
 	m      *Machine
 	p      *Profile
-	l      *Layout
+	l      *Placement
 	o      Options
 	steps  int
 	routes []Route

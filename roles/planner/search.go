@@ -26,8 +26,8 @@ type Found struct {
 // Winner returns the chosen layout.
 func (f *Found) Winner() *Prediction { return &f.Best[0] }
 
-// shown is the number of layouts in Found.Best. If Space.Move is true, Found.Best has all layouts that ran in virtual
-// time.
+// shown is the number of layouts in Found.Best. If SearchSpace.Move is true, Found.Best has all layouts that ran in
+// virtual time.
 const shown = 5
 
 // runEvents limits the time of a Search in a large world. After this many events, a Search starts no further run in
@@ -40,7 +40,7 @@ var ErrNone = errors.New("no layout fits the job")
 // Search returns the best layouts of a space. It compares all layouts by a closed form, and then runs the fastest in
 // virtual time. If two times differ by less than Tie, the layout with fewer parts wins. But unless s.Move is true, the
 // present layout wins if the best time is not lower than its own time by more than Tie.
-func Search(m *Machine, p *Profile, s Space) (*Found, error) {
+func Search(m *Machine, p *Profile, s SearchSpace) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
 	}
@@ -74,7 +74,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 }
 
 // Fits reports whether any layout of s fits into the memory of m, for a job with the work w.
-func Fits(m *Machine, w Work, s Space) bool {
+func Fits(m *Machine, w Workload, s SearchSpace) bool {
 	p := &Profile{Work: w}
 	return slices.ContainsFunc(s.extend(m, p, s.choices(m, p)), func(c choice) bool { return c.excess(m, &w) == 0 })
 }
@@ -89,7 +89,7 @@ type estimated struct {
 }
 
 // sift returns the choices of list that fit into memory, ordered by the seconds of their closed form.
-func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
+func (s *SearchSpace) sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 	nearest, least, at := -1, int64(math.MaxInt64), 0
 	for i := range list {
 		c := &list[i]
@@ -123,7 +123,7 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 }
 
 // run runs the fastest of the estimated layouts in virtual time. It sets f.Best to their predictions, the winner first.
-func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
+func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Placement) int) {
 	const least, most, near = 8, 40, 1.6 // least, most: numbers of layouts; near: multiple of the best time
 	events := 0
 	seen := map[string]bool{} // of layouts that differ only in their ranks, only the first runs
@@ -150,7 +150,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 }
 
 // SteadyFor returns the options of Steady, with fewer steps if l has many members.
-func SteadyFor(l *Layout) Options {
+func SteadyFor(l *Placement) Options {
 	o := Steady()
 	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
 		o.Steps /= 2
@@ -159,7 +159,7 @@ func SteadyFor(l *Layout) Options {
 }
 
 // prediction returns the prediction of l, from f.Best if it has l.
-func (f *Found) prediction(m *Machine, p *Profile, l Layout) *Prediction {
+func (f *Found) prediction(m *Machine, p *Profile, l Placement) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
 			return &f.Best[i]
@@ -188,7 +188,7 @@ func (f *Found) isPresent(x Prediction) bool {
 func (f *Found) KeepsPresent() bool { return f.isPresent(*f.Winner()) }
 
 // byParts moves the simplest layout to the front of list. Only layouts whose time is within Tie of the best time count.
-func byParts(list []Prediction, simpler func(a, b *Layout) int) {
+func byParts(list []Prediction, simpler func(a, b *Placement) int) {
 	win := 0
 	for i := range list {
 		if list[i].Seconds <= list[0].Seconds*(1+Tie) && simpler(&list[i].Layout, &list[win].Layout) < 0 {
@@ -201,7 +201,7 @@ func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 }
 
 // tooSmall returns an error if a fixed component is on a rank that the world does not have.
-func (s *Space) tooSmall() error {
+func (s *SearchSpace) tooSmall() error {
 	for component, ranks := range s.Fixed {
 		if len(ranks) > 0 && slices.Max(ranks) >= len(s.Nodes) {
 			return fmt.Errorf("%w: a world of %d ranks is too small: %s is on rank %d", ErrNone, len(s.Nodes),
@@ -212,7 +212,7 @@ func (s *Space) tooSmall() error {
 }
 
 // nothing returns the error for a space without a layout that fits the job.
-func (s *Space) nothing(w *Work) error {
+func (s *SearchSpace) nothing(w *Workload) error {
 	what := figures.Count(w.Samples, "sample")
 	switch {
 	case w.Envs > 0 && w.Group > 1:

@@ -9,7 +9,7 @@ import (
 // sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf, these
 // include the ranks below c, the ranks from c on, and the ranks from c to 2c-1. The other sets are s.Groups, and the
 // first or last ranks of each node. If s.Move is true, there are also the present ranks of each component.
-func (s *Space) sets() (sets [][]int) {
+func (s *SearchSpace) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
 		if at == s.Nodes[0] {
@@ -48,7 +48,7 @@ func (s *Space) sets() (sets [][]int) {
 }
 
 // inEachNode splits the ranks of the world into the first n ranks of each node and all others.
-func (s *Space) inEachNode(n int) (ranks, others []int) {
+func (s *SearchSpace) inEachNode(n int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
 		if of != node {
@@ -86,7 +86,7 @@ func span(lo, hi int) []int {
 }
 
 // actorSets returns the placements that a search tries for the actors. The number of actors is fixed.
-func (s *Space) actorSets(w *Work, by mesh.Mesh, sets [][]int) (list [][]int) {
+func (s *SearchSpace) actorSets(w *Workload, by mesh.Mesh, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
 	}
@@ -111,7 +111,7 @@ func (s *Space) actorSets(w *Work, by mesh.Mesh, sets [][]int) (list [][]int) {
 // each rank of a set has one member. For sets of at most 8 ranks, a search also tries two members on each rank. All
 // replicas are complete. If s.Move is true, the number of members does not change: see moves. If the job lacks the
 // component, the only placement is nil.
-func (s *Space) memberSets(has bool, component string, by mesh.Mesh, sets [][]int) (list [][]int) {
+func (s *SearchSpace) memberSets(has bool, component string, by mesh.Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
 	}
@@ -134,7 +134,7 @@ func (s *Space) memberSets(has bool, component string, by mesh.Mesh, sets [][]in
 
 // moves returns the placements that a search tries for the n members of a component: the present ranks, and the
 // distributions of n members over each set.
-func (s *Space) moves(component string, n int, sets [][]int) [][]int {
+func (s *SearchSpace) moves(component string, n int, sets [][]int) [][]int {
 	now := s.Present.Ranks(component)
 	list := [][]int{now}
 	for _, ranks := range distribute(n, sets) {

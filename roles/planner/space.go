@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/roles/mesh"
 )
 
-// A Space is the set of layouts that a Search may choose from.
-type Space struct {
+// A SearchSpace is the set of layouts that a Search may choose from.
+type SearchSpace struct {
 	Nodes []int // the node of each rank of the world
 	// Fixed has the ranks of the components that a search does not place.
 	Fixed map[string][]int
@@ -25,7 +25,7 @@ type Space struct {
 	Threads map[string]int
 	// Runs reports whether a job that is configured with l runs its members on exactly the ranks of l. If Runs is nil,
 	// every job does.
-	Runs func(l *Layout) bool
+	Runs func(l *Placement) bool
 	// Groups are other sets of ranks that members may use, such as the ranks of a node group.
 	Groups [][]int
 	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. In evaluations, groups of
@@ -36,13 +36,13 @@ type Space struct {
 	// If Idle is true, layouts may have ranks without members.
 	Idle bool
 	// Present is the layout that the job has now. It may be nil. A search always tries it.
-	Present *Layout
+	Present *Placement
 	// If Move is true, the numbers of members and stages are those of Present. Only the ranks of members may change.
 	Move bool
 }
 
 // Allows reports whether l has the nodes, stages, threads, ranks and meshes that the space fixes.
-func (s *Space) Allows(l *Layout) bool {
+func (s *SearchSpace) Allows(l *Placement) bool {
 	if !slices.Equal(l.Nodes, s.Nodes) || s.Stages > 0 && l.Stages != s.Stages {
 		return false
 	}
@@ -62,7 +62,7 @@ func (s *Space) Allows(l *Layout) bool {
 
 // choices returns the layouts of the space that fit the job, without the components of Further. Each layout occurs
 // once, in a fixed order.
-func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
+func (s *SearchSpace) choices(m *Machine, p *Profile) (list []choice) {
 	w := &p.Work
 	stages := []int{1, 2, 4}
 	if s.Move {
@@ -106,7 +106,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 }
 
 // rollouts returns the placements that a search tries for the rollout workers, with each of their meshes.
-func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
+func (s *SearchSpace) rollouts(w *Workload, sets [][]int) (list []*group) {
 	for _, by := range s.meshes(w, "rollout", 1) {
 		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", by, sets), by)...)
 	}
@@ -118,7 +118,7 @@ const mostMeshes = 5
 
 // actors returns the placements that a search tries for the actors. From more than mostMeshes meshes it selects the
 // configured mesh, the meshes with the fastest updates, and the mesh with the least memory per member.
-func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
+func (s *SearchSpace) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	w := &p.Work
 	type placed struct {
 		groups  []*group
@@ -150,7 +150,7 @@ func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 
 // meshes returns the meshes that a search tries for a component. The configured mesh comes first. Every other mesh must
 // allow this many replicas with a rank for each member.
-func (s *Space) meshes(w *Work, component string, replicas int) []mesh.Mesh {
+func (s *SearchSpace) meshes(w *Workload, component string, replicas int) []mesh.Mesh {
 	now, free := s.Meshes[component].Full(), s.Free[component]
 	list := []mesh.Mesh{now}
 	for _, x := range w.Model.Parts {
@@ -163,7 +163,7 @@ func (s *Space) meshes(w *Work, component string, replicas int) []mesh.Mesh {
 }
 
 // groups returns a group for each set of ranks. The group of an empty set is nil.
-func (s *Space) groups(sets [][]int, by mesh.Mesh) (list []*group) {
+func (s *SearchSpace) groups(sets [][]int, by mesh.Mesh) (list []*group) {
 	for _, ranks := range sets {
 		list = append(list, newGroup(ranks, s.Nodes, by))
 	}
@@ -172,15 +172,15 @@ func (s *Space) groups(sets [][]int, by mesh.Mesh) (list []*group) {
 
 // compatible reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed,
 // they must have the same ranks, or no rank in common.
-func (s *Space) compatible(env, rollout *group) bool {
+func (s *SearchSpace) compatible(env, rollout *group) bool {
 	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
 		env.disjoint(rollout)
 }
 
 // divides reports whether the members can divide the work of a job: its environments or prompts, and the environments
 // of its evaluations.
-func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
-	l := Layout{Stages: stages}
+func (s *SearchSpace) divides(w *Workload, env, rollout *group, stages int) bool {
+	l := Placement{Stages: stages}
 	if env != nil {
 		l.Env = env.ranks
 	}
@@ -195,7 +195,7 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 // begins reports whether a search tries c, alone or with further components. Many layouts differ only in their ranks.
 // Without s.Fixed, s.Groups and s.Move, the search tries only those that use rank 0. In a world of one node they must
 // also have no gaps.
-func (s *Space) begins(c *choice) bool {
+func (s *SearchSpace) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1
 	var gap, idle bool
@@ -214,8 +214,8 @@ func (s *Space) begins(c *choice) bool {
 	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
-// runs is Space.Runs for the layout of c.
-func (s *Space) runs(c *choice) bool {
+// runs is SearchSpace.Runs for the layout of c.
+func (s *SearchSpace) runs(c *choice) bool {
 	if s.Runs == nil {
 		return true
 	}
@@ -225,7 +225,7 @@ func (s *Space) runs(c *choice) bool {
 
 // fits reports whether the environments or prompts of a job can be divided among the members of l. The members of each
 // component must form complete replicas.
-func fits(w *Work, l *Layout) bool {
+func fits(w *Workload, l *Placement) bool {
 	for _, of := range l.components() {
 		if len(*of.ranks)%l.Meshes[of.name].Members() != 0 {
 			return false

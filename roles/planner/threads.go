@@ -33,7 +33,7 @@ func (g *group) activeThreads() int { return g.most * max(1, g.threads) }
 
 // threaded returns copies of the choices in list with different numbers of threads: one thread per member, and enough
 // threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up it returns list.
-func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
+func (s *SearchSpace) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	if len(p.Speedups) == 0 {
 		return list
 	}

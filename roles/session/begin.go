@@ -29,10 +29,10 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	cfg := r.plan.Config
 	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
-		r.from, err = loop.NamedState(&r.plan.Plan, r.saver.YAML, resume, r.Fork != "")
+		r.from, err = loop.NamedState(&r.plan.JobPlan, r.saver.YAML, resume, r.Fork != "")
 		err = r.explainSpaces(err, resume)
 	} else if path := cfg.Runner.CkptPath; path != "" {
-		r.from, err = loop.WeightsIn(&r.plan.Plan, path)
+		r.from, err = loop.WeightsIn(&r.plan.JobPlan, path)
 		err = r.explainSpaces(err, path)
 	}
 	if err == nil {
@@ -157,7 +157,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	case r.from.From != "":
 		fmt.Fprintf(r.Out, "starting from the weights in %s\n", printable.Line(r.from.From))
 	}
-	if r.book, err = loop.OpenLogbook(f, &r.plan.Plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
+	if r.book, err = loop.OpenLogbook(f, &r.plan.JobPlan, r.from, r.progress, r.Asked.Deadline()); err != nil {
 		return err
 	}
 	r.logbook.Store(r.book)
@@ -182,7 +182,7 @@ func (r *rank) findNewest(f *runfolder.Folder) error {
 		}
 		return nil
 	}
-	from, err := loop.StateIn(&r.plan.Plan, r.saver.YAML, c)
+	from, err := loop.StateIn(&r.plan.JobPlan, r.saver.YAML, c)
 	if other := (*checkpoint.ConfigError)(nil); r.Sweep && errors.As(err, &other) {
 		r.warn(strings.ReplaceAll(err.Error(), "\n", "") + ": starting anew")
 		return nil

@@ -22,15 +22,16 @@ func (r *rank) evaluate(ctx context.Context, cfg *config.Config) error {
 	if agreed, err := r.Agree(ctx, err); !agreed {
 		return err
 	}
-	return r.Tasks.Of(cfg).Evaluate(ctx, &task.Evaluation{Asked: r.asked(cfg), World: r.w, Ranks: r.world, Config: cfg,
-		Registries: r.reg, Out: r.Out, Progress: r.progress, Host: r})
+	return r.Tasks.Of(cfg).Evaluate(ctx, &task.Evaluation{EvaluationOptions: r.asked(cfg), World: r.w, Ranks: r.world,
+		Config:     cfg,
+		Registries: r.reg, Out: r.Out, Progress: r.progress, EvaluationSession: r})
 }
 
 // Warn shows a warning.
 func (r *rank) Warn(text string) { r.warn(text) }
 
 // asked returns the options of the evaluation, with the checkpoint to evaluate.
-func (s *session) asked(cfg *config.Config) (how task.Asked) {
+func (s *session) asked(cfg *config.Config) (how task.EvaluationOptions) {
 	if s.Evaluation != nil {
 		how = *s.Evaluation
 	}

@@ -263,7 +263,7 @@ type solver struct {
 
 func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.process) }
 
-var _ external.Link = (*solver)(nil)
+var _ external.Conn = (*solver)(nil)
 
 // Send sends a frame before the deadline.
 func (s *solver) Send(deadline time.Time, head, payload []byte) error {

@@ -42,7 +42,7 @@ type measuredDraft struct {
 func (d measuredDraft) Complete(cfg *config.Config, reg config.Registries) (*task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
 	if err == nil {
-		p.Profile = func(ctx context.Context, _ planner.Asked) (*planner.Profile, error) {
+		p.Profile = func(ctx context.Context, _ planner.ProbeOptions) (*planner.Profile, error) {
 			return &planner.Profile{Work: p.Work()}, d.task.profile(ctx)
 		}
 	}

@@ -112,7 +112,7 @@ func (r *rank) schedule() error {
 }
 
 // earlierPlan returns the plan of the run that this session resumes, or nil if there is no plan.
-func (s *session) earlierPlan() (*advice.Plan, error) {
+func (s *session) earlierPlan() (*advice.StartPlan, error) {
 	folder := ""
 	switch resume := cmp.Or(s.Resume, s.cfg.Runner.ResumeDir); resume {
 	case "":
@@ -122,7 +122,7 @@ func (s *session) earlierPlan() (*advice.Plan, error) {
 	default:
 		folder = filepath.Dir(filepath.Dir(filepath.Clean(resume))) // resume is RUN/checkpoints/global_step_N
 	}
-	p, err := advice.ReadPlan(runfolder.Plan(folder))
+	p, err := advice.ReadStartPlan(runfolder.Plan(folder))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Profile has the options --cpu-profile and --pprof. The zero value profiles nothing.
-type Profile struct {
+// A ProfileOptions has the options --cpu-profile and --pprof. The zero value profiles nothing.
+type ProfileOptions struct {
 	Prefix  string // the file is PREFIX-rank-R.pprof
 	Address string // HOST:PORT; rank R serves on PORT + R; an empty HOST is 127.0.0.1
 
@@ -25,7 +25,7 @@ type Profile struct {
 }
 
 // start starts profiling this process. rank is the lowest rank of the process.
-func (p *Profile) start(rank int) error {
+func (p *ProfileOptions) start(rank int) error {
 	if p.Address != "" {
 		host, port, err := net.SplitHostPort(p.Address)
 		n, notNumber := strconv.Atoi(port)
@@ -67,7 +67,7 @@ func isCPUProfile(head []byte) bool {
 }
 
 // stop stops profiling, and completes the file.
-func (p *Profile) stop() error {
+func (p *ProfileOptions) stop() error {
 	if p.server != nil {
 		p.server.Close()
 	}

@@ -23,7 +23,7 @@ func (s *session) showProgress() (stop func()) {
 	if s.Evaluation != nil {
 		out = errs
 	}
-	s.progress = metrics.NewProgress(out, metrics.On(s.Terminal))
+	s.progress = metrics.NewProgressLine(out, metrics.On(s.Terminal))
 	s.Out, s.log.to = s.progress.Above(printable.NewWriter(s.Out)), s.progress.Above(errs)
 	end := s.progress.Watch()
 	return func() {
@@ -67,7 +67,7 @@ type counts struct {
 }
 
 // counter returns the counter of a worker. The counter adds to p.
-func (c *counts) counter(p *metrics.Progress, component string, member int) func(string, int, int) {
+func (c *counts) counter(p *metrics.ProgressLine, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	worker := fmt.Sprint(component, " ", member)

@@ -18,7 +18,7 @@ import (
 // A process is the transport of a rank that is a process of its own.
 type process struct{ spmd.Transport }
 
-func (process) Describe() spmd.Description { return spmd.Description{Transport: "mpi"} }
+func (process) Describe() spmd.WorldInfo { return spmd.WorldInfo{Transport: "mpi"} }
 
 // TestCountsAfterAMove: the progress counts the actor that has come, and not the one that has gone.
 func TestCountsAfterAMove(t *testing.T) {
@@ -28,7 +28,7 @@ func TestCountsAfterAMove(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var out bytes.Buffer
 			s := New(Options{})
-			s.progress = metrics.NewProgress(&out, metrics.Options{})
+			s.progress = metrics.NewProgressLine(&out, metrics.Options{})
 			stop := s.progress.Watch()
 			s.progress.Phase("update")
 			for actor, ranks := range [][]int{{0, 1}, {1, 0}} { // this process has one of the two actors

@@ -25,7 +25,7 @@ type rank struct {
 
 	plan     *task.Plan // the plan of the present world; nil at first
 	holdings *loop.Holdings
-	saver    *loop.Saver
+	saver    *loop.CheckpointSaver
 	ends     []func()   // functions that the method leave calls; guarded by ranks.mu
 	trace    *trace.Log // the trace of the present world; guarded by ranks.mu
 	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
@@ -135,7 +135,7 @@ func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	if agreed, err := r.Agree(ctx, err); !agreed || err != nil {
 		return nil, err
 	}
-	r.saver = loop.NewSaver(r.world, cfg.Record(), r.warn)
+	r.saver = loop.NewCheckpointSaver(r.world, cfg.Record(), r.warn)
 	r.phase("opening the run's folder")
 	if r.w.Rank() == 0 {
 		err = r.begin(ctx)

@@ -27,28 +27,28 @@ import (
 
 // Options are the options of a session.
 type Options struct {
-	Registries config.Registries // the parts that jobs can use
-	Resume     string            // "", auto, or a checkpoint's folder
-	Asked      *loop.Requests    // requests to stop
-	Out        io.Writer         // progress, for the user
-	Terminal   *os.File          // the terminal behind Out, or behind Log in evaluations; nil if there is none
-	Log        io.Writer         // errors; nil means standard error
-	Profile    Profile           // profiles to write
-	Debug      bool              // detect access to released memory: see spmd.Options
-	Tasks      task.Tasks        // all tasks
-	Own        Own               // a user's program, which replaces the task's program
-	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
-	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
-	Sweep      bool              // a run of a sweep also keeps its best checkpoint, and starts anew if its keys changed
-	Fork       string            // the parent's checkpoint, of which Resume is a copy; "" unless the run is a fork
-	Heartbeat  time.Duration     // interval between renewals of the lock of the run's folder; 0 means the usual one
-	Until      int64             // the step after which training stops; 0 to follow the configuration
-	Witness    loop.Witness      // see loop.Services; may be nil
-	Evaluation *task.Asked       // options of an evaluation instead of training; nil to follow the configuration
+	Registries config.Registries       // the parts that jobs can use
+	Resume     string                  // "", auto, or a checkpoint's folder
+	Asked      *loop.Requests          // requests to stop
+	Out        io.Writer               // progress, for the user
+	Terminal   *os.File                // the terminal behind Out, or behind Log in evaluations; nil if there is none
+	Log        io.Writer               // errors; nil means standard error
+	Profile    ProfileOptions          // profiles to write
+	Debug      bool                    // detect access to released memory: see spmd.Options
+	Tasks      task.Tasks              // all tasks
+	Own        UserProgram             // a user's program, which replaces the task's program
+	Scheduler  Scheduler               // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
+	Command    string                  // how the user calls rlinf, for the last lines of output; "" to omit them
+	Sweep      bool                    // also keeps the best checkpoint, and starts anew if the keys changed
+	Fork       string                  // the parent's checkpoint, of which Resume is a copy; "" if there is none
+	Heartbeat  time.Duration           // between renewals of the lock of the run's folder; 0 means the usual interval
+	Until      int64                   // the step after which training stops; 0 to follow the configuration
+	Witness    loop.MemberWitness      // see loop.Services; may be nil
+	Evaluation *task.EvaluationOptions // options of an evaluation instead of training; nil to follow the configuration
 }
 
-// Own is a user's program, which every rank of a training job runs. If Program is nil, the task's program runs.
-type Own struct {
+// UserProgram is a user's program, which every rank of a training job runs. If Program is nil, the task's program runs.
+type UserProgram struct {
 	Program loop.Program
 	Movable bool // Program can go on in another world: it returns spmd.Again, and keeps no state of its own
 }
@@ -63,7 +63,7 @@ type session struct {
 	cfgErr  error             // the mistakes in cfg
 	read    *config.Config    // the configuration that this process has read; nil if it has read none
 	draft   task.Draft        // the draft of the job; nil until it is made
-	chosen  *advice.Plan      // the plan of the placement; nil if the configuration has the placement
+	chosen  *advice.StartPlan // the plan of the placement; nil if the configuration has the placement
 	planned struct {          // the plan of the job, or all its mistakes; made once for all ranks of this process
 		sync.Once
 		plan *task.Plan
@@ -82,7 +82,7 @@ type session struct {
 		newest *destination
 	}
 
-	progress *metrics.Progress // on rank 0; nil elsewhere
+	progress *metrics.ProgressLine // on rank 0; nil elsewhere
 }
 
 // New returns a session that has not started.
@@ -239,7 +239,7 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 			return r.folder.Load().SetStatus(runfolder.Running)
 		}
 	}
-	c, err := loop.NewCluster(ctx, r.w, &r.plan.Plan, shared, with)
+	c, err := loop.NewCluster(ctx, r.w, &r.plan.JobPlan, shared, with)
 	if err != nil {
 		return 0, err
 	}
@@ -316,7 +316,7 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	return config.Parse(r.reg, text)
 }
 
-var _ task.Host = (*rank)(nil)
+var _ task.EvaluationSession = (*rank)(nil)
 
 // Agree reports whether err is nil on all ranks. If not, all callers must stop: the error of the lowest failing rank
 // decides the exit code, and rank 0 writes this error. Every rank must call it.

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Source is a file with tensors of a state. Only rank 0 has the Reader.
-type Source struct {
+// A StateFile is a file with tensors of a state. Only rank 0 has the Reader.
+type StateFile struct {
 	File   string // its name in a checkpoint
 	Fields []tensor.Field
 	Reader *tensor.SafetensorsReader `json:"-"`
@@ -33,11 +33,11 @@ func (g Given) fits(parts []Part) error {
 
 // Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may be of the same tensor. All
 // ranks pass the same sources, except that only rank 0 has readers. Every member of g must call it.
-func Distribute(ctx context.Context, g *collectives.Group, sources []Source, list []Part) error {
+func Distribute(ctx context.Context, g *collectives.Group, sources []StateFile, list []Part) error {
 	return distribute(ctx, g, sources, list, PieceBytes)
 }
 
-func distribute(ctx context.Context, g *collectives.Group, sources []Source, list []Part, piece int) error {
+func distribute(ctx context.Context, g *collectives.Group, sources []StateFile, list []Part, piece int) error {
 	given := Given{}
 	for _, s := range sources {
 		given[s.File] = s.Fields

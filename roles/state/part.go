@@ -117,8 +117,8 @@ func wanted(list []Part, given Given) (parts []Part, after []func() error) {
 	return parts, after
 }
 
-// A Dict describes tensors that Save makes and Load takes.
-type Dict struct {
+// Tensors describes tensors that Save makes and Load takes.
+type Tensors struct {
 	File   string
 	Prefix string   // begins the names of the tensors in the file
 	Except string   // begins the names of other tensors in the file; "" for none
@@ -128,7 +128,7 @@ type Dict struct {
 }
 
 // Part returns the part that stands for the tensors of d.
-func (d Dict) Part() Part {
+func (d Tensors) Part() Part {
 	return Part{File: d.File, Make: func() (parts []Part, err error) {
 		made, err := d.Save()
 		if err != nil {

@@ -34,7 +34,7 @@ func newFarm(lo, hi, n, steps int) *farm {
 
 // parts lists the state of f. Environments that cannot save their state have only their seeds.
 func (f *farm) parts(seedsOnly bool) []Part {
-	return []Part{Dict{File: EnvFile, Except: "ring", Slice: f.rows, Save: func() (d tensor.Dict, err error) {
+	return []Part{Tensors{File: EnvFile, Except: "ring", Slice: f.rows, Save: func() (d tensor.Dict, err error) {
 		for i := range f.state.Len() {
 			if name, x := f.state.Entry(i); !seedsOnly || name == "I64" {
 				d.Set(name, x)
@@ -146,7 +146,7 @@ func TestRowsOfAnySplit(t *testing.T) {
 				}
 				reader, err := tensor.NewSafetensorsReader(bytes.NewReader(want), int64(len(want)))
 				if err == nil {
-					err = distribute(ctx, g, []Source{{EnvFile, reader.Fields, reader}}, loaded, 40)
+					err = distribute(ctx, g, []StateFile{{EnvFile, reader.Fields, reader}}, loaded, 40)
 				}
 				for _, f := range farms {
 					if err == nil {

@@ -122,10 +122,10 @@ func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 }
 
 // sources returns the files as sources, with readers on rank 0.
-func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []Source) {
+func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.ReaderAt) io.ReaderAt) (from []StateFile) {
 	for _, file := range []string{ModelFile, TrainerFile} {
 		r := test.Must(tensor.NewSafetensorsReader(watch(bytes.NewReader(files[file])), int64(len(files[file]))))(t)
-		s := Source{File: file, Fields: r.Fields}
+		s := StateFile{File: file, Fields: r.Fields}
 		if rank == 0 {
 			s.Reader = r
 		}
@@ -192,7 +192,7 @@ func (s *state) same(whole *state) error {
 		return nil
 	}
 	for i, f := range s.p.Fields {
-		at := slices.IndexFunc(whole.p.Fields, func(w nn.Field) bool { return w.Name == f.Name })
+		at := slices.IndexFunc(whole.p.Fields, func(w nn.ParamTensor) bool { return w.Name == f.Name })
 		off, wrong := whole.p.Fields[at].Off, 0
 		s.p.SliceOf(f.Name).Block(whole.p.Fields[at].Shape).Within(0, whole.p.Fields[at].Len(), func(x, here, n int) {
 			for j := range n {
@@ -362,22 +362,22 @@ func TestSendFails(t *testing.T) {
 func TestDistributeFails(t *testing.T) {
 	_, files := filled(t, 1)
 	for what, c := range map[string]struct {
-		change func(rank int, from []Source, parts []Part)
+		change func(rank int, from []StateFile, parts []Part)
 		want   string
 	}{
-		"a file becomes short": {func(_ int, from []Source, _ []Part) {
+		"a file becomes short": {func(_ int, from []StateFile, _ []Part) {
 			if r := from[1].Reader; r != nil {
 				b := files[TrainerFile]
 				short := test.Must(tensor.NewSafetensorsReader(bytes.NewReader(b[:len(b)-4]), int64(len(b))))(t)
 				from[1].Reader = short
 			}
 		}, `trainer.safetensors: read safetensors: tensor "optim.m": EOF`},
-		"one rank expects another shape": {func(rank int, _ []Source, parts []Part) {
+		"one rank expects another shape": {func(rank int, _ []StateFile, parts []Part) {
 			if rank == 2 {
 				parts[0].Field.Shape = []int{66}
 			}
 		}, "model.safetensors: layer.0 is F32[11 6], expected F32[66]"},
-		"a tensor of environments without rows": {func(_ int, from []Source, _ []Part) {
+		"a tensor of environments without rows": {func(_ int, from []StateFile, _ []Part) {
 			from[1].File = EnvFile
 			from[1].Fields = []tensor.Field{{Name: "clock", DType: tensor.I64}}
 		}, "env.safetensors: clock is I64[], expected a row for each environment"},

@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An Asked holds the options of an evaluation.
-type Asked struct {
+// An EvaluationOptions holds the options of an evaluation.
+type EvaluationOptions struct {
 	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
 	// first that exists of runner.resume_dir, the newest checkpoint in the run's folder, and runner.ckpt_path. If
 	// config.Config.EvaluatesWeights is true, runner.ckpt_path comes before the newest checkpoint.
@@ -27,29 +27,29 @@ type Asked struct {
 	// episodes, and a language model gets all questions or texts.
 	Episodes int
 	JSON     bool // write the metrics as JSON
-	Record   Record
+	Record   RecordOptions
 }
 
-// A Record says where the episodes of an evaluation are written as demonstrations, and which.
-type Record struct {
+// A RecordOptions says where the episodes of an evaluation are written as demonstrations, and which.
+type RecordOptions struct {
 	File string // "" for what env.eval.data_collection says
 	env.DataCollection
 }
 
 // An Evaluation has what a session provides to each rank of a job that only evaluates.
 type Evaluation struct {
-	Asked
+	EvaluationOptions
 	World      *spmd.World
 	Ranks      *collectives.Group // all ranks
 	Config     *config.Config
 	Registries config.Registries
-	Out        io.Writer         // where rank 0 writes the metrics
-	Progress   *metrics.Progress // the progress line of rank 0; nil on other ranks
-	Host
+	Out        io.Writer             // where rank 0 writes the metrics
+	Progress   *metrics.ProgressLine // the progress line of rank 0; nil on other ranks
+	EvaluationSession
 }
 
-// A Host is the session that runs an evaluation.
-type Host interface {
+// An EvaluationSession is the session that runs an evaluation.
+type EvaluationSession interface {
 	// Agree returns true if err is nil on all ranks. Otherwise it returns false on all ranks, and rank 0 writes the
 	// error.
 	Agree(ctx context.Context, err error) (bool, error)

@@ -57,10 +57,10 @@ type Draft interface {
 
 // A Plan describes a job to sessions and commands. It is the same on every rank, and does not change.
 type Plan struct {
-	loop.Plan
-	Notes         []string     // warnings that the user should see before the job begins
-	Lines         []string     // describe one iteration
-	MemoryColumns []job.Column // of a table of all ranks' footprints
+	loop.JobPlan
+	Notes         []string              // warnings that the user should see before the job begins
+	Lines         []string              // describe one iteration
+	MemoryColumns []job.FootprintColumn // of a table of all ranks' footprints
 
 	// With returns the plan with the placement of j, which is the same job with another placement.
 	With func(j *job.Job) *Plan
@@ -78,9 +78,9 @@ type Plan struct {
 	// Policy describes how the policy computes actions; nil if the job has a language model instead.
 	Policy func() (graph.Node, error)
 	// Work describes the work of an iteration, as far as it is known without a measurement.
-	Work func() planner.Work
+	Work func() planner.Workload
 	// Profile measures the costs of the job's operations.
-	Profile func(ctx context.Context, a planner.Asked) (*planner.Profile, error)
+	Profile func(ctx context.Context, a planner.ProbeOptions) (*planner.Profile, error)
 }
 
 // Move returns p with the placement of another draft of the same job. It returns all mistakes of the draft as one

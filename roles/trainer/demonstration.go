@@ -29,7 +29,7 @@ type Demonstration struct {
 	Progress algo.Progress // counts the kept episodes; may be nil
 
 	Spec              env.Spec // the spec of the environments, after Play
-	transitions       *play.Transitions
+	transitions       *play.TransitionEncoder
 	episodes          []algo.DemoEpisode // the kept episodes
 	Kept              [][]byte           // encoded transitions
 	own, last         tensor.Tensor      // actions to record: of this step, and of the previous step
@@ -91,7 +91,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	if d.Noise > 0 && d.Spec.Action.Kind != env.Box {
 		return config.Usagef("--noise %g: %s takes choices, to which none can be added", d.Noise, d.Spec.Name)
 	}
-	d.transitions = play.NewTransitions(d.Spec, n, 1, !d.NoNext)
+	d.transitions = play.NewTransitionEncoder(d.Spec, n, 1, !d.NoNext)
 	last := make([]env.Episode, n) // the last ended episode of each environment
 	s.Episodes.OnEnd = func(e env.Episode) { last[e.Env] = e }
 	if err := s.Begin(); err != nil {
@@ -185,7 +185,7 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 		return config.Usagef("film the expert: %w", err)
 	}
 	defer s.Vec.Close()
-	s.Record(file, programs.Entry{})
+	s.Record(file, programs.Entered{})
 	if err := s.Begin(); err != nil {
 		return err
 	}

@@ -148,7 +148,7 @@ func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic boo
 			return env.Summary{}, fmt.Errorf("evaluate: %d episodes of %s: %w", nEpisodes, e.cfg.ID(), err)
 		}
 	}
-	e.stage.Record(e.file, programs.Entry{})
+	e.stage.Record(e.file, programs.Entered{})
 	e.file = ""
 	if e.player == nil || e.player.Policy != pol {
 		if _, _, err := e.stage.Fit(pol); err != nil {

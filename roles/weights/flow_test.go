@@ -22,7 +22,7 @@ import (
 )
 
 // A network returns a part of a network, and a function that sets the part's memory to the values of a version.
-type network func(lm.Part) (p *nn.Params[float32], fill func(version int64))
+type network func(lm.Shard) (p *nn.Params[float32], fill func(version int64))
 
 // layersOf is the number of layers of every network in these tests.
 const layersOf = 3
@@ -30,7 +30,7 @@ const layersOf = 3
 // byHand is a network with vectors that all members of a stage have, matrices that are cut along both axes, a frozen
 // matrix, and a buffer that all members have. It also has an embedding of 9 tokens on the first and the last stage, of
 // which the last of 4 members has no row.
-func byHand(part lm.Part) (*nn.Params[float32], func(int64)) {
+func byHand(part lm.Shard) (*nn.Params[float32], func(int64)) {
 	p := new(nn.Params[float32])
 	p.Group("actor")
 	add := func(declare func(string, ...int) int, name string, axis, rows, cols int) {
@@ -84,7 +84,7 @@ func byHand(part lm.Part) (*nn.Params[float32], func(int64)) {
 
 // language returns a network that is a language model.
 func language(o lm.Options) network {
-	return func(part lm.Part) (*nn.Params[float32], func(int64)) {
+	return func(part lm.Shard) (*nn.Params[float32], func(int64)) {
 		o := o
 		o.Part = part
 		m, err := lm.New(new(nn.Params[float32]), lm.Config{Family: lm.Qwen2, Vocab: 30, Hidden: 32, Layers: layersOf,
@@ -103,8 +103,8 @@ type grid struct{ replicas, stages, size int }
 func (g grid) members() int { return g.replicas * g.stages * g.size }
 
 // part returns the part of a member. With 2 stages, the first has 2 layers and the second has 1.
-func (g grid) part(member int) lm.Part {
-	p := lm.Part{Index: member % g.size, Size: g.size, End: layersOf}
+func (g grid) part(member int) lm.Shard {
+	p := lm.Shard{Index: member % g.size, Size: g.size, End: layersOf}
 	switch stage := member / g.size % g.stages; {
 	case g.stages == 2 && stage == 0:
 		p.End = 2
@@ -225,7 +225,7 @@ type progress struct {
 }
 
 // publish publishes all versions of an actor. It publishes a version when all readers have the version before.
-func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill func(int64)) error {
+func (n progress) publish(ctx context.Context, ws *Sync, m *spmd.Member, fill func(int64)) error {
 	for v := range int64(versions) {
 		if err := n.reach(ctx, v, v); err != nil {
 			return err
@@ -244,7 +244,7 @@ func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill
 }
 
 // read adopts and compares all versions.
-func (n progress) read(ctx context.Context, c *trial, collector *Collector, rollout int) error {
+func (n progress) read(ctx context.Context, c *trial, collector *Assembler, rollout int) error {
 	for v := range int64(versions) {
 		if err := c.compare(ctx, collector, rollout, v); err != nil {
 			return fmt.Errorf("rollout %d: version %d: %w", rollout, v, err)
@@ -267,7 +267,7 @@ func (n progress) reach(ctx context.Context, filled, read int64) error {
 }
 
 // open makes this rank's actors and its end of the weights, with functions that fill the actors.
-func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, map[int]func(int64), error) {
+func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Sync, map[int]func(int64), error) {
 	params, fills := map[member]*nn.Params[float32]{}, map[int]func(int64){}
 	for of, alloc := range map[string]tensor.Allocator{"actor": w.Alloc, "rollout": tensor.Heap} {
 		for _, m := range j.MembersOn(of, w.Rank()) {
@@ -281,8 +281,8 @@ func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, 
 			}
 		}
 	}
-	declared := map[lm.Part]*nn.Params[float32]{}
-	ws, err := New(ctx, w, j, Spec{Label: "weights", Readers: []string{"rollout"},
+	declared := map[lm.Shard]*nn.Params[float32]{}
+	ws, err := New(ctx, w, j, SyncSpec{Label: "weights", Readers: []string{"rollout"},
 		Params: func(of string, m int) *nn.Params[float32] { return params[member{component: of, index: m}] },
 		Part: func(of string, m int) *nn.Params[float32] {
 			part := map[string]grid{"actor": c.actor, "rollout": c.rollout}[of].part(m)
@@ -295,7 +295,7 @@ func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, 
 }
 
 // compare adopts a version and compares it with the values of a rollout's part.
-func (c *trial) compare(ctx context.Context, r *Collector, rollout int, version int64) error {
+func (c *trial) compare(ctx context.Context, r *Assembler, rollout int, version int64) error {
 	state, got, err := r.Adopt(ctx, version)
 	if err != nil || got != version {
 		return errors.Join(err, fmt.Errorf("got version %d", got))
@@ -324,11 +324,11 @@ func (c *trial) compare(ctx context.Context, r *Collector, rollout int, version 
 // together gets each element once. A reader with the part of an actor gets the whole part.
 func (c *trial) lacking() (missing int64) {
 	type element struct {
-		part lm.Part // the part of an actor; else zero
+		part lm.Shard // the part of an actor; else zero
 		name string
 		at   int
 	}
-	each := func(part lm.Part, f func(name string, at, size int)) {
+	each := func(part lm.Shard, f func(name string, at, size int)) {
 		p, _ := c.network(part)
 		for _, field := range p.Layout().Fields() {
 			s := p.SliceOf(field.Name)
@@ -343,13 +343,13 @@ func (c *trial) lacking() (missing int64) {
 	node := func(rank int) int { return rank * c.nodes / c.ranks }
 	for n := range c.nodes {
 		here, seen := map[element]bool{}, map[element]bool{}
-		parts := map[lm.Part]bool{}
+		parts := map[lm.Shard]bool{}
 		for m := range c.actor.members() {
 			part := c.actor.part(m)
 			on := node(c.actors(m, c.actor.members())) == n
 			parts[part] = parts[part] || on
 			if on {
-				each(part, func(name string, at, _ int) { here[element{lm.Part{}, name, at}] = true })
+				each(part, func(name string, at, _ int) { here[element{lm.Shard{}, name, at}] = true })
 			}
 		}
 		for m := range c.rollout.members() {
@@ -362,7 +362,7 @@ func (c *trial) lacking() (missing int64) {
 				continue
 			}
 			each(part, func(name string, at, size int) {
-				e := element{lm.Part{}, name, at}
+				e := element{lm.Shard{}, name, at}
 				if !equal && here[e] {
 					return
 				}

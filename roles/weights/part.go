@@ -20,7 +20,7 @@ func newPart(p *nn.Params[float32]) *part {
 	l := p.Layout()
 	of := &part{layout: l, fields: l.Fields(), index: indexOf(l.Fields())}
 	for i, f := range of.fields {
-		frozen := i < len(p.Fields) && slices.ContainsFunc(p.Groups, func(g nn.Group) bool {
+		frozen := i < len(p.Fields) && slices.ContainsFunc(p.Groups, func(g nn.ParamGroup) bool {
 			return !g.Trainable && g.Lo <= p.Fields[i].Off && p.Fields[i].Off < g.Hi
 		})
 		s := p.SliceOf(f.Name)

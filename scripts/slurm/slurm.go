@@ -33,8 +33,8 @@ func Names() []string {
 	return names
 }
 
-// A Job describes the job that a script is adapted to.
-type Job struct {
+// A Resources describes the job that a script is adapted to.
+type Resources struct {
 	// Name is the name of the job in squeue and of the output file. Scripts without a configuration
 	// ignore it.
 	Name string
@@ -49,7 +49,7 @@ type Job struct {
 	// Modules are environment modules to load before the job.
 	Modules []string
 	// Parts describe the nodes: one part, or two for hetjob.
-	Parts []Part
+	Parts []NodeSet
 	// Config is the path of the configuration.
 	Config string
 	// Run is the name of the run. A sweep derives the names of its runs from it.
@@ -58,8 +58,8 @@ type Job struct {
 	Overrides []string
 }
 
-// A Part is a set of equal nodes.
-type Part struct {
+// A NodeSet is a set of equal nodes.
+type NodeSet struct {
 	Nodes        int
 	TasksPerNode int
 	CPUsPerTask  int
@@ -68,7 +68,7 @@ type Part struct {
 
 // Script returns the named script, adapted to j. It panics if the name is unknown, or if
 // len(j.Parts) is not Parts(name).
-func Script(name string, j Job) string {
+func Script(name string, j Resources) string {
 	text := read(name)
 	if !strings.Contains(text, "\nCONFIG=") {
 		j.Name = "" // it runs no configuration
@@ -136,7 +136,7 @@ var (
 
 // option returns the line of an sbatch option with the value in p or j. If neither has a value, the
 // line stays as it is.
-func (p Part) option(j Job, name, line string) string {
+func (p NodeSet) option(j Resources, name, line string) string {
 	value := ""
 	switch name {
 	case "job-name":

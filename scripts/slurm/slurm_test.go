@@ -15,11 +15,11 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-// A script has all values of its Job, in the right places.
+// A script has all values of its Resources, in the right places.
 func TestScriptForAnotherJob(t *testing.T) {
-	got := Script("hetjob", Job{
+	got := Script("hetjob", Resources{
 		Name: "my run/1", Time: "1-00", Config: "a b.yaml", Overrides: []string{"x=1", "y=[1, 2]"},
-		Parts: []Part{{Nodes: 3, TasksPerNode: 4, CPUsPerTask: 5, GPUsPerNode: 6},
+		Parts: []NodeSet{{Nodes: 3, TasksPerNode: 4, CPUsPerTask: 5, GPUsPerNode: 6},
 			{Nodes: 7, TasksPerNode: 8, CPUsPerTask: 9}},
 	})
 	var lines []string

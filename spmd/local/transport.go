@@ -83,7 +83,7 @@ func (t *transport) Nodes() []int {
 	return nodes
 }
 
-func (t *transport) Describe() spmd.Description {
+func (t *transport) Describe() spmd.WorldInfo {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
@@ -92,7 +92,7 @@ func (t *transport) Describe() spmd.Description {
 	if why := t.unshared(); why != "" {
 		shared = "none: " + why
 	}
-	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
+	return spmd.WorldInfo{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
 // NewComm does not wait for the other ranks. The first rank that calls it makes the communicator, and the

@@ -40,7 +40,7 @@ type transport struct {
 	blocks      int // number of tag blocks in a plane; a block has spmd.MaxTag tags
 	planes      int
 	nodes       []int
-	about       spmd.Description
+	about       spmd.WorldInfo
 	shortSleeps shortSleeps
 	stall       time.Duration
 	stalled     func(stacks []byte)
@@ -111,7 +111,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	t.nodes = numberKeys(unsafe.Slice(lowest, t.size)) // a node's key is its lowest rank
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
-	t.about = spmd.Description{Transport: "mpi", Library: Library(), Launcher: launcher, Host: host, PID: os.Getpid(),
+	t.about = spmd.WorldInfo{Transport: "mpi", Library: Library(), Launcher: launcher, Host: host, PID: os.Getpid(),
 		Threads: C.GoString(place.level)}
 
 	go t.watch(C.GoString(&place.before[0]))
@@ -232,10 +232,10 @@ func (t *transport) dump(stacks []byte) {
 	}
 }
 
-func (t *transport) Rank() int                  { return t.rank }
-func (t *transport) Size() int                  { return t.size }
-func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
-func (t *transport) Describe() spmd.Description { return t.about }
+func (t *transport) Rank() int                { return t.rank }
+func (t *transport) Size() int                { return t.size }
+func (t *transport) Nodes() []int             { return slices.Clone(t.nodes) }
+func (t *transport) Describe() spmd.WorldInfo { return t.about }
 
 // Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. The first is the
 // number of short sleeps that yielded. The second is the number of sleeps between two tests of MPI that a message

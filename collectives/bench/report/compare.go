@@ -10,17 +10,17 @@ import (
 	"github.com/rlinf/rlinf/internal/figures"
 )
 
-// A Verdict classifies the change of a row from one report to another.
-type Verdict string
+// A Trend classifies the change of a row from one report to another.
+type Trend string
 
 const (
-	Slower Verdict = "REGRESSION" // by more than the threshold; the starts show that this is not chance
-	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
-	Within Verdict = "within"     // the medians differ by less than the threshold
-	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
+	Slower Trend = "REGRESSION" // by more than the threshold; the starts show that this is not chance
+	Faster Trend = "faster"     // by more than the threshold; the starts show that this is not chance
+	Within Trend = "within"     // the medians differ by less than the threshold
+	Noise  Trend = "noise"      // the medians differ by more, but this may be chance
 	// The medians and the samples differ, but starts of one program may differ as much, and there are too few starts to
 	// know.
-	Unclear Verdict = "one start"
+	Unclear Trend = "one start"
 )
 
 // Significance is the probability below which a difference counts as real and not as chance.
@@ -33,7 +33,7 @@ type Change struct {
 	// Ratio is New/Old, and [Low, High] is its interval over starts (see stats.RatioInterval). Without an interval, Low
 	// and High are 0.
 	Ratio, Low, High float64
-	Verdict          Verdict
+	Verdict          Trend
 }
 
 // A Comparison is the result of Compare.
@@ -63,7 +63,7 @@ func Compare(before, after *Report, threshold float64) Comparison {
 	differ("transport", before.Machine.Transport, after.Machine.Transport)
 	differ("MPI library", before.Machine.Library, after.Machine.Library)
 	differ("ranks per CPU", fmt.Sprintf("%.2g", before.Machine.Load()), fmt.Sprintf("%.2g", after.Machine.Load()))
-	old := map[string]*Row{}
+	old := map[string]*Measurement{}
 	for _, row := range before.rows() {
 		old[row.Key()] = row
 	}
@@ -82,7 +82,7 @@ func Compare(before, after *Report, threshold float64) Comparison {
 }
 
 // compareRows returns the change of one row, with its verdict.
-func compareRows(was, now *Row, threshold float64) Change {
+func compareRows(was, now *Measurement, threshold float64) Change {
 	ch := Change{Key: now.Key(), Old: was.Median, New: now.Median, Ratio: now.Median / was.Median}
 	ratio, low, high, known := stats.RatioInterval(now.medians(), was.medians())
 	if known {
@@ -104,7 +104,7 @@ func compareRows(was, now *Row, threshold float64) Change {
 	return ch
 }
 
-func (m *Machine) cpus() string {
+func (m *Platform) cpus() string {
 	var models []string
 	for _, h := range m.Hosts {
 		models = append(models, h.CPU)
@@ -135,7 +135,7 @@ func (c *Comparison) String() string {
 	}
 	fmt.Fprintf(&b, "# %-*s %10s %10s %8s %18s  verdict\n", width, "compare", "old med_us", "new med_us", "change",
 		"[     95% ci     ]")
-	counts := map[Verdict]int{}
+	counts := map[Trend]int{}
 	for _, ch := range c.Changes {
 		counts[ch.Verdict]++
 		ci := "-"

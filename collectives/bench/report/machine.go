@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/internal/figures"
 )
 
-// A Machine describes the hardware and software under a benchmark.
-type Machine struct {
+// A Platform describes the hardware and software under a benchmark.
+type Platform struct {
 	Version   string            `json:"version"` // version of this program
 	Revision  string            `json:"revision,omitempty"`
 	Tags      string            `json:"tags,omitempty"`
@@ -47,7 +47,7 @@ type Host struct {
 }
 
 // Load returns the number of ranks per CPU on the fullest host.
-func (m *Machine) Load() float64 {
+func (m *Platform) Load() float64 {
 	load := 0.0
 	for _, h := range m.Hosts {
 		load = max(load, h.load())
@@ -64,7 +64,7 @@ func (h *Host) load() float64 {
 }
 
 // Warnings returns reasons why times are worse than necessary, or differ between starts.
-func (m *Machine) Warnings() []string {
+func (m *Platform) Warnings() []string {
 	var lines []string
 	for _, h := range m.Hosts {
 		switch {

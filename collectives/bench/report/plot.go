@@ -24,7 +24,7 @@ func (r *Report) Plot() ([]byte, error) {
 			figure, bandwidth = name, chart(strings.TrimSuffix(name, "_gbs")+" (GB/s)")
 		}
 	}
-	rows := r.Where(func(row *Row) bool { return row.Size > 0 && row.Median > 0 })
+	rows := r.Where(func(row *Measurement) bool { return row.Size > 0 && row.Median > 0 })
 	for name, rows := range Group(rows, curveName) {
 		slices.SortStableFunc(rows, bySize)
 		c, rate := plot.Curve{Name: name, Marks: true}, plot.Curve{Name: name, Marks: true}
@@ -55,6 +55,6 @@ func chart(title string) plot.Chart {
 }
 
 // curveName returns the name of a row's curve.
-func curveName(row *Row) string {
+func curveName(row *Measurement) string {
 	return fmt.Sprintf("%s, %d ranks", row.Series().Name(), row.Ranks)
 }

@@ -26,21 +26,21 @@ type Report struct {
 	Complete bool      `json:"complete"` // false if the run was interrupted and rows are missing
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended"`
-	Machine  Machine   `json:"machine"`
+	Machine  Platform  `json:"machine"`
 	Method   string    `json:"method"` // how a sample was taken
 	// Keys are the columns that identify a row: some of op, algo, n, size, count, type, redop, root and mem. Figures
-	// are the columns after the times: names in Row.Figures.
+	// are the columns after the times: names in Measurement.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
 	// Brief has the columns of Keys and Figures for the narrow table. If it is empty, the table has all columns.
-	Brief []string `json:"brief,omitempty"`
-	Rows  []Row    `json:"rows"`
-	Fits  []Fit    `json:"fits,omitempty"`
-	Notes []string `json:"notes,omitempty"` // remarks about the results, for readers
+	Brief []string      `json:"brief,omitempty"`
+	Rows  []Measurement `json:"rows"`
+	Fits  []Fit         `json:"fits,omitempty"`
+	Notes []string      `json:"notes,omitempty"` // remarks about the results, for readers
 }
 
-// A Row is one measurement.
-type Row struct {
+// A Measurement is one row of a report.
+type Measurement struct {
 	Op        string `json:"op"`               // allreduce, latency, …
 	Algorithm string `json:"algo,omitempty"`   // the algorithm, or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
@@ -76,7 +76,7 @@ type Row struct {
 }
 
 // Summarize computes the statistics of Samples.
-func (r *Row) Summarize() {
+func (r *Measurement) Summarize() {
 	if len(r.Samples) == 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (r *Row) Summarize() {
 }
 
 // SetFigure sets the named figure to x. If x is not finite, it does nothing.
-func (r *Row) SetFigure(name string, x float64) {
+func (r *Measurement) SetFigure(name string, x float64) {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return
 	}
@@ -96,7 +96,7 @@ func (r *Row) SetFigure(name string, x float64) {
 }
 
 // Key returns a text that identifies the measurement. Compare matches the rows of two reports by their keys.
-func (r *Row) Key() string {
+func (r *Measurement) Key() string {
 	root := ""
 	if r.Root != "" {
 		root = "root " + r.Root
@@ -105,7 +105,7 @@ func (r *Row) Key() string {
 }
 
 // Where returns the rows for which the predicate is true.
-func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
+func (r *Report) Where(holds func(*Measurement) bool) (rows []*Measurement) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
 			rows = append(rows, &r.Rows[i])
@@ -114,12 +114,12 @@ func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	return rows
 }
 
-func (r *Report) rows() []*Row { return r.Where(func(*Row) bool { return true }) }
+func (r *Report) rows() []*Measurement { return r.Where(func(*Measurement) bool { return true }) }
 
 // Group returns each key with its rows. Keys come in the order of their first rows.
-func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
+func Group[K comparable](rows []*Measurement, key func(*Measurement) K) iter.Seq2[K, []*Measurement] {
 	var order []K
-	groups := map[K][]*Row{}
+	groups := map[K][]*Measurement{}
 	for _, row := range rows {
 		k := key(row)
 		if groups[k] == nil {
@@ -127,7 +127,7 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 		}
 		groups[k] = append(groups[k], row)
 	}
-	return func(yield func(K, []*Row) bool) {
+	return func(yield func(K, []*Measurement) bool) {
 		for _, k := range order {
 			if !yield(k, groups[k]) {
 				return
@@ -137,15 +137,15 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 }
 
 // BySize returns each size with its rows, in ascending order.
-func BySize(rows []*Row) iter.Seq2[int64, []*Row] {
-	return Group(slices.SortedStableFunc(slices.Values(rows), bySize), func(row *Row) int64 { return row.Size })
+func BySize(rows []*Measurement) iter.Seq2[int64, []*Measurement] {
+	return Group(slices.SortedStableFunc(slices.Values(rows), bySize), func(row *Measurement) int64 { return row.Size })
 }
 
 // bySize is the order of rows by size.
-func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
+func bySize(a, b *Measurement) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Series is a set of rows that differ only in size and number of ranks.
-type Series struct {
+// A SizeSeries is a set of rows that differ only in size and number of ranks.
+type SizeSeries struct {
 	Op        string `json:"op"`
 	Algorithm string `json:"algo,omitempty"`
 	DType     string `json:"type,omitempty"`
@@ -153,15 +153,15 @@ type Series struct {
 }
 
 // Series returns the series that the row is in.
-func (r *Row) Series() Series { return Series{r.Op, r.Algorithm, r.DType, r.Memory} }
+func (r *Measurement) Series() SizeSeries { return SizeSeries{r.Op, r.Algorithm, r.DType, r.Memory} }
 
 // Name returns the words that identify the series.
-func (s Series) Name() string { return join(" ", s.Op, s.Algorithm, s.DType, s.Memory) }
+func (s SizeSeries) Name() string { return join(" ", s.Op, s.Algorithm, s.DType, s.Memory) }
 
 // A Fit is the line through the times of a series: α·rounds + β·bytes. The rounds and bytes are those of the critical
 // path.
 type Fit struct {
-	Series
+	SizeSeries
 	Rounds   string  `json:"rounds"`       // as a formula of n
 	Bytes    string  `json:"bytes"`        // as a formula of n and S
 	Alpha    float64 `json:"alpha_us"`     // time of a round
@@ -169,11 +169,11 @@ type Fit struct {
 	Residual float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points   int     `json:"points"`
 	// Predictions are times on more ranks than were measured, if each rank has a core and a network path of its own.
-	Predictions []Prediction `json:"predictions,omitempty"`
+	Predictions []PredictedTime `json:"predictions,omitempty"`
 }
 
-// A Prediction is the predicted time of a call.
-type Prediction struct {
+// A PredictedTime is the predicted time of a call.
+type PredictedTime struct {
 	Ranks  int     `json:"n"`
 	Size   int64   `json:"size"`
 	TimeUS float64 `json:"time_us"`
@@ -211,8 +211,8 @@ func Bytes(n int64) string {
 // BelowBusBandwidth returns a message for each operation and number of ranks that has too little bus bandwidth. The
 // maximum over all sizes and algorithms must reach the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
-	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
-	key := func(row *Row) string { return row.Op + " on " + figures.Count(row.Ranks, "rank") }
+	rows := r.Where(func(row *Measurement) bool { return row.Size > 0 })
+	key := func(row *Measurement) string { return row.Op + " on " + figures.Count(row.Ranks, "rank") }
 	for key, rows := range Group(rows, key) {
 		best := 0.0
 		for _, row := range rows {

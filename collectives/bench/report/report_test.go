@@ -25,8 +25,8 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files anew; review t
 
 // example is a small report with a row in place and one out of place, two algorithms, a wrong element and a fit.
 func example() *Report {
-	row := func(op, algo, mem string, size int64, wrong int64, samples ...float64) Row {
-		r := Row{Op: op, Algorithm: algo, Ranks: 4, Size: size, Count: size / 4, DType: "f32", RedOp: "sum",
+	row := func(op, algo, mem string, size int64, wrong int64, samples ...float64) Measurement {
+		r := Measurement{Op: op, Algorithm: algo, Ranks: 4, Size: size, Count: size / 4, DType: "f32", RedOp: "sum",
 			Memory: mem, Samples: samples, Batch: 1,
 			Skew: 0.75, CPU: 4.5, Checked: 3, Wrong: wrong}
 		r.Summarize()
@@ -38,7 +38,7 @@ func example() *Report {
 	r := &Report{
 		Schema: Schema, Bench: "collectives", Complete: true,
 		Started: time.Date(2026, 11, 21, 1, 20, 0, 0, time.UTC), Ended: time.Date(2026, 11, 21, 1, 21, 0, 0, time.UTC),
-		Machine: Machine{
+		Machine: Platform{
 			Version: "v1.2.3", Revision: "0123456789abcdef+dirty", Tags: "mpi", Go: "go1.26", Platform: "linux/amd64",
 			Args:      []string{"rlinf", "bench", "-b", "8"},
 			Variables: map[string]string{"UCX_HANDLE_ERRORS": "none", "OMPI_COMM_WORLD_SIZE": "4"},
@@ -52,14 +52,14 @@ func example() *Report {
 		Keys:    []string{"op", "algo", "n", "size", "count", "type", "redop", "mem"},
 		Figures: []string{"algbw_gbs", "busbw_gbs", "ratio"},
 		Brief:   []string{"op", "algo", "n", "size", "busbw_gbs"},
-		Rows: []Row{
+		Rows: []Measurement{
 			row("allreduce", "ring", "arena", 8, 0, 3, 1, 2, 5, 4, 1e6, 2.5),
 			row("allreduce", "tree", "arena+out", 1024, 0, 11, 12, 13.55, 10, 14, 13),
 			row("allreduce", "tree", "arena", 1024, 2, 0.0001234, 123456, 99, 100, 101, 102),
 		},
-		Fits: []Fit{{Series: Series{"allreduce", "ring", "f32", "arena"}, Rounds: "2(n-1)",
+		Fits: []Fit{{SizeSeries: SizeSeries{"allreduce", "ring", "f32", "arena"}, Rounds: "2(n-1)",
 			Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
-			Predictions: []Prediction{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
+			Predictions: []PredictedTime{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
 		Notes: []string{"a note"},
 	}
 	r.Rows[0].SetFigure("model_x", 1.04)
@@ -170,7 +170,7 @@ func TestJSONReadsBack(t *testing.T) {
 // TestSchema: every field has a name of its own in JSON, and the docs explain it.
 func TestSchema(t *testing.T) {
 	docs := test.Must(os.ReadFile("../../../docs/bench.md"))(t)
-	for _, v := range []any{Report{}, Row{}, Fit{}, Prediction{}, Machine{}, Host{}} {
+	for _, v := range []any{Report{}, Measurement{}, Fit{}, PredictedTime{}, Platform{}, Host{}} {
 		typ := reflect.TypeOf(v)
 		for _, field := range reflect.VisibleFields(typ) {
 			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
@@ -221,7 +221,7 @@ func TestWarnings(t *testing.T) {
 		{"mpi", 4, []string{"0-3"}, ""},
 		{"local", 4, []string{"0-3", "0-3"}, ""},
 	} {
-		m := Machine{Transport: c.transport,
+		m := Platform{Transport: c.transport,
 			Hosts: []Host{{Name: "n1", CPUs: c.cpus, Affinity: c.affinity, Ranks: []int{0, 1}[:len(c.affinity)]}}}
 		got := strings.Join(m.Warnings(), "\n")
 		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
@@ -239,7 +239,7 @@ func newMachine() machine { return machine{rand.New(rand.NewPCG(5, 6))} }
 func (m machine) start(scale func(size int64) float64) *Report {
 	rep := &Report{Schema: Schema, Bench: "collectives", Complete: true}
 	for _, size := range []int64{8, 64, 512, 4096} {
-		row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
+		row := Measurement{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
 		shift := math.Exp(0.02 * m.NormFloat64()) // the same for all samples of this start
 		for range 100 {
 			row.Samples = append(row.Samples, shift*scale(size)*math.Exp(0.01*m.NormFloat64()))
@@ -271,7 +271,7 @@ func (m machine) drift(size int64) float64 {
 	return map[int64]float64{8: 13, 64: 10, 512: 7}[size]
 }
 
-func verdicts(c Comparison) (v []Verdict) {
+func verdicts(c Comparison) (v []Trend) {
 	for _, ch := range c.Changes {
 		v = append(v, ch.Verdict)
 	}
@@ -291,9 +291,9 @@ func TestMerge(t *testing.T) {
 func TestCompare(t *testing.T) {
 	m := newMachine()
 	old, same, changed := m.starts(5, ten), m.starts(5, ten), m.starts(5, m.drift)
-	changed.Rows = append(changed.Rows, Row{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
+	changed.Rows = append(changed.Rows, Measurement{Op: "barrier", Ranks: 2, Starts: []float64{1, 2, 3, 4, 5}})
 	c := Compare(old, changed, 0.05)
-	if got := verdicts(c); !slices.Equal(got[:3], []Verdict{Slower, Within, Faster}) || got[3] != Noise &&
+	if got := verdicts(c); !slices.Equal(got[:3], []Trend{Slower, Within, Faster}) || got[3] != Noise &&
 		got[3] != Within {
 		t.Errorf("got %v: %+v", got, c.Changes)
 	}
@@ -335,9 +335,9 @@ func TestCompareOneStart(t *testing.T) {
 
 func TestCompareFewSamples(t *testing.T) {
 	few := func(x ...float64) *Report {
-		row := Row{Op: "barrier", Ranks: 2, Samples: x}
+		row := Measurement{Op: "barrier", Ranks: 2, Samples: x}
 		row.Summarize()
-		return &Report{Schema: Schema, Bench: "collectives", Rows: []Row{row}}
+		return &Report{Schema: Schema, Bench: "collectives", Rows: []Measurement{row}}
 	}
 	if c := Compare(few(10, 11, 12), few(20, 21, 22), 0.05); c.Changes[0].Verdict != Noise {
 		t.Errorf("three samples prove nothing: %+v", c.Changes)
@@ -346,7 +346,7 @@ func TestCompareFewSamples(t *testing.T) {
 
 // TestShape: figures that JSON cannot hold are left out.
 func TestShape(t *testing.T) {
-	var r Row
+	var r Measurement
 	r.Summarize()
 	r.SetFigure("x", math.Inf(1))
 	if _, err := json.Marshal(r); err != nil {

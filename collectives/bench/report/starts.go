@@ -12,7 +12,7 @@ import (
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
 	all.Fits, all.Notes = nil, nil // the fits of one start do not hold for all starts
-	var rows []*Row
+	var rows []*Measurement
 	for _, r := range starts {
 		rows = append(rows, r.rows()...)
 		all.Complete, all.Ended = all.Complete && r.Complete, r.Ended
@@ -20,7 +20,7 @@ func Merge(starts []*Report) *Report {
 	}
 	all.Notes = Distinct(all.Notes)
 	all.Rows = nil
-	for _, rows := range Group(rows, (*Row).Key) {
+	for _, rows := range Group(rows, (*Measurement).Key) {
 		all.Rows = append(all.Rows, mergeRows(rows))
 	}
 	if n := all.Starts(); n > 1 {
@@ -43,7 +43,7 @@ func (r *Report) Starts() int {
 }
 
 // medians returns the row's medians, one for each start of the benchmark.
-func (r *Row) medians() []float64 {
+func (r *Measurement) medians() []float64 {
 	if len(r.Starts) > 0 {
 		return r.Starts
 	}
@@ -51,7 +51,7 @@ func (r *Row) medians() []float64 {
 }
 
 // mergeRows makes one row from the rows of several starts.
-func mergeRows(rows []*Row) Row {
+func mergeRows(rows []*Measurement) Measurement {
 	all := *rows[0]
 	if len(rows) == 1 {
 		return all

@@ -15,11 +15,11 @@ import (
 type column struct {
 	head  string
 	width int // if negative, texts are aligned to the left
-	text  func(*Row) string
+	text  func(*Measurement) string
 }
 
 // cell returns the text of a row in the column, or the head of the column if row is nil.
-func (c column) cell(row *Row) string {
+func (c column) cell(row *Measurement) string {
 	if row == nil {
 		return c.head
 	}
@@ -34,9 +34,11 @@ func (r *Report) columns(exact bool) (cols []column) {
 		number, nothing = func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }, ""
 	}
 	shown := func(name string) bool { return exact || len(r.Brief) == 0 || slices.Contains(r.Brief, name) }
-	add := func(head string, width int, text func(*Row) string) { cols = append(cols, column{head, width, text}) }
-	times := func(head string, of func(*Row) float64) {
-		add(head, 8, func(row *Row) string { return number(of(row)) })
+	add := func(head string, width int, text func(*Measurement) string) {
+		cols = append(cols, column{head, width, text})
+	}
+	times := func(head string, of func(*Measurement) float64) {
+		add(head, 8, func(row *Measurement) string { return number(of(row)) })
 	}
 	keys := r.keys(exact)
 	for _, k := range r.Keys {
@@ -45,23 +47,23 @@ func (r *Report) columns(exact bool) (cols []column) {
 		}
 	}
 	if exact {
-		add("iters", 0, func(r *Row) string { return strconv.Itoa(len(r.Samples)) })
-		times("min_us", func(r *Row) float64 { return r.Min })
+		add("iters", 0, func(r *Measurement) string { return strconv.Itoa(len(r.Samples)) })
+		times("min_us", func(r *Measurement) float64 { return r.Min })
 	}
-	times("med_us", func(r *Row) float64 { return r.Median })
+	times("med_us", func(r *Measurement) float64 { return r.Median })
 	if exact {
-		times("ci_low_us", func(r *Row) float64 { return r.CILow })
-		times("ci_high_us", func(r *Row) float64 { return r.CIHigh })
-		times("p99_us", func(r *Row) float64 { return r.P99 })
-		times("max_us", func(r *Row) float64 { return r.Max })
-		times("skew_us", func(r *Row) float64 { return r.Skew })
-		times("cpu_us", func(r *Row) float64 { return r.CPU })
+		times("ci_low_us", func(r *Measurement) float64 { return r.CILow })
+		times("ci_high_us", func(r *Measurement) float64 { return r.CIHigh })
+		times("p99_us", func(r *Measurement) float64 { return r.P99 })
+		times("max_us", func(r *Measurement) float64 { return r.Max })
+		times("skew_us", func(r *Measurement) float64 { return r.Skew })
+		times("cpu_us", func(r *Measurement) float64 { return r.CPU })
 	} else {
-		add("±%", 5, (*Row).precision)
+		add("±%", 5, (*Measurement).precision)
 	}
 	for _, name := range r.Figures {
 		if shown(name) {
-			add(name, max(6, len(name)), func(r *Row) string {
+			add(name, max(6, len(name)), func(r *Measurement) string {
 				if x, ok := r.Figures[name]; ok {
 					return number(x)
 				}
@@ -69,7 +71,7 @@ func (r *Report) columns(exact bool) (cols []column) {
 			})
 		}
 	}
-	add("#wrong", 6, func(r *Row) string {
+	add("#wrong", 6, func(r *Measurement) string {
 		if r.Checked == 0 {
 			return nothing
 		}
@@ -80,28 +82,28 @@ func (r *Report) columns(exact bool) (cols []column) {
 
 // keys returns the columns that identify a row.
 func (r *Report) keys(exact bool) map[string]column {
-	op, size := 14, func(r *Row) string { return Bytes(r.Size) }
+	op, size := 14, func(r *Measurement) string { return Bytes(r.Size) }
 	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is the only key
 		op = 26
 	}
 	if exact {
-		size = func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
+		size = func(r *Measurement) string { return strconv.FormatInt(r.Size, 10) }
 	}
 	return map[string]column{
-		"op":    {"op", -op, func(r *Row) string { return r.Op }},
-		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
-		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
+		"op":    {"op", -op, func(r *Measurement) string { return r.Op }},
+		"algo":  {"algo", -13, func(r *Measurement) string { return r.Algorithm }},
+		"n":     {"n", 4, func(r *Measurement) string { return strconv.Itoa(r.Ranks) }},
 		"size":  {"size", 7, size},
-		"count": {"count", 10, func(r *Row) string { return strconv.FormatInt(r.Count, 10) }},
-		"type":  {"type", 5, func(r *Row) string { return r.DType }},
-		"redop": {"redop", 6, func(r *Row) string { return r.RedOp }},
-		"root":  {"root", 6, func(r *Row) string { return r.Root }},
-		"mem":   {"mem", -10, func(r *Row) string { return r.Memory }},
+		"count": {"count", 10, func(r *Measurement) string { return strconv.FormatInt(r.Count, 10) }},
+		"type":  {"type", 5, func(r *Measurement) string { return r.DType }},
+		"redop": {"redop", 6, func(r *Measurement) string { return r.RedOp }},
+		"root":  {"root", 6, func(r *Measurement) string { return r.Root }},
+		"mem":   {"mem", -10, func(r *Measurement) string { return r.Memory }},
 	}
 }
 
 // precision returns the distance of the median from the farther end of its interval, in per cent of the median.
-func (r *Row) precision() string {
+func (r *Measurement) precision() string {
 	if !(r.Median > 0) || len(r.Samples) < 2 {
 		return "-"
 	}
@@ -128,7 +130,7 @@ func short(x float64) string {
 
 // table returns the form for terminals.
 func table() form {
-	line := func(r *Report, row *Row) string {
+	line := func(r *Report, row *Measurement) string {
 		text := " "
 		if row == nil {
 			text = "#"
@@ -150,7 +152,7 @@ func comments(list []string) string { return "# " + strings.Join(list, "\n# ") +
 
 // commaSeparated returns the CSV form: the columns with all digits of the numbers, without header and footer.
 func commaSeparated() form {
-	line := func(r *Report, row *Row) string {
+	line := func(r *Report, row *Measurement) string {
 		var cells []string
 		for _, c := range r.columns(true) {
 			cells = append(cells, c.cell(row))

@@ -18,7 +18,7 @@ type Writer struct {
 // A form has a function for each part of a report. A part without a function is left out.
 type form struct {
 	begin func(r *Report) string
-	row   func(r *Report, row *Row) string
+	row   func(r *Report, row *Measurement) string
 	end   func(r *Report) (string, error)
 }
 

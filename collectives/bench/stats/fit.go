@@ -2,24 +2,24 @@ package stats
 
 import "math"
 
-// A Point is a measurement for Fit. The model is Time = α·Rounds + β·Bytes.
-type Point struct {
+// A FitPoint is a measurement for Fit. The model is Time = α·Rounds + β·Bytes.
+type FitPoint struct {
 	Rounds float64 // number of successive messages
 	Bytes  float64 // number of successive bytes
 	Time   float64
 }
 
-// A Line is the result of Fit.
-type Line struct {
+// A LinearFit is the result of Fit.
+type LinearFit struct {
 	Alpha    float64 // time of a round, in the unit of the points' times
 	Beta     float64 // time of a byte
 	Residual float64 // root of the mean square of (measured-fitted)/measured
 }
 
 // Fit returns the α, β >= 0 that minimize the sum of squares of the relative errors (Time - α·Rounds - β·Bytes)/Time.
-// It ignores points whose Time is not positive. Without points the Line is zero. Gonum's LinearRegression has one
+// It ignores points whose Time is not positive. Without points the LinearFit is zero. Gonum's LinearRegression has one
 // variable and an intercept, and no bounds.
-func Fit(points []Point) Line {
+func Fit(points []FitPoint) LinearFit {
 	var rr, rb, bb, r1, b1 float64 // sums over points of products of r = Rounds/Time, b = Bytes/Time and 1
 	n := 0
 	for _, p := range points {
@@ -30,13 +30,13 @@ func Fit(points []Point) Line {
 		rr, rb, bb, r1, b1 = rr+r*r, rb+r*b, bb+b*b, r1+r, b1+b
 		n++
 	}
-	var l Line
+	var l LinearFit
 	// If α or β is negative at the free minimum, the least sum for α, β >= 0 has α = 0 or β = 0.
 	if det := rr*bb - rb*rb; det > 1e-12*rr*bb {
 		l.Alpha, l.Beta = (r1*bb-b1*rb)/det, (b1*rr-r1*rb)/det
 	}
 	if l.Alpha <= 0 || l.Beta <= 0 {
-		onlyAlpha, onlyBeta := Line{}, Line{}
+		onlyAlpha, onlyBeta := LinearFit{}, LinearFit{}
 		if rr > 0 {
 			onlyAlpha.Alpha = r1 / rr
 		}
@@ -62,4 +62,4 @@ func Fit(points []Point) Line {
 }
 
 // At returns the line's time for this number of rounds and bytes.
-func (l Line) At(rounds, bytes float64) float64 { return l.Alpha*rounds + l.Beta*bytes }
+func (l LinearFit) At(rounds, bytes float64) float64 { return l.Alpha*rounds + l.Beta*bytes }

@@ -27,8 +27,8 @@ func percentile(sorted []float64, p float64) float64 {
 // Median returns the median of x, or NaN if x is empty.
 func Median(x []float64) float64 { return percentile(slices.Sorted(slices.Values(x)), 50) }
 
-// A Summary describes the samples of one measurement for a report. Its values are in the unit of the samples.
-type Summary struct {
+// A SampleSummary describes the samples of one measurement for a report. Its values are in the unit of the samples.
+type SampleSummary struct {
 	N        int
 	Min, Max float64
 	Median   float64
@@ -37,11 +37,12 @@ type Summary struct {
 	P90, P99      float64
 }
 
-// Summarize returns the Summary of x. If x is empty, all values are NaN.
-func Summarize(x []float64) Summary {
+// Summarize returns the SampleSummary of x. If x is empty, all values are NaN.
+func Summarize(x []float64) SampleSummary {
 	sorted := slices.Sorted(slices.Values(x))
-	s := Summary{N: len(x), Min: percentile(sorted, 0), Max: percentile(sorted, 100), Median: percentile(sorted, 50),
-		P90: percentile(sorted, 90), P99: percentile(sorted, 99), CILow: math.NaN(), CIHigh: math.NaN()}
+	s := SampleSummary{N: len(x), Min: percentile(sorted, 0), Max: percentile(sorted, 100),
+		Median: percentile(sorted, 50),
+		P90:    percentile(sorted, 90), P99: percentile(sorted, 99), CILow: math.NaN(), CIHigh: math.NaN()}
 	if len(x) > 0 {
 		low, high := medianRanks(len(x))
 		s.CILow, s.CIHigh = sorted[low], sorted[high]
@@ -51,7 +52,7 @@ func Summarize(x []float64) Summary {
 
 // RelativeCI returns the distance of the median from the farther end of its interval, as a fraction of the median: 0.02
 // means ±2 %. It is infinite for fewer than 6 samples.
-func (s Summary) RelativeCI() float64 {
+func (s SampleSummary) RelativeCI() float64 {
 	if s.N < minForCI {
 		return math.Inf(1)
 	}

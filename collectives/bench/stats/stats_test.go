@@ -141,9 +141,9 @@ func TestFalseAlarms(t *testing.T) {
 }
 
 func TestFit(t *testing.T) {
-	var points []Point
+	var points []FitPoint
 	for bytes := 8.0; bytes <= 1<<26; bytes *= 4 {
-		points = append(points, Point{Rounds: 3, Bytes: 1.5 * bytes, Time: 3*2 + 1.5*bytes*0.0005})
+		points = append(points, FitPoint{Rounds: 3, Bytes: 1.5 * bytes, Time: 3*2 + 1.5*bytes*0.0005})
 	}
 	l := Fit(points)
 	near(t, "alpha", l.Alpha, 2, 1e-9)
@@ -153,21 +153,21 @@ func TestFit(t *testing.T) {
 
 	// By hand: times 1 and 3 at no bytes: Σ(1-α/T)² is least at α = (1+1/3)/(1+1/9) = 1.2; errors 0.2 and 0.6, root of
 	// the mean of their squares.
-	l = Fit([]Point{{1, 0, 1}, {1, 0, 3}, {1, 0, 0}})
+	l = Fit([]FitPoint{{1, 0, 1}, {1, 0, 3}, {1, 0, 0}})
 	near(t, "alpha alone", l.Alpha, 1.2, 1e-12)
 	near(t, "its residual", l.Residual, math.Sqrt((0.04+0.36)/2), 1e-12)
 
 	// Times that fall with size have no negative β.
-	if l = Fit([]Point{{1, 1, 10}, {1, 1000, 5}}); l.Beta < 0 || l.Alpha <= 0 {
+	if l = Fit([]FitPoint{{1, 1, 10}, {1, 1000, 5}}); l.Beta < 0 || l.Alpha <= 0 {
 		t.Errorf("times that fall: %+v", l)
 	}
-	if l = Fit(nil); l != (Line{}) {
+	if l = Fit(nil); l != (LinearFit{}) {
 		t.Errorf("of nothing: %+v", l)
 	}
 }
 
 func TestRule(t *testing.T) {
-	r := Rule{RelativeCI: 0.02, MinSamples: 30, MaxTime: time.Second, MaxSamples: 100}
+	r := StopRule{RelativeCI: 0.02, MinSamples: 30, MaxTime: time.Second, MaxSamples: 100}
 	steady, noisy := make([]float64, 100), make([]float64, 100)
 	for i := range steady {
 		steady[i], noisy[i] = 100+float64(i%3), float64(1+i%10)

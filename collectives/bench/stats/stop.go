@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// A Rule says when a measurement ends.
-type Rule struct {
-	// RelativeCI ends the measurement when there are MinSamples and Summary.RelativeCI is at most this value.
+// A StopRule says when a measurement ends.
+type StopRule struct {
+	// RelativeCI ends the measurement when there are MinSamples and SampleSummary.RelativeCI is at most this value.
 	RelativeCI float64
 	MinSamples int
 	// MaxTime ends the measurement after this time, if there is a sample.
@@ -17,7 +17,7 @@ type Rule struct {
 }
 
 // Done reports whether the samples are enough. elapsed is the time that they took.
-func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
+func (r StopRule) Done(samples []float64, elapsed time.Duration) bool {
 	n := len(samples)
 	switch {
 	case n == 0:

@@ -31,7 +31,7 @@ func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 	a := trace.Attempt{ID: 1, Ranks: ranks, Hosts: []string{"node0"}}
 	for r := range ranks {
 		add := func(component string, sites ...trace.Site) {
-			a.Workers = append(a.Workers, trace.Worker{Rank: r, Node: r / 8, Component: component, Member: r,
+			a.Workers = append(a.Workers, trace.Lane{Rank: r, Node: r / 8, Component: component, Member: r,
 				Sites: sites})
 		}
 		idle := trace.Site{Op: trace.Idle, Name: "idle", Cause: trace.Idling}
@@ -77,7 +77,7 @@ func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 const emulatedStep = 20_000_000
 
 // emulatedWindow returns the window of iteration i. Workers have this many spans, and runners have 4.
-func emulatedWindow(workers []trace.Worker, i, spans int) trace.Window {
+func emulatedWindow(workers []trace.Lane, i, spans int) trace.Window {
 	const long = emulatedStep
 	win := trace.Window{Iteration: int64(i), Why: trace.Regular}
 	if i <= 3 {
@@ -182,7 +182,7 @@ func WriteFile(t testing.TB, dir, name, text string) {
 func Film(t testing.TB, path string, frames int, grain bool) {
 	t.Helper()
 	s := video.NewSheet(2, 64, 64, 1)
-	f, err := video.Create(path, s, 25, programs.Entry{})
+	f, err := video.Create(path, s, 25, programs.Entered{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -205,7 +205,7 @@ func TestBegunInPasses(t *testing.T) {
 func TestGivenUpParts(t *testing.T) {
 	axes := lmtest.NewAxes(2)
 	test.OK(t, lmtest.Run(2, func(i int) error {
-		e, err := engine.New(part(t, lm.Part{Index: i, Size: 2}), engine.Options{Axis: axes[i]})
+		e, err := engine.New(part(t, lm.Shard{Index: i, Size: 2}), engine.Options{Axis: axes[i]})
 		if err != nil {
 			return err
 		}

@@ -79,7 +79,7 @@ type Engine struct {
 	work    *lm.Work
 	running []*sequence
 	pages   int // pages of the cache
-	use     Use
+	use     Utilization
 	held    int // pages that the running sequences can need in total
 
 	pieces []lm.Piece
@@ -116,23 +116,23 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// A Use measures the load of an engine. Pages and Running are sums over passes.
-type Use struct {
+// A Utilization measures the load of an engine. Pages and Running are sums over passes.
+type Utilization struct {
 	Passes  int
 	Pages   float64 // share of the cache's pages in use
 	Running float64 // number of running sequences
 	Peak    float64 // the largest share of pages
 }
 
-// Use returns the use of the engine since the last call of Use.
-func (e *Engine) Use() Use {
+// Use returns the use of the engine since the last call of Utilization.
+func (e *Engine) Use() Utilization {
 	use := e.use
-	e.use = Use{}
+	e.use = Utilization{}
 	return use
 }
 
 // Add adds the use of another engine, or of another period.
-func (u *Use) Add(v Use) {
+func (u *Utilization) Add(v Utilization) {
 	u.Passes, u.Pages, u.Running, u.Peak = u.Passes+v.Passes, u.Pages+v.Pages, u.Running+v.Running, max(u.Peak, v.Peak)
 }
 
@@ -195,7 +195,7 @@ func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 		switch {
 		case s.source != gone:
 		case heir == nil:
-			heir, s.source, s.cache = s, nil, e.cache.NewSequence(e.length(s.request))
+			heir, s.source, s.cache = s, nil, e.cache.NewText(e.length(s.request))
 		default:
 			s.source = heir
 		}

@@ -18,9 +18,9 @@ import (
 
 const vocab = 23
 
-func model(t *testing.T) *lm.Model { return part(t, lm.Part{}) }
+func model(t *testing.T) *lm.Model { return part(t, lm.Shard{}) }
 
-func part(t *testing.T, p lm.Part) *lm.Model {
+func part(t *testing.T, p lm.Shard) *lm.Model {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
 		Family: lm.Qwen2, Vocab: vocab, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20,
@@ -116,7 +116,7 @@ func TestParts(t *testing.T) {
 			want := fmt.Sprint(generate(t, m, engine.Options{}, all))
 			axes := lmtest.NewAxes(2)
 			test.OK(t, lmtest.Run(2, func(i int) error {
-				m := part(t, lm.Part{Index: i, Size: 2})
+				m := part(t, lm.Shard{Index: i, Size: 2})
 				o := engine.Options{MaxRunning: 5, ChunkTokens: 17, CacheTokens: 64, Axis: axes[i]}
 				if got := fmt.Sprint(generate(t, m, o, all)); got != want {
 					return fmt.Errorf("it generates\n%s\n%s", got, want)
@@ -366,20 +366,20 @@ func TestNoAllocation(t *testing.T) {
 // TestUse: a request with 5 prompt tokens and 3 new tokens takes 3 passes. It has one page up to its 16th token.
 func TestUse(t *testing.T) {
 	e := test.Must(engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen}))(t)
-	generate := func(prompt, tokens int) engine.Use {
+	generate := func(prompt, tokens int) engine.Utilization {
 		t.Helper()
 		one := engine.Request{Prompt: make([]int32, prompt),
 			Sampling: engine.Sampling{Temperature: 1, TopP: 1, RepetitionPenalty: 1, MaxTokens: tokens}}
 		test.Must(e.Generate(t.Context(), []engine.Request{one}, engine.Watch{}))(t)
 		return e.Use()
 	}
-	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
+	if got, want := generate(5, 3), (engine.Utilization{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	// The text has a second page from its 17th token on: in the last 2 of 4 passes.
-	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
+	got, want := generate(lm.PageLen-1, 4), engine.Utilization{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
 	test.Equal(t, got, want)
-	if got := e.Use(); got != (engine.Use{}) {
+	if got := e.Use(); got != (engine.Utilization{}) {
 		t.Errorf("%+v without a pass", got)
 	}
 }

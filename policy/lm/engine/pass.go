@@ -51,7 +51,7 @@ func (e *Engine) Step(w *Watch) error {
 		return err
 	}
 	share := 1 - float64(e.cache.Free())/float64(e.pages)
-	e.use.Add(Use{1, share, float64(len(e.running)), share})
+	e.use.Add(Utilization{1, share, float64(len(e.running)), share})
 	e.fork() // before a source leaves the batch
 	e.model.Logits(e.work, e.logits, e.rows)
 	if err := e.work.Err(); err != nil {

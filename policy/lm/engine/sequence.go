@@ -14,10 +14,10 @@ type sequence struct {
 	result  *Result
 	text    []int32 // tokens of the prompt and of Begun; all must be in the cache before the next token is drawn
 	prompt  *prompt
-	source  *sequence    // this sequence waits until source has computed the common prompt; nil if it need not wait
-	cache   *lm.Sequence // nil while source is set
-	pages   int          // maximum number of pages of the sequence, without the pages of prompt
-	last    [1]int32     // the last drawn token
+	source  *sequence      // this sequence waits until source has computed the common prompt; nil if it need not wait
+	cache   *lm.CachedText // nil while source is set
+	pages   int            // maximum number of pages of the sequence, without the pages of prompt
+	last    [1]int32       // the last drawn token
 }
 
 // A prompt counts what sequences with equal prompts share. pages is the number of shared pages, and users is the number
@@ -106,7 +106,7 @@ func (e *Engine) admit(r *Request, dst *Result, index int) bool {
 	if s.source == nil {
 		s.prompt = &prompt{pages: (len(r.Prompt) - 1) / lm.PageLen}
 		s.pages -= s.prompt.pages
-		s.cache = e.cache.NewSequence(e.length(r))
+		s.cache = e.cache.NewText(e.length(r))
 	}
 	s.prompt.users++
 	return true

@@ -121,7 +121,7 @@ func (s *speedCase) prefill(b *testing.B) {
 	var pieces []lm.Piece
 	var last []int32
 	for i := range sequences {
-		pieces = append(pieces, lm.Piece{Seq: cache.NewSequence(s.length), IDs: s.text(i)})
+		pieces = append(pieces, lm.Piece{Seq: cache.NewText(s.length), IDs: s.text(i)})
 		last = append(last, int32((i+1)*s.length-1))
 	}
 	logits := make([]float32, sequences*s.c.Vocab)

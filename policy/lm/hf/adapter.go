@@ -116,7 +116,7 @@ func LoadAdapter(m *lm.Model, dir string) (err error) {
 }
 
 // adaptersInFiles returns the adapters of m with their names in files.
-func adaptersInFiles(m *lm.Model) []lm.Tensor {
+func adaptersInFiles(m *lm.Model) []lm.Weight {
 	all := m.Adapters()
 	for i := range all {
 		all[i].Name = adapterPrefix + fileName(m.Config.Family, all[i].Name)

@@ -6,7 +6,7 @@ import "github.com/rlinf/rlinf/policy/lm"
 var FileName = fileName
 
 // LoadTensors loads tensors, which have the names of the folder's files, for tests.
-func LoadTensors(dir string, want []lm.Tensor) error {
+func LoadTensors(dir string, want []lm.Weight) error {
 	f := newFolder()
 	defer f.close()
 	if err := f.openAll(dir); err != nil {

@@ -273,8 +273,8 @@ func checkWeights(t *testing.T, g *golden, m *lm.Model) {
 }
 
 // fileTensors returns the tensors of the model and of its adapters, by their names in files.
-func fileTensors(m *lm.Model) map[string]lm.Tensor {
-	all := map[string]lm.Tensor{}
+func fileTensors(m *lm.Model) map[string]lm.Weight {
+	all := map[string]lm.Weight{}
 	for _, t := range m.Tensors() {
 		all[hf.FileName(m.Config.Family, t.Name)] = t
 	}
@@ -285,7 +285,7 @@ func fileTensors(m *lm.Model) map[string]lm.Tensor {
 }
 
 // inFile returns values of a tensor in the layout of a file.
-func inFile(t lm.Tensor, x []float32) []float32 {
+func inFile(t lm.Weight, x []float32) []float32 {
 	if !t.Transposed {
 		return x
 	}

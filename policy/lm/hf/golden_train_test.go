@@ -161,7 +161,7 @@ func TestGoldenGreedy(t *testing.T) {
 			logits, again := make([]float32, v), make([]float32, v)
 			values, logprobs := near{t: t, name: "chosen logits"}, near{t: t, name: "log-probs"}
 			for _, run := range g.Greedy.Runs {
-				s, ids, next := cache.NewSequence(64), slices.Clone(run.Prompt), run.Prompt
+				s, ids, next := cache.NewText(64), slices.Clone(run.Prompt), run.Prompt
 				for i, want := range run.NewTokens {
 					test.OK(t, m.Extend(w, lm.Piece{Seq: s, IDs: next}))
 					m.Logits(w, logits, []int32{int32(w.Rows() - 1)})

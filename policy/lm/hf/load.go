@@ -48,7 +48,7 @@ func prefix(err *error, action string) {
 }
 
 // inFiles returns tensors of m with their names in files.
-func inFiles(m *lm.Model, all []lm.Tensor) []lm.Tensor {
+func inFiles(m *lm.Model, all []lm.Weight) []lm.Weight {
 	for i := range all {
 		all[i].Name = fileName(m.Config.Family, all[i].Name)
 	}
@@ -153,7 +153,7 @@ func (f *folder) close() {
 }
 
 // check returns an error if the folder lacks an expected tensor, or has a tensor that is neither expected nor ignored.
-func (f *folder) check(expected []lm.Tensor, ignored func(string) bool) error {
+func (f *folder) check(expected []lm.Weight, ignored func(string) bool) error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	known := map[string]bool{}
@@ -186,7 +186,7 @@ func (f *folder) check(expected []lm.Tensor, ignored func(string) bool) error {
 }
 
 // load reads the data of tensors that check has found.
-func (f *folder) load(tensors []lm.Tensor) error {
+func (f *folder) load(tensors []lm.Weight) error {
 	var memory buffers
 	for _, t := range tensors {
 		p := f.where[t.Name]
@@ -211,7 +211,7 @@ type buffers struct {
 
 // readTensor fills t from tensor i of a file, several rows at a time. If t is a slice of the whole tensor, readTensor
 // reads only that slice.
-func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
+func (b *buffers) readTensor(t lm.Weight, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
 	inRow := 1 // elements in a row of the file
 	if len(field.Shape) > 1 {

@@ -24,7 +24,7 @@ func ignored(m *lm.Model, name string) bool {
 }
 
 // fileShape returns the shape of a tensor in a file.
-func fileShape(t lm.Tensor) []int {
+func fileShape(t lm.Weight) []int {
 	if t.Transposed {
 		return []int{t.Shape[1], t.Shape[0]}
 	}

@@ -140,7 +140,7 @@ func writeShard(m *lm.Model, path string, s shard) error {
 }
 
 // writeTensor writes the elements of a tensor in the file's order and type.
-func writeTensor(w io.Writer, t lm.Tensor, dtype tensor.DType) error {
+func writeTensor(w io.Writer, t lm.Weight, dtype tensor.DType) error {
 	rows, width := 1, len(t.Data)
 	if len(t.Shape) > 1 {
 		shape := fileShape(t)

@@ -31,7 +31,7 @@ func TestLoadSlices(t *testing.T) {
 						b := part.Slice.Block(whole.Shape)
 						part.Shape, part.Data = slices.Clone(whole.Shape), make([]float32, b.Len*b.Count)
 						part.Shape[axis] = cut[1] - cut[0]
-						test.OK(t, hf.LoadTensors(dir, []lm.Tensor{part}))
+						test.OK(t, hf.LoadTensors(dir, []lm.Weight{part}))
 						nn.Overlap(b, nn.Slice{}.Block(whole.Shape), func(x, y, n int) {
 							checked += n
 							if !slices.Equal(part.Data[x:x+n], whole.Data[y:y+n]) {
@@ -54,7 +54,7 @@ func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model)
 	t.Helper()
 	for stage := range 2 {
 		for i := range n {
-			o.Part = lm.Part{Index: i, Size: n, First: stage, End: stage + 1}
+			o.Part = lm.Shard{Index: i, Size: n, First: stage, End: stage + 1}
 			parts = append(parts, newModel(t, c, o))
 		}
 	}
@@ -63,10 +63,10 @@ func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model)
 
 // checkPart compares the tensors of a part of a model with those of the whole model. It returns the number of elements
 // that it compared.
-func checkPart(t *testing.T, got, want []lm.Tensor) (checked int) {
+func checkPart(t *testing.T, got, want []lm.Weight) (checked int) {
 	t.Helper()
 	for _, part := range got {
-		whole := want[slices.IndexFunc(want, func(x lm.Tensor) bool { return x.Name == part.Name })]
+		whole := want[slices.IndexFunc(want, func(x lm.Weight) bool { return x.Name == part.Name })]
 		b := part.Slice.Block(whole.Shape)
 		if b.Len*b.Count != len(part.Data) {
 			t.Fatalf("%s has %d elements, want %d", part.Name, len(part.Data), b.Len*b.Count)

@@ -109,7 +109,7 @@ type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }
 
-// Render returns the text of a conversation. The text includes special tokens, so encode it with Encoder.Encode, not
+// Render returns the text of a conversation. The text includes special tokens, so encode it with Encoding.Encode, not
 // with EncodeSequence. If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {

@@ -34,7 +34,7 @@ const (
 )
 
 // cut applies step i and all later steps to a piece at a position, and appends the ids of the results to dst.
-func (e *Encoder) cut(dst []int32, i int, piece string, at position) []int32 {
+func (e *Encoding) cut(dst []int32, i int, piece string, at position) []int32 {
 	if piece == "" {
 		return dst
 	}
@@ -77,7 +77,7 @@ func (e *Encoder) cut(dst []int32, i int, piece string, at position) []int32 {
 }
 
 // cutAtText splits a piece at the separator of step i.
-func (e *Encoder) cutAtText(dst []int32, i int, piece string, at position) []int32 {
+func (e *Encoding) cutAtText(dst []int32, i int, piece string, at position) []int32 {
 	step := &e.t.cuts[i]
 	from, match := 0, false // start of the next piece; whether the previous part is the separator
 	for k := 0; k < len(piece); {

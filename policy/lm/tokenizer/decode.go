@@ -94,7 +94,7 @@ func (t *Tokenizer) Decode(ids []int32) string { return t.decode(ids, false) }
 func (t *Tokenizer) DecodeText(ids []int32) string { return t.decode(ids, true) }
 
 func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
-	s := Stream{t: t, skipSpecial: skipSpecial}
+	s := Decoder{t: t, skipSpecial: skipSpecial}
 	for _, id := range ids {
 		s.add(id)
 	}
@@ -102,9 +102,9 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. Concatenated, the results of Next and End are the text
+// A Decoder decodes ids one at a time, as they are generated. Concatenated, the results of Next and End are the text
 // that Decode or DecodeText returns.
-type Stream struct {
+type Decoder struct {
 	t           *Tokenizer
 	skipSpecial bool
 
@@ -115,12 +115,12 @@ type Stream struct {
 }
 
 // NewStream returns a stream. If skipSpecial is true, the stream leaves out special tokens.
-func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
-	return &Stream{t: t, skipSpecial: skipSpecial}
+func (t *Tokenizer) NewStream(skipSpecial bool) *Decoder {
+	return &Decoder{t: t, skipSpecial: skipSpecial}
 }
 
 // Next returns the text that an id completes. The text is empty while a character is incomplete.
-func (s *Stream) Next(id int32) string {
+func (s *Decoder) Next(id int32) string {
 	s.out = s.out[:0]
 	s.add(id)
 	return string(s.out)
@@ -128,13 +128,13 @@ func (s *Stream) Next(id int32) string {
 
 // End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream can decode another
 // text.
-func (s *Stream) End() string {
+func (s *Decoder) End() string {
 	s.out = s.out[:0]
 	s.end()
 	return string(s.out)
 }
 
-func (s *Stream) add(id int32) {
+func (s *Decoder) add(id int32) {
 	if !s.t.Known(id) {
 		return
 	}
@@ -153,7 +153,7 @@ func (s *Stream) add(id int32) {
 	}
 }
 
-func (s *Stream) end() {
+func (s *Decoder) end() {
 	if s.t.decoder[0].kind == byteLevelDecoder {
 		s.out, s.bytes = appendCharacters(s.out, s.bytes, true)
 	}
@@ -166,7 +166,7 @@ func (s *Stream) end() {
 }
 
 // pass applies step i and all later steps to the text of a token.
-func (s *Stream) pass(i int, text string) {
+func (s *Decoder) pass(i int, text string) {
 	if i == len(s.t.decoder) {
 		s.out = append(s.out, text...)
 		return
@@ -202,7 +202,7 @@ func byteToken(text string) (byte, bool) {
 }
 
 // flush passes the bytes that step i has collected in s.bytes to the next step.
-func (s *Stream) flush(i int) {
+func (s *Decoder) flush(i int) {
 	if len(s.bytes) == 0 {
 		return
 	}
@@ -216,7 +216,7 @@ func (s *Stream) flush(i int) {
 
 // passStripped removes characters from the start of text, up to the maximum of step i, and passes the rest to the next
 // step.
-func (s *Stream) passStripped(i int, text string) {
+func (s *Decoder) passStripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {
 		s.strip = make([]int, len(s.t.decoder))

@@ -4,8 +4,8 @@ import (
 	"hash/maphash"
 )
 
-// An Encoder turns text into ids. It has a cache, so each goroutine needs its own Encoder.
-type Encoder struct {
+// An Encoding turns text into ids. It has a cache, so each goroutine needs its own Encoding.
+type Encoding struct {
 	t      *Tokenizer
 	merger merger
 	cache  cache
@@ -13,33 +13,33 @@ type Encoder struct {
 
 // NewEncoder returns an encoder. Its cache grows up to about 3 MiB. The encoder also keeps memory in proportion to the
 // longest word so far.
-func (t *Tokenizer) NewEncoder() *Encoder {
-	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
+func (t *Tokenizer) NewEncoder() *Encoding {
+	return &Encoding{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }
 
 // Encode returns the ids of a text, with the ids that the post-processor adds around a sequence.
-// For many texts, use an Encoder.
+// For many texts, use an Encoding.
 func (t *Tokenizer) Encode(text string) []int32 { return t.NewEncoder().EncodeSequence(nil, text) }
 
 // EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around a sequence. Often
 // this is only one token, at the beginning.
-func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
+func (e *Encoding) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.EncodePrompt(dst, text), e.t.suffix...)
 }
 
 // EncodePrompt is EncodeSequence for a text that an answer will follow: without the ids after a sequence.
-func (e *Encoder) EncodePrompt(dst []int32, text string) []int32 {
+func (e *Encoding) EncodePrompt(dst []int32, text string) []int32 {
 	return e.Encode(append(dst, e.t.prefix...), text)
 }
 
 // Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
-func (e *Encoder) Encode(dst []int32, text string) []int32 { return e.encode(dst, text, atStart) }
+func (e *Encoding) Encode(dst []int32, text string) []int32 { return e.encode(dst, text, atStart) }
 
 // Continue is Encode for a text that follows another text. It adds no blank before the text.
-func (e *Encoder) Continue(dst []int32, text string) []int32 { return e.encode(dst, text, continuing) }
+func (e *Encoding) Continue(dst []int32, text string) []int32 { return e.encode(dst, text, continuing) }
 
-func (e *Encoder) encode(dst []int32, text string, at position) []int32 {
+func (e *Encoding) encode(dst []int32, text string, at position) []int32 {
 	return encodeParts(dst, &e.t.raw, text, at, func(dst []int32, part string, at position) []int32 {
 		part = normalize(e.t.normalizer, part, at)
 		return encodeParts(dst, &e.t.normalized, part, at, func(dst []int32, part string, at position) []int32 {
@@ -76,7 +76,7 @@ func encodeParts(dst []int32, m *matcher, text string, at position,
 }
 
 // piece encodes a piece from the pre-tokenizer.
-func (e *Encoder) piece(dst []int32, piece string) []int32 {
+func (e *Encoding) piece(dst []int32, piece string) []int32 {
 	for piece != "" {
 		n := e.t.model.wordLength(piece)
 		dst = e.word(dst, piece[:n])
@@ -86,7 +86,7 @@ func (e *Encoder) piece(dst []int32, piece string) []int32 {
 }
 
 // word appends the ids of a word: a text that is merged separately.
-func (e *Encoder) word(dst []int32, word string) []int32 {
+func (e *Encoding) word(dst []int32, word string) []int32 {
 	m := &e.t.model
 	if len(word) == 1 && m.bytes != nil && m.bytes[word[0]] >= 0 {
 		return append(dst, m.bytes[word[0]])

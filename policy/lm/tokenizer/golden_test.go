@@ -122,7 +122,7 @@ func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
 	t.Helper()
 	test.Equal(t, k.Decode(ids), all, "decode %v", ids)
 	test.Equal(t, k.DecodeText(ids), text, "decode %v without special tokens", ids)
-	for want, s := range map[string]*Stream{all: k.NewStream(false), text: k.NewStream(true)} {
+	for want, s := range map[string]*Decoder{all: k.NewStream(false), text: k.NewStream(true)} {
 		for range 2 { // after End a stream begins anew
 			var b strings.Builder
 			for _, id := range ids {

@@ -18,10 +18,10 @@ const perTensor = 25
 // c·y + ½y² with central differences, for at most 25 elements of every parameter tensor. Networks with a state read two
 // sequences of three steps. In one sequence an episode begins at the second step. Layer returns an error if l does not
 // fit its input, if ready was not called for a parameter, or if a derivative differs by more than 1e-6.
-func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
+func Layer(l nn.Layer, sources []nn.Source) (CheckResult, error) {
 	t, err := newTrial(l, sources, 2)
 	if err != nil {
-		return Report{}, err
+		return CheckResult{}, err
 	}
 	p, net, batch := t.p, t.net, t.batch
 	w, weight := net.NewWork(batch.Rows), draw(batch.Rows*net.Out, 1001)

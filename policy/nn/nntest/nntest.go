@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Report is the result of a check. A check without values reports no difference, so tests must also assert Checked.
-type Report struct {
+// A CheckResult is the result of a check. A check without values reports no difference, so tests must also assert
+// Checked.
+type CheckResult struct {
 	Checked int     // number of values compared
 	Worst   float64 // largest |analytic - numeric| / max(1, |analytic|, |numeric|)
 	At      int     // index of the value with this difference
@@ -20,8 +21,8 @@ type Report struct {
 // Gradients compares grad with the central differences of loss for each element of x. loss reads x, and Gradients
 // restores every element of x. The step is ∛ε·max(1,|x|), so that the truncation error and the rounding error are about
 // equal.
-func Gradients(x, grad []float64, loss func() float64) Report {
-	r := Report{At: -1, Worst: -1}
+func Gradients(x, grad []float64, loss func() float64) CheckResult {
+	r := CheckResult{At: -1, Worst: -1}
 	for i, at := range x {
 		h := math.Cbrt(0x1p-52) * max(1, math.Abs(at))
 		x[i] = at + h
@@ -39,13 +40,15 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 	return r
 }
 
-// Params is Gradients for every parameter of p. The caller must have filled p.Grad. Report.At is an index into p.Data.
-// Params does not check the gaps between parameters.
-func Params(p *nn.Params[float64], loss func() float64) Report { return sampled(p, math.MaxInt, loss) }
+// Params is Gradients for every parameter of p. The caller must have filled p.Grad. CheckResult.At is an index into
+// p.Data. Params does not check the gaps between parameters.
+func Params(p *nn.Params[float64], loss func() float64) CheckResult {
+	return sampled(p, math.MaxInt, loss)
+}
 
 // sampled is Params for at most limit elements of each parameter tensor.
-func sampled(p *nn.Params[float64], limit int, loss func() float64) Report {
-	all := Report{At: -1, Worst: -1}
+func sampled(p *nn.Params[float64], limit int, loss func() float64) CheckResult {
+	all := CheckResult{At: -1, Worst: -1}
 	grad := slices.Clone(p.Grad) // loss may run the backward pass too
 	for i, f := range p.Fields {
 		count := min(f.Len(), limit)

@@ -90,12 +90,12 @@ func Terminal(w io.Writer) *os.File {
 
 // Progress shows the work of a command on standard error, until stop is called. phase names the first phase of the
 // work. stop may be called more than once.
-func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
+func Progress(c *cli.Context, phase string) (p *metrics.ProgressLine, stop func()) {
 	out, terminal := c.App.ErrWriter, Terminal(c.App.ErrWriter)
 	if terminal != nil {
 		out = terminal // a live line needs control sequences
 	}
-	p = metrics.NewProgress(out, metrics.On(terminal))
+	p = metrics.NewProgressLine(out, metrics.On(terminal))
 	end := p.Watch()
 	p.Phase(phase)
 	return p, sync.OnceFunc(func() {

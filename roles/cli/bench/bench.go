@@ -179,7 +179,7 @@ func benchRanks(c *cli.Context, log io.Writer) ([]spmd.Transport, error) {
 
 // configure reads the flags that all benchmarks have.
 func (j *benchJob) configure() {
-	rule := stats.Rule{RelativeCI: j.Float64("rel-ci"), MinSamples: j.Int("min"), MaxSamples: j.Int("max"),
+	rule := stats.StopRule{RelativeCI: j.Float64("rel-ci"), MinSamples: j.Int("min"), MaxSamples: j.Int("max"),
 		MaxTime: j.Duration("max-time")}
 	if j.IsSet("n") {
 		rule.MinSamples, rule.MaxSamples = j.Int("n"), j.Int("n")
@@ -195,7 +195,7 @@ func (j *benchJob) configure() {
 	}
 	p := runfolder.Describe("")
 	j.opts.Rule, j.opts.Warmup = rule, j.Int("warmup")
-	j.opts.About = results.Report{Bench: j.bench(), Machine: results.Machine{Version: p.Build.Version,
+	j.opts.About = results.Report{Bench: j.bench(), Machine: results.Platform{Version: p.Build.Version,
 		Revision: p.Build.Revision, Tags: p.Build.Tags, Go: p.Build.Go,
 		Platform: p.Build.Platform, Args: p.Args, Variables: p.Env}}
 	var before []*results.Report

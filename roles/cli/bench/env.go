@@ -90,7 +90,7 @@ func benchOneEnv(ctx context.Context, r *bench.Run, reg config.Registries, cfg e
 	}
 	defer p.vec.Close()
 	task := bench.Task{Op: cfg.ID(), Call: p.step, Units: float64(n)}
-	return r.Task(ctx, task, func(row *results.Row, rates []float64) {
+	return r.Task(ctx, task, func(row *results.Measurement, rates []float64) {
 		sum := 0.0
 		for _, rate := range rates {
 			sum += rate

@@ -129,8 +129,8 @@ func benchPlan(f *flags, reg config.Registries) (int, error) {
 }
 
 // plan reads the flags. A flag that the command does not have is false, 0 or empty.
-func (f *flags) plan() bench.Plan {
-	p := bench.Plan{Bench: f.bench(), Sizes: f.sizes(), Check: f.Bool("check"), Window: f.Int("window"),
+func (f *flags) plan() bench.Suite {
+	p := bench.Suite{Bench: f.bench(), Sizes: f.sizes(), Check: f.Bool("check"), Window: f.Int("window"),
 		Depth: f.Int("depth"), Consume: f.Duration("consume"), Source: f.Int("source"), Patch: f.Bool("patch"),
 		Changed: f.Float64("changed"), OffCache: f.Bool("off-cache"), Baseline: f.Bool("baseline"),
 		Shuffle: f.Bool("shuffle"), Seed: f.Uint64("seed")}
@@ -152,15 +152,15 @@ func (f *flags) plan() bench.Plan {
 }
 
 // planCalls reads the kinds and algorithms of operations on all ranks. The argument kinds has the valid kinds.
-func (f *flags) planCalls(p *bench.Plan, kinds []string) {
+func (f *flags) planCalls(p *bench.Suite, kinds []string) {
 	for _, name := range f.names("op", kinds) {
-		p.Kinds = append(p.Kinds, spmd.Kind(slices.Index(kindNames(), name)))
+		p.Kinds = append(p.Kinds, spmd.CollectiveKind(slices.Index(kindNames(), name)))
 	}
 	p.Algorithms, p.Ranks = f.names("algo", collectives.Algorithms()), []int{f.world()}
 }
 
 // planCollectives reads what only the benchmark of collectives has.
-func (f *flags) planCollectives(p *bench.Plan) {
+func (f *flags) planCollectives(p *bench.Suite) {
 	world := f.world()
 	f.planCalls(p, kindNames())
 	for _, kind := range p.Kinds {
@@ -195,14 +195,14 @@ func (f *flags) planCollectives(p *bench.Plan) {
 	}
 	if file := f.String("table"); file != "" {
 		var err error
-		if p.Table, err = collectives.ReadTable(file); err != nil {
+		if p.Table, err = collectives.ReadTuningTable(file); err != nil {
 			f.wrong("--table: %w", err)
 		}
 	}
 }
 
 // planWeights reads what only the benchmark of weights has.
-func (f *flags) planWeights(p *bench.Plan) {
+func (f *flags) planWeights(p *bench.Suite) {
 	world := f.several()
 	if p.Source >= world {
 		f.wrong("--source %d: expected a rank from 0 to %d", p.Source, world-1)

@@ -207,7 +207,7 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 }
 
 // job runs the job on n ranks and returns the metrics of its steps, without the first s.skip steps.
-func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
+func (s *scaling) job(ctx context.Context, n int) ([]runs.MetricsLine, error) {
 	folder, err := os.MkdirTemp("", "rlinf-scale-")
 	if err != nil {
 		return nil, err
@@ -224,7 +224,7 @@ func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	steps := slices.DeleteFunc(run.Rows, func(row runs.Row) bool { return !(row.Values["time/step"] > 0) })
+	steps := slices.DeleteFunc(run.Rows, func(row runs.MetricsLine) bool { return !(row.Values["time/step"] > 0) })
 	if len(steps) <= s.skip {
 		return nil, fmt.Errorf("it wrote metrics of %d steps: expected more than the %d that are skipped", len(steps),
 			s.skip)
@@ -281,7 +281,7 @@ func (s *scaling) placement(n int) ([]string, error) {
 
 // row summarizes the steps of a job. The note has the fraction of each phase in a step, and the average fraction of the
 // phase in which ranks wait.
-func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
+func (s *scaling) row(n int, steps []runs.MetricsLine) (row results.Measurement, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {
 			if v, ok := step.Values[name]; ok && !math.IsNaN(v) {

@@ -36,9 +36,9 @@ func TestScale(t *testing.T) {
 	if _, err := s.arguments(1, "out"); err == nil {
 		t.Error("one rank has halves")
 	}
-	step := results.Row{Values: map[string]float64{"time/step": 0.5, "time/env_steps_per_second": 100,
+	step := results.MetricsLine{Values: map[string]float64{"time/step": 0.5, "time/env_steps_per_second": 100,
 		"time/actor_training": 0.25, "time/actor_training_mean": 0.2, "time/sync_weights": math.NaN()}}
-	row, note := s.row(4, []results.Row{step, step, step})
+	row, note := s.row(4, []results.MetricsLine{step, step, step})
 	if row.Op != "job" || row.Median != 5e5 || row.Figures["steps_s"] != 100 ||
 		math.Abs(row.Figures["wait_pct"]-10) > 1e-9 || note != "n=4: actor_training 50.0 % (waiting 20.0 % of it)" {
 		t.Errorf("%+v\n%s", row, note)

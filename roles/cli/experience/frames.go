@@ -41,12 +41,12 @@ func runFrames(c *cli.Context) error {
 	if c.Args().Len() == 0 {
 		return config.Usagef("data frames: no file: expected demonstrations or recordings")
 	}
-	source := frames.Source{Camera: c.String("camera")}
+	source := frames.SuccessRule{Camera: c.String("camera")}
 	if c.IsSet("reward") {
 		r := c.Float64("reward")
 		source.Reward = &r
 	}
-	var all []frames.Episode
+	var all []frames.LabelledEpisode
 	var shape []int
 	for _, path := range c.Args().Slice() {
 		episodes, size, err := source.Read(path)

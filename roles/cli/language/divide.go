@@ -32,8 +32,8 @@ type dividedModel struct {
 // A part is one member's part of a model.
 type part struct {
 	model *lm.Model
-	line  *member.Line // connects the members that have the parts of the model
-	wrong error        // why the weights cannot be read
+	line  *member.AxisGroup // connects the members that have the parts of the model
+	wrong error             // why the weights cannot be read
 }
 
 // withModel returns the action of a command. The action loads the model of -m, with the adapters of --adapter if given,
@@ -103,13 +103,14 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
 	j := &job.Job{Config: new(config.Config)} // a Line reads no keys of the configuration
-	parts, err := member.Divide(ctx, w, j, c.Int(partsFlag), func(_ *spmd.Member, line *member.Line) (*part, error) {
-		p := &part{line: line}
-		o := o
-		o.Part = lm.Part{Index: line.Index(), Size: line.Size()}
-		p.model, p.wrong = loadModel(c, sizes, o)
-		return p, nil
-	})
+	parts, err := member.Divide(ctx, w, j, c.Int(partsFlag),
+		func(_ *spmd.Member, line *member.AxisGroup) (*part, error) {
+			p := &part{line: line}
+			o := o
+			o.Part = lm.Shard{Index: line.Index(), Size: line.Size()}
+			p.model, p.wrong = loadModel(c, sizes, o)
+			return p, nil
+		})
 	if err != nil {
 		return nil, err
 	}

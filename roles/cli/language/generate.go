@@ -214,7 +214,7 @@ type writer struct {
 	c        *cli.Context
 	model    *dividedModel
 	tokens   *tokenizer.Tokenizer
-	encoder  *tokenizer.Encoder
+	encoder  *tokenizer.Encoding
 	chat     *tokenizer.ChatTemplate // nil: no chat template
 	sampling engine.Sampling
 	prompts  uint64 // prompts so far; a prompt's number determines its random numbers

@@ -53,7 +53,7 @@ const scoreTokens = 512
 func (p *part) score(ids []int32) ([]float32, error) {
 	m := p.model
 	cache := m.NewCache((len(ids) + lm.PageLen - 1) / lm.PageLen)
-	w, s := m.NewDecoding(min(scoreTokens, len(ids))), cache.NewSequence(len(ids))
+	w, s := m.NewDecoding(min(scoreTokens, len(ids))), cache.NewText(len(ids))
 	w.Join(lm.Mesh{Layer: p.line})
 	logProbs := make([]float32, len(ids)-1)
 	var targets []lm.Target

@@ -113,7 +113,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 }
 
 // values returns the possible values of a key whose values are names or booleans, and nil for other keys.
-func values(reg settings.Registries, k settings.Key) []string {
+func values(reg settings.Registries, k settings.ManualEntry) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":
 		return []string{"true", "false"}

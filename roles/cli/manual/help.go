@@ -107,7 +107,7 @@ func explain(app *cli.App, reg settings.Registries, word string) error {
 }
 
 // nearest returns the key that is most similar to word, or "" if no key is similar.
-func nearest(keys []settings.Key, word string) string {
+func nearest(keys []settings.ManualEntry, word string) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
 		names[i] = k.Name
@@ -133,8 +133,8 @@ func pattern(key string) string {
 }
 
 // keysOf returns the keys of a section.
-func keysOf(keys []settings.Key, section string) []settings.Key {
-	var all []settings.Key
+func keysOf(keys []settings.ManualEntry, section string) []settings.ManualEntry {
+	var all []settings.ManualEntry
 	for _, k := range keys {
 		if rest, ok := strings.CutPrefix(k.Name, section); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {
 			all = append(all, k)
@@ -151,7 +151,7 @@ func runConfig(c *cli.Context, reg settings.Registries) error {
 	all := settings.Reference(reg)
 	keys, prefix := all, c.Args().First()
 	if prefix != "" {
-		keys = slices.DeleteFunc(slices.Clone(all), func(k settings.Key) bool {
+		keys = slices.DeleteFunc(slices.Clone(all), func(k settings.ManualEntry) bool {
 			return !strings.HasPrefix(k.Name, pattern(prefix))
 		})
 	}

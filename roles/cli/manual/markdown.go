@@ -17,7 +17,7 @@ const Regenerate = "go test ./roles/cli -run TestReference -update"
 var keysHead string
 
 // Markdown returns a page about keys.
-func Markdown(reg settings.Registries, keys []settings.Key) string {
+func Markdown(reg settings.Registries, keys []settings.ManualEntry) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, keysHead, Regenerate)
 	for _, t := range tables(keys) {
@@ -43,7 +43,7 @@ func parent(key string) string {
 	return strings.TrimSuffix(section, "[]")
 }
 
-func writeHeading(b *strings.Builder, k settings.Key) {
+func writeHeading(b *strings.Builder, k settings.ManualEntry) {
 	level, suffix := "###", ""
 	if !strings.Contains(k.Name, ".") {
 		level = "##"
@@ -62,7 +62,7 @@ func writeHeading(b *strings.Builder, k settings.Key) {
 	}
 }
 
-func writeRow(b *strings.Builder, k settings.Key) {
+func writeRow(b *strings.Builder, k settings.ManualEntry) {
 	text := escape(k.Doc)
 	if k.Like != "" {
 		text = fmt.Sprintf("as `%s`", k.Like)
@@ -82,7 +82,7 @@ func writeRow(b *strings.Builder, k settings.Key) {
 	fmt.Fprintf(b, "| `%s`%s | %s | %s | %s |\n", k.Name, mark(k), k.Type, count, text)
 }
 
-func mark(k settings.Key) string {
+func mark(k settings.ManualEntry) string {
 	if k.Ours {
 		return " **+**"
 	}

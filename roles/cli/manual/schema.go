@@ -120,7 +120,7 @@ func schemaOf(s schema, key string) schema {
 }
 
 // fill adds the description and the type of a key.
-func fill(s schema, k settings.Key) {
+func fill(s schema, k settings.ManualEntry) {
 	doc := k.Doc
 	if k.From != "" {
 		doc += " Default: as " + k.From + "."

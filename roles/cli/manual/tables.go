@@ -10,11 +10,11 @@ import (
 
 // A table is a section of the page about keys.
 type table struct {
-	section settings.Key
-	rows    []settings.Key // keys with a row of their own
-	shared  []share        // keys that an earlier table explains
-	below   []share        // sections below this one that an earlier table explains
-	told    bool           // a table above this one has it in below
+	section settings.ManualEntry
+	rows    []settings.ManualEntry // keys with a row of their own
+	shared  []share                // keys that an earlier table explains
+	below   []share                // sections below this one that an earlier table explains
+	told    bool                   // a table above this one has it in below
 }
 
 // A share is keys, or sections, that have the names and meanings of those in another section.
@@ -26,10 +26,10 @@ type share struct {
 }
 
 // tables divides keys into sections. Keys that an earlier section explains have no row.
-func tables(keys []settings.Key) []*table {
+func tables(keys []settings.ManualEntry) []*table {
 	var all []*table
 	at := map[string]*table{} // by name of the section
-	add := func(section settings.Key) {
+	add := func(section settings.ManualEntry) {
 		at[section.Name] = &table{section: section}
 		all = append(all, at[section.Name])
 	}
@@ -38,7 +38,7 @@ func tables(keys []settings.Key) []*table {
 			add(k)
 		} else {
 			if at[in] == nil {
-				add(settings.Key{Name: in}) // keys lack the entry of this section
+				add(settings.ManualEntry{Name: in}) // keys lack the entry of this section
 			}
 			at[in].rows = append(at[in].rows, k)
 		}
@@ -61,17 +61,17 @@ func tables(keys []settings.Key) []*table {
 
 // repeatsOf returns a function that finds the key that k repeats, if there is one, and whether the other key's value is
 // the default of k.
-func repeatsOf(keys []settings.Key) func(k settings.Key) (other string, values, ok bool) {
+func repeatsOf(keys []settings.ManualEntry) func(k settings.ManualEntry) (other string, values, ok bool) {
 	type meaning struct{ name, kind, doc, part string }
-	of := func(k settings.Key) meaning { return meaning{last(k.Name), k.Type, k.Doc, k.Part} }
-	first, known := map[meaning]settings.Key{}, map[string]meaning{}
+	of := func(k settings.ManualEntry) meaning { return meaning{last(k.Name), k.Type, k.Doc, k.Part} }
+	first, known := map[meaning]settings.ManualEntry{}, map[string]meaning{}
 	for _, k := range keys {
 		known[k.Name] = of(k)
 		if _, ok := first[of(k)]; !ok {
 			first[of(k)] = k
 		}
 	}
-	return func(k settings.Key) (string, bool, bool) {
+	return func(k settings.ManualEntry) (string, bool, bool) {
 		if k.From != "" {
 			return k.From, true, known[k.From] == of(k)
 		}
@@ -81,8 +81,8 @@ func repeatsOf(keys []settings.Key) func(k settings.Key) (other string, values, 
 }
 
 // divide takes the keys that others explain out of the rows of t. names has the names of the keys of each section.
-func (t *table) divide(repeats func(settings.Key) (string, bool, bool), names map[string][]string) {
-	var rows []settings.Key
+func (t *table) divide(repeats func(settings.ManualEntry) (string, bool, bool), names map[string][]string) {
+	var rows []settings.ManualEntry
 	for _, k := range t.rows {
 		other, values, ok := repeats(k)
 		if !ok {

@@ -14,7 +14,7 @@ import (
 const columns = 96
 
 // writeKey writes the description of one key.
-func writeKey(out io.Writer, k settings.Key) error {
+func writeKey(out io.Writer, k settings.ManualEntry) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n", k.Name, wrap(k.Doc, "    "))
 	line := func(name, text string) { fmt.Fprintf(&b, "    %-13s %s\n", name, text) }
@@ -36,7 +36,7 @@ func writeKey(out io.Writer, k settings.Key) error {
 }
 
 // writeKeys writes a line and the meaning of each key.
-func writeKeys(out io.Writer, keys []settings.Key) error {
+func writeKeys(out io.Writer, keys []settings.ManualEntry) error {
 	var b strings.Builder
 	for _, k := range keys {
 		mark := ""
@@ -58,7 +58,7 @@ func writeKeys(out io.Writer, keys []settings.Key) error {
 }
 
 // defaultOf returns the default of a key in words. It returns "" if the key has no default.
-func defaultOf(k settings.Key) string {
+func defaultOf(k settings.ManualEntry) string {
 	if k.From != "" {
 		return "as " + k.From
 	}

@@ -56,7 +56,7 @@ func fork(c *cli.Context, reg config.Registries, tasks task.Tasks, parent, folde
 	if err != nil {
 		return nil, config.UsageError{Err: err}
 	}
-	i := slices.IndexFunc(run.States, func(s ask.State) bool { return s.Step == step && s.Checkpoint != nil })
+	i := slices.IndexFunc(run.States, func(s ask.StartPoint) bool { return s.Step == step && s.Checkpoint != nil })
 	if i < 0 {
 		var have []int64
 		for _, s := range run.States[1:] {

@@ -35,7 +35,7 @@ func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("se
 func (r *sweepRun) finished() bool {
 	cfg := r.cfg
 	if r.open != nil {
-		p, err := advice.ReadPlan(runfolder.Plan(cfg.Folder()))
+		p, err := advice.ReadStartPlan(runfolder.Plan(cfg.Folder()))
 		if err != nil { // it has not begun
 			return false
 		}
@@ -244,10 +244,10 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 	}
 	p, subject, err := advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
 	if err == nil {
-		err = loop.CheckStart(&p.Plan)
+		err = loop.CheckStart(&p.JobPlan)
 	}
 	if err == nil && from != nil {
-		_, err = loop.NamedState(&p.Plan, cfg.Record(), from.Dir, true)
+		_, err = loop.NamedState(&p.JobPlan, cfg.Record(), from.Dir, true)
 	}
 	if err != nil {
 		return 0, nil, config.UsageError{Err: err}

@@ -67,7 +67,7 @@ func Flags() []cli.Flag {
 type sweep struct {
 	reg    config.Registries
 	tasks  task.Tasks
-	own    session.Own
+	own    session.UserProgram
 	runs   []*sweepRun
 	metric string
 	mode   string // see args.Mode
@@ -90,7 +90,7 @@ type outcome struct {
 }
 
 // Run trains all runs that are not finished, and writes a table of all runs. It returns the exit code.
-func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
+func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.UserProgram) (int, error) {
 	n, launcher := mpi.Launched()
 	s := &sweep{reg: reg, tasks: tasks, own: own, metric: c.String("metric"), out: c.App.Writer}
 	var err error
@@ -265,7 +265,7 @@ func (s *sweep) finish() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	table := &results.Table{Metric: s.metric, Mode: s.mode, At: math.Inf(1), Groups: groups}
+	table := &results.ComparisonTable{Metric: s.metric, Mode: s.mode, At: math.Inf(1), Groups: groups}
 	if len(table.Groups) > 0 {
 		folder := s.folder()
 		var text bytes.Buffer
@@ -304,7 +304,7 @@ func (s *sweep) folder() string {
 
 // picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the training metric
 // instead.
-func (s *sweep) picture(groups []results.Group) []byte {
+func (s *sweep) picture(groups []results.SeedGroup) []byte {
 	metric := s.metric
 	if training := s.runs[0].cfg.TrainingHeadline(); !results.Curves(metric, groups) {
 		if trained, err := s.groups(training); err == nil && results.Curves(training, trained) {
@@ -315,7 +315,7 @@ func (s *sweep) picture(groups []results.Group) []byte {
 }
 
 // groups returns the finished runs with a metric, one group for each point.
-func (s *sweep) groups(metric string) (groups []results.Group, err error) {
+func (s *sweep) groups(metric string) (groups []results.SeedGroup, err error) {
 	for _, run := range s.runs {
 		if !run.finished() {
 			continue
@@ -329,7 +329,7 @@ func (s *sweep) groups(metric string) (groups []results.Group, err error) {
 			name = filepath.Base(s.folder())
 		}
 		if last := len(groups) - 1; last < 0 || groups[last].Name != name {
-			groups = append(groups, results.Group{Name: name, Path: filepath.Dir(run.cfg.Folder())})
+			groups = append(groups, results.SeedGroup{Name: name, Path: filepath.Dir(run.cfg.Folder())})
 		}
 		g := &groups[len(groups)-1]
 		g.Runs = append(g.Runs, r)

@@ -18,8 +18,8 @@ import (
 const labelWidth = 9
 
 // labelled returns a line with a label, a text, and a note at the right end.
-func labelled(label, text, note string, width int) Line {
-	return Line{sides(alignLeft(label, labelWidth)+clean(text), note, width), Plain}
+func labelled(label, text, note string, width int) ScreenLine {
+	return ScreenLine{sides(alignLeft(label, labelWidth)+clean(text), note, width), Plain}
 }
 
 // ageText returns the age of a figure that was measured at t, such as "20s old". It returns "" if State.Age reports no
@@ -32,8 +32,8 @@ func ageText(s *State, t time.Time) string {
 }
 
 // header shows the name of the run, its status and its progress.
-func header(s *State, width int) []Line {
-	title := Line{Style: Strong}
+func header(s *State, width int) []ScreenLine {
+	title := ScreenLine{Style: Strong}
 	status := string(s.Status)
 	switch {
 	case s.Status == runfolder.Failed, s.Status == runfolder.Dead:
@@ -45,7 +45,7 @@ func header(s *State, width int) []Line {
 		status += " " + metrics.Clock(max(s.Now.Sub(s.Updated), 0)) + " ago"
 	}
 	title.Text = sides(s.Run, status+"   "+s.Now.Format("15:04:05"), width)
-	lines := []Line{title, progress(s, width)}
+	lines := []ScreenLine{title, progress(s, width)}
 	work := ""
 	if !s.Over() && s.Live.Work != "" {
 		work = "now: " + s.Live.Work
@@ -61,16 +61,16 @@ func header(s *State, width int) []Line {
 		checkpoint = "checkpoint " + filepath.Base(s.Checkpoint)
 	}
 	if work+checkpoint != "" {
-		lines = append(lines, Line{sides(work, checkpoint, width), Plain})
+		lines = append(lines, ScreenLine{sides(work, checkpoint, width), Plain})
 	}
 	if s.Crowd != "" {
-		lines = append(lines, Line{cut(clean(s.Crowd+": "+runfolder.CrowdAdvice), width), Alarm})
+		lines = append(lines, ScreenLine{cut(clean(s.Crowd+": "+runfolder.CrowdAdvice), width), Alarm})
 	}
 	return lines
 }
 
 // progress shows the steps, and the remaining time.
-func progress(s *State, width int) Line {
+func progress(s *State, width int) ScreenLine {
 	text, note := stepText(*s), ""
 	if left := s.Left(); left > 0 {
 		end := s.Now.Add(left)
@@ -83,7 +83,7 @@ func progress(s *State, width int) Line {
 	text += "  "
 	number := "  " + alignRight(figures.Percent(share), 5)
 	room := width - columns(text) - columns(number) - 2 - len("ETA 99h59m (15:04)")
-	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
+	return ScreenLine{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
 // timeLayout returns the layout (see time.Format) for a time that is d in the future.
@@ -116,7 +116,7 @@ func figureName(metric string) string {
 }
 
 // training shows the curves of the headline metrics, and the rate of work.
-func training(s *State, width int) (lines []Line) {
+func training(s *State, width int) (lines []ScreenLine) {
 	names := []string{"eval/return", "eval/accuracy", "eval/loss"}
 	if s.Metric != "" {
 		names = append([]string{s.Metric}, names...)
@@ -144,7 +144,7 @@ func training(s *State, width int) (lines []Line) {
 }
 
 // phases shows the time of each phase on its slowest rank.
-func phases(s *State, width int) []Line {
+func phases(s *State, width int) []ScreenLine {
 	step, all := s.Phases()
 	if len(all) == 0 {
 		return nil
@@ -156,7 +156,7 @@ func phases(s *State, width int) []Line {
 	if _, usual := s.times(); usual {
 		title = "usual " + title
 	}
-	lines := []Line{{sides(title, ageText(s, all[0].At), width), Strong}}
+	lines := []ScreenLine{{sides(title, ageText(s, all[0].At), width), Strong}}
 	percents := shares(all)
 	row := func(i int, name string, took float64) {
 		text := "  " + alignLeft(name, 20) + alignRight(seconds(took), 8) + "  "
@@ -164,15 +164,16 @@ func phases(s *State, width int) []Line {
 			share := float64(percents[i]) / 100
 			text += bar(share, max(min(width, 120)-columns(text)-6-14, 0)) + " " + alignRight(figures.Percent(share), 5)
 		}
-		lines = append(lines, Line{text, Plain})
+		lines = append(lines, ScreenLine{text, Plain})
 	}
 	rest := all[0].Seconds
-	phases := slices.DeleteFunc(slices.Clone(all), func(p Phase) bool { return p.Name == loop.Phases[loop.WholeStep] })
+	phases := slices.DeleteFunc(slices.Clone(all),
+		func(p PhaseTime) bool { return p.Name == loop.Phases[loop.WholeStep] })
 	for i, p := range phases {
 		row(i, p.Name, p.Seconds)
 		rest -= p.Seconds
 		if took, ok := s.Simulated(); ok && p.Name == loop.Phases[loop.GenerateRollouts] {
-			lines = append(lines, Line{"    of it simulate    " + alignRight(seconds(took), 8), Plain})
+			lines = append(lines, ScreenLine{"    of it simulate    " + alignRight(seconds(took), 8), Plain})
 		}
 	}
 	if n := len(phases); percents != nil && percents[n] > 0 {
@@ -185,17 +186,18 @@ func phases(s *State, width int) []Line {
 const cellWidth = 92
 
 // ranks shows the ranks that wait most, in at most limit lines.
-func ranks(s *State, width, limit int) []Line {
+func ranks(s *State, width, limit int) []ScreenLine {
 	all := s.Waiting()
 	if len(all) == 0 {
 		if len(s.Live.Ranks) > 1 {
-			return []Line{labelled("ranks", "the last step had an evaluation; rlinf report has usual waits",
+			return []ScreenLine{labelled("ranks", "the last step had an evaluation; rlinf report has usual waits",
 				"", width)}
 		}
 		if s.Over() || len(s.Live.Ranks) > 0 {
 			return nil
 		}
-		return []Line{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "", width)}
+		return []ScreenLine{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "",
+			width)}
 	}
 	across := 1
 	if len(all) > limit-1 {
@@ -211,7 +213,7 @@ func ranks(s *State, width, limit int) []Line {
 	title += fmt.Sprintf("; median %s; least: rank %d, %s", figures.Percent(all[len(all)/2].Share), least.Rank,
 		figures.Percent(least.Share))
 	newest := slices.MaxFunc(all, func(a, b Waits) int { return a.At.Compare(b.At) }).At
-	lines := []Line{{sides(title, ageText(s, newest), width), Strong}}
+	lines := []ScreenLine{{sides(title, ageText(s, newest), width), Strong}}
 	host := 0
 	for _, name := range s.Hosts {
 		host = max(host, min(columns(clean(name)), 16))
@@ -221,7 +223,7 @@ func ranks(s *State, width, limit int) []Line {
 		for at := i; at < shown; at += rows {
 			cells = append(cells, alignLeft(rankCell(s, all[at], newest, width/across, host), width/across-1))
 		}
-		lines = append(lines, Line{strings.Join(cells, " "), Plain})
+		lines = append(lines, ScreenLine{strings.Join(cells, " "), Plain})
 	}
 	return lines
 }
@@ -249,7 +251,7 @@ func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 }
 
 // queues shows the channels that fit in one line, with their numbers of items.
-func queues(s *State, width int) []Line {
+func queues(s *State, width int) []ScreenLine {
 	if len(s.Live.Queues) == 0 {
 		return nil
 	}
@@ -261,15 +263,15 @@ func queues(s *State, width int) []Line {
 			oldest = q.At
 		}
 	}
-	return []Line{labelled("queues", strings.Join(words, " · "), ageText(s, oldest), width)}
+	return []ScreenLine{labelled("queues", strings.Join(words, " · "), ageText(s, oldest), width)}
 }
 
 // lastMove shows the newest move.
-func lastMove(s *State, width int) []Line {
+func lastMove(s *State, width int) []ScreenLine {
 	if s.LastMove == nil {
 		return nil
 	}
-	return []Line{labelled("moved", s.movedText(), "", width)}
+	return []ScreenLine{labelled("moved", s.movedText(), "", width)}
 }
 
 // movedText describes the last move: time, change, cost and reason.
@@ -283,7 +285,7 @@ func (s *State) movedText() string {
 }
 
 // logs shows the newest warning, and errors of reading the run's folder.
-func logs(s *State, width, height int) (lines []Line) {
+func logs(s *State, width, height int) (lines []ScreenLine) {
 	if s.Problem != "" {
 		lines = append(lines, labelled("problem", s.Problem, "", width))
 	}
@@ -307,19 +309,19 @@ func logs(s *State, width, height int) (lines []Line) {
 				head = strings.TrimSuffix(cut(text, room+1), "…")
 			}
 			text = text[len(head):]
-			lines = append(lines, Line{alignLeft(label, labelWidth) + cut(head, room), Alarm})
+			lines = append(lines, ScreenLine{alignLeft(label, labelWidth) + cut(head, room), Alarm})
 		}
 	}
 	return lines
 }
 
 // footer shows the keys that end rlinf watch, and the age of the live figures.
-func footer(s *State, width int) []Line {
+func footer(s *State, width int) []ScreenLine {
 	note := ""
 	if !s.Over() && !s.Live.Time.IsZero() {
 		if age := ageText(s, s.Live.Time); age != "" {
 			note = "live.json is " + age
 		}
 	}
-	return []Line{{sides("q or Ctrl-C leaves", note, width), Faint}}
+	return []ScreenLine{{sides("q or Ctrl-C leaves", note, width), Faint}}
 }

@@ -68,7 +68,7 @@ func (r *Reader) Read(t time.Time) (State, error) {
 	if err := r.record.read(); err != nil {
 		s.Problem = err.Error()
 	}
-	s.Record = r.record.Record
+	s.Record = r.record.NewestMetrics
 	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change only r.record
 	s.readLive(filepath.Join(r.dir, "live.json"))
 	if first || t.Sub(r.scanned) >= logsEvery {
@@ -99,7 +99,7 @@ const mostRecord = 32 << 20
 
 // A record reads the new lines of metrics.jsonl.
 type record struct {
-	Record
+	NewestMetrics
 	path string
 	file os.FileInfo // the file of the last read
 	next int64       // offset of the next line
@@ -117,7 +117,7 @@ func (r *record) read() error {
 	cut := false // whether the first line lacks its beginning
 	if r.file == nil || !os.SameFile(info, r.file) || info.Size() < r.next {
 		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0),
-			Record: Record{Curves: map[string]Curve{}}}
+			NewestMetrics: NewestMetrics{Curves: map[string]MetricHistory{}}}
 		cut = r.next > 0
 	}
 	r.file = info
@@ -151,7 +151,7 @@ func (r *record) add(line []byte) {
 		r.At = time.UnixMilli(int64(at * 1000))
 	}
 	if _, ok := of("time/" + loop.Phases[loop.WholeStep]); ok {
-		r.Newest = Times{Step: r.Step, At: r.At, Seconds: map[string]float64{}}
+		r.Newest = PhaseTimes{Step: r.Step, At: r.At, Seconds: map[string]float64{}}
 		for _, phase := range append(loop.Phases[:], loop.Simulate) {
 			if x, ok := of("time/" + phase); ok {
 				r.Newest.Seconds[phase] = x

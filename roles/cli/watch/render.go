@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// A Line is a line of a screen. Its text has no control characters.
-type Line struct {
+// A ScreenLine is a line of a screen. Its text has no control characters.
+type ScreenLine struct {
 	Text  string
 	Style Style
 }
 
-// A Style is the appearance of a Line on a terminal.
+// A Style is the appearance of a ScreenLine on a terminal.
 type Style int
 
 // The styles.
@@ -25,7 +25,7 @@ const (
 
 // Render shows s in at most height lines of at most width columns. In a small window it leaves out the less important
 // parts.
-func Render(s State, width, height int) []Line {
+func Render(s State, width, height int) []ScreenLine {
 	if width < leastWidth || height < leastHeight {
 		return small(s, width, height)
 	}
@@ -63,7 +63,7 @@ const (
 // A part is a section of the screen. If the window is too small, the parts with the highest level are left out first. A
 // part of level 0 stays.
 type part struct {
-	lines []Line
+	lines []ScreenLine
 	level int
 }
 
@@ -76,14 +76,14 @@ func total(parts []part) (n int) {
 
 // join returns the lines of parts. Empty lines separate the parts if there is room. The last part is at the bottom. No
 // part may be empty.
-func join(parts []part, height int) (lines []Line) {
+func join(parts []part, height int) (lines []ScreenLine) {
 	room := height - total(parts)
 	for i, p := range parts {
 		if i > 0 && room > 0 {
-			lines, room = append(lines, Line{}), room-1
+			lines, room = append(lines, ScreenLine{}), room-1
 		}
 		if i == len(parts)-1 {
-			lines = append(lines, make([]Line, max(room, 0))...)
+			lines = append(lines, make([]ScreenLine, max(room, 0))...)
 		}
 		lines = append(lines, p.lines...)
 	}
@@ -91,20 +91,20 @@ func join(parts []part, height int) (lines []Line) {
 }
 
 // small returns the lines of a window that is too small for the parts.
-func small(s State, width, height int) (lines []Line) {
+func small(s State, width, height int) (lines []ScreenLine) {
 	if width <= 0 || height <= 0 {
 		return nil
 	}
 	text := Summary(s)
 	if height > 1 {
-		lines = []Line{{cut(text, width), Plain}}
+		lines = []ScreenLine{{cut(text, width), Plain}}
 		text = fmt.Sprintf("window %dx%d, expected %dx%d", width, height, leastWidth, leastHeight)
 	}
-	return append(lines, Line{cut(text, width), Faint})
+	return append(lines, ScreenLine{cut(text, width), Faint})
 }
 
 // trimmed cuts lines to width, and removes spaces at their ends.
-func trimmed(lines []Line, width int) []Line {
+func trimmed(lines []ScreenLine, width int) []ScreenLine {
 	for i := range lines {
 		lines[i].Text = strings.TrimRight(cut(clean(lines[i].Text), width), " ")
 	}

@@ -35,10 +35,13 @@ func running() State {
 			Steps: 1000, Metric: "env/return", Value: ref(187.3), Rate: ref(12345), RateUnit: "env steps/s",
 			SecondsLeft: ref(1076),
 			Checkpoint:  "logs/cartpole_disaggregated/checkpoints/global_step_400", Updated: ago(time.Second)},
-		Record: Record{Step: 412, At: ago(time.Second), Newest: Times{Step: 412}, Curves: map[string]Curve{
-			"env/return":  curve(412, func(x float64) float64 { return 200 - 190*math.Exp(-x*4) + 8*math.Sin(x*90) }),
-			"eval/return": curve(4, func(x float64) float64 { return 60 + 140*x }),
-		}},
+		Record: NewestMetrics{Step: 412, At: ago(time.Second), Newest: PhaseTimes{Step: 412},
+			Curves: map[string]MetricHistory{
+				"env/return": curve(412, func(x float64) float64 {
+					return 200 - 190*math.Exp(-x*4) + 8*math.Sin(x*90)
+				}),
+				"eval/return": curve(4, func(x float64) float64 { return 60 + 140*x }),
+			}},
 		Live: trace.Live{Time: ago(time.Second), Step: 412, Work: "rollout 82/256", Phases: []trace.Timing{
 			{Phase: "step", Seconds: 1.83}, {Phase: "sync_weights", Seconds: 0.0112},
 			{Phase: "generate_rollouts", Seconds: 1.31}, {Phase: "cal_adv_and_returns", Seconds: 0.004},
@@ -63,8 +66,8 @@ func running() State {
 }
 
 // curve returns a curve of n steps with the values f(share of the steps).
-func curve(n int, f func(x float64) float64) Curve {
-	c := &Curve{}
+func curve(n int, f func(x float64) float64) MetricHistory {
+	c := &MetricHistory{}
 	for i := range n {
 		c.add(int64(i+1), f(float64(i)/float64(n)))
 	}
@@ -86,8 +89,8 @@ func ended() State {
 	s.Status, s.Standing.Step, s.SecondsLeft, s.Updated = runfolder.Done, 1000, nil, ago(3*time.Hour+5*time.Minute)
 	s.Started = s.Updated.Add(-30 * time.Minute)
 	s.Record.Step, s.Record.At = 1000, s.Updated
-	s.Record.Newest = Times{1000, s.Updated, map[string]float64{"step": 14, "generate_rollouts": 1.5, "eval": 12}}
-	s.Record.Usual = Times{999, s.Updated,
+	s.Record.Newest = PhaseTimes{1000, s.Updated, map[string]float64{"step": 14, "generate_rollouts": 1.5, "eval": 12}}
+	s.Record.Usual = PhaseTimes{999, s.Updated,
 		map[string]float64{"step": 2, "generate_rollouts": 1.5, "actor_training": 0.4}}
 	s.Live.Step, s.Live.Time, s.Live.Work = 999, s.Updated.Add(-time.Second), "actor training"
 	for i := range s.Live.Ranks {
@@ -119,7 +122,7 @@ func alone() State {
 func killed() State {
 	s := ended()
 	s.Status, s.Standing.Step, s.Record.Step, s.Live.Step = runfolder.Dead, 700, 700, 700
-	s.Record.Newest = Times{Step: 700}
+	s.Record.Newest = PhaseTimes{Step: 700}
 	s.Alert = Alert{3, "rollout[1] rank 3 host node-a step 701: channel \"obs\": " +
 		strings.Repeat("get key 0-3: ", 30), s.Updated}
 	return s
@@ -137,7 +140,7 @@ func language() State {
 	s.Run, s.Metric, s.Value = "logs/加法_grpo", "rollout/rewards", ref(0.731)
 	s.Rate, s.RateUnit = ref(8120), "tokens/s"
 	s.Checkpoint = ""
-	s.Record.Curves = map[string]Curve{
+	s.Record.Curves = map[string]MetricHistory{
 		"rollout/rewards": curve(60, func(x float64) float64 { return 1 - math.Exp(-x*3) }),
 		"eval/accuracy":   curve(1, func(float64) float64 { return 0.64 }),
 	}
@@ -225,9 +228,9 @@ func TestScreens(t *testing.T) {
 func TestPhasesAddTo100(t *testing.T) {
 	for _, times := range [][]float64{{1, 0.5, 0.5}, {3, 1, 1, 1}, {1, 0.7, 0.6}, {1, 0.1}, {0.5, 1, 1, 1},
 		{7, 1, 1, 1, 1, 1, 1, 1}, {1, 1e-9, 0.999}, {2, 0, 0}} {
-		all := []Phase{{Name: "step", Seconds: times[0]}}
+		all := []PhaseTime{{Name: "step", Seconds: times[0]}}
 		for _, x := range times[1:] {
-			all = append(all, Phase{Name: "phase", Seconds: x})
+			all = append(all, PhaseTime{Name: "phase", Seconds: x})
 		}
 		percents, sum := shares(all), 0
 		for _, p := range percents {
@@ -237,7 +240,7 @@ func TestPhasesAddTo100(t *testing.T) {
 			t.Errorf("%v: %v", times, percents)
 		}
 	}
-	for _, all := range [][]Phase{nil, {{Name: "step"}}, {{Name: "train", Seconds: 1}},
+	for _, all := range [][]PhaseTime{nil, {{Name: "step"}}, {{Name: "train", Seconds: 1}},
 		{{Name: "step", Seconds: 1}, {Name: "train", Seconds: math.NaN()}},
 		{{Name: "step", Seconds: math.Inf(1)}, {Name: "train", Seconds: -1}}} {
 		if got := shares(all); got != nil {
@@ -301,8 +304,8 @@ func TestStyles(t *testing.T) {
 
 // TestCurveThins: a long curve keeps its extremes and the order of its steps, and copies of it do not change.
 func TestCurveThins(t *testing.T) {
-	c := &Curve{}
-	var before Curve
+	c := &MetricHistory{}
+	var before MetricHistory
 	for i := range 3 * mostPoints {
 		x := 1.0
 		if i == 7 {

@@ -22,7 +22,7 @@ var styles = [...]string{Plain: "", Strong: "\x1b[1m", Alarm: "\x1b[1;31m", Fain
 type screen struct {
 	out           io.Writer
 	colours       bool
-	shown         []Line
+	shown         []ScreenLine
 	width, height int
 }
 
@@ -30,14 +30,14 @@ type screen struct {
 func (s *screen) forget() { s.width = 0 }
 
 // draw shows lines in a window of this size.
-func (s *screen) draw(lines []Line, width, height int) error {
+func (s *screen) draw(lines []ScreenLine, width, height int) error {
 	var b bytes.Buffer
 	if width != s.width || height != s.height {
 		b.WriteString(clearScreen)
 		s.width, s.height, s.shown = width, height, nil
 	}
 	for i := range max(len(lines), len(s.shown)) {
-		var line, before Line
+		var line, before ScreenLine
 		if i < len(lines) {
 			line = lines[i]
 		}

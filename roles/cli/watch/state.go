@@ -21,7 +21,7 @@ type State struct {
 	Held    bool      // a job that lives holds the run's folder
 	Now     time.Time // when the State is shown
 	Started time.Time // the newest start of the run; zero if unknown
-	Record  Record
+	Record  NewestMetrics
 	Live    trace.Live // zero if unknown
 	NoLive  string     // the reason why Live is zero; "" if Live is known
 	Hosts   map[int]string
@@ -30,28 +30,28 @@ type State struct {
 	Problem string // why the state may be outdated; "" if it is current
 }
 
-// A Record has the newest metrics of a run.
-type Record struct {
-	Step   int64            // step of the newest line
-	At     time.Time        // time of the newest line
-	Curves map[string]Curve // the headline metrics
-	Newest Times
-	Usual  Times // of the newest iteration without an evaluation
+// A NewestMetrics has the newest metrics of a run.
+type NewestMetrics struct {
+	Step   int64                    // step of the newest line
+	At     time.Time                // time of the newest line
+	Curves map[string]MetricHistory // the headline metrics
+	Newest PhaseTimes
+	Usual  PhaseTimes // of the newest iteration without an evaluation
 }
 
-// Times has the time of each phase of an iteration on its slowest rank.
-type Times struct {
+// PhaseTimes has the time of each phase of an iteration on its slowest rank.
+type PhaseTimes struct {
 	Step    int64
 	At      time.Time          // when they were written
 	Seconds map[string]float64 // by the names of loop.Phases, and loop.Simulate
 }
 
 // evaluated reports whether the iteration had an evaluation.
-func (t *Times) evaluated() bool { return t.Seconds[loop.Phases[loop.Evaluating]] > 0 }
+func (t *PhaseTimes) evaluated() bool { return t.Seconds[loop.Phases[loop.Evaluating]] > 0 }
 
 // times returns the times in the record that s shows: those of the newest iteration. After the end of the run they are
 // those of the newest usual iteration, if there is one.
-func (s *State) times() (t *Times, usual bool) {
+func (s *State) times() (t *PhaseTimes, usual bool) {
 	if usual = s.Over() && s.Record.Newest.evaluated() && s.Record.Usual.Seconds != nil; usual {
 		return &s.Record.Usual, true
 	}
@@ -96,8 +96,8 @@ func (s *State) Age(t time.Time) (age time.Duration, ok bool) {
 	return age, !t.IsZero() && age >= oldAfter
 }
 
-// A Phase is a phase of an iteration, with its time on the slowest rank.
-type Phase struct {
+// A PhaseTime is a phase of an iteration, with its time on the slowest rank.
+type PhaseTime struct {
 	Name    string
 	Seconds float64
 	At      time.Time
@@ -121,7 +121,7 @@ func (s *State) Simulated() (seconds float64, ok bool) {
 // shares returns the shares of the phases after the first, which is the whole step, in whole percents that add to 100.
 // If the phases take longer than the step, because the slowest rank is another one in each, they are shares of their
 // sum. Otherwise the last share is that of the rest of the step. shares returns nil if a time is not known.
-func shares(all []Phase) (percents []int) {
+func shares(all []PhaseTime) (percents []int) {
 	if len(all) == 0 {
 		return nil
 	}
@@ -159,14 +159,14 @@ func shares(all []Phase) (percents []int) {
 
 // Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step. After the
 // end of a run whose last iteration had an evaluation, they are those of the newest iteration without one.
-func (s *State) Phases() (step int64, phases []Phase) {
+func (s *State) Phases() (step int64, phases []PhaseTime) {
 	times, usual := s.times()
 	if len(s.Live.Phases) > 0 && s.Live.Step >= times.Step && !usual {
 		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
 				if t.Phase == name && t.At.Equal(newest) { // skip the times of earlier iterations
-					phases = append(phases, Phase{name, t.Seconds, t.At})
+					phases = append(phases, PhaseTime{name, t.Seconds, t.At})
 				}
 			}
 		}
@@ -174,7 +174,7 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	}
 	for _, name := range loop.Phases {
 		if t, ok := times.Seconds[name]; ok {
-			phases = append(phases, Phase{name, t, times.At})
+			phases = append(phases, PhaseTime{name, t, times.At})
 		}
 	}
 	return times.Step, phases
@@ -234,19 +234,19 @@ func (w Waits) causes(n int) string {
 	return strings.Join(words, ", ")
 }
 
-// A Curve has the values of a metric over steps.
-type Curve struct {
+// A MetricHistory has the values of a metric over steps.
+type MetricHistory struct {
 	Steps       []int64
 	Values      []float64 // finite
 	Least, Most float64   // the extremes of all values before averaging
 }
 
-// mostPoints is the maximum number of points of a Curve. At this number, the Curve replaces each pair of points by its
-// mean.
+// mostPoints is the maximum number of points of a MetricHistory. At this number, the MetricHistory replaces each pair
+// of points by its mean.
 const mostPoints = 1 << 15
 
 // add appends a value.
-func (c *Curve) add(step int64, x float64) {
+func (c *MetricHistory) add(step int64, x float64) {
 	if len(c.Values) == 0 {
 		c.Least, c.Most = x, x
 	}

@@ -323,7 +323,7 @@ func TestColours(t *testing.T) {
 	for _, colours := range []bool{false, true} {
 		var out bytes.Buffer
 		s := &screen{out: &out, colours: colours}
-		s.draw([]Line{{"x", Alarm}}, 10, 1)
+		s.draw([]ScreenLine{{"x", Alarm}}, 10, 1)
 		if got := strings.Contains(out.String(), "\x1b[1;31mx"); got != colours {
 			t.Errorf("%v: %q", colours, out.String())
 		}

@@ -30,7 +30,7 @@ func planOf(t *testing.T, ranks int, more ...string) *plan.Plan {
 // TestProfile: a profile has all operations at three sizes, and what an update sums.
 func TestProfile(t *testing.T) {
 	p := planOf(t, 2)
-	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond}))(t)
+	f := test.Must(Profile(t.Context(), p, planner.ProbeOptions{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond}))(t)
 	sizes := map[string][]int{}
 	for _, c := range f.Costs {
 		sizes[c.Op] = append(sizes[c.Op], c.Rows)
@@ -61,7 +61,7 @@ func TestProfileOfFurtherComponents(t *testing.T) {
 	p := planOf(t, 2, "+cluster.component_placement.reward=0", "+cluster.component_placement.inference=1",
 		"+reward.reward_type=potential", "+reward.potential.indices=[2]", "+reward.potential.target=[0]",
 		"+algorithm.recompute_logprobs=true")
-	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond}))(t)
+	f := test.Must(Profile(t.Context(), p, planner.ProbeOptions{Ranks: 2, Cores: 1, Budget: 200 * time.Millisecond}))(t)
 	for _, op := range []string{planner.OpScore, planner.OpLogProbs} {
 		if took := f.Time(op, 16); !(took.Seconds > 0) {
 			t.Errorf("%s takes %v", op, took)
@@ -88,7 +88,7 @@ func TestProfileOfSimulators(t *testing.T) {
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	p, err := plan.NewDraft(cfg, reg, make([]int, 2)).Complete(cfg, reg)
 	test.OK(t, err)
-	f, err := Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
+	f, err := Profile(t.Context(), p, planner.ProbeOptions{Ranks: 2, Cores: 2, Budget: 300 * time.Millisecond})
 	test.OK(t, err)
 	if s := f.Time(planner.OpStep, 16); !(s.Seconds > 0) || !(s.Busy > 0) || s.Busy > s.Seconds {
 		t.Errorf("a step takes %+v", s)
@@ -105,7 +105,7 @@ func TestProfileOfSimulators(t *testing.T) {
 // TestWaitsTakeNoCore: a step that waits leaves its core to others.
 func TestWaitsTakeNoCore(t *testing.T) {
 	p := planOf(t, 2, "env.train.step_delay=5ms")
-	f := test.Must(Profile(t.Context(), p, planner.Asked{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond}))(t)
+	f := test.Must(Profile(t.Context(), p, planner.ProbeOptions{Ranks: 2, Cores: 1, Budget: 300 * time.Millisecond}))(t)
 	if s := f.Time(planner.OpStep, 16); s.Seconds < 5e-3 || s.Busy > s.Seconds/2 {
 		t.Errorf("a step of 5 ms takes %v s, %v s of a core", s.Seconds, s.Busy)
 	}
@@ -117,7 +117,7 @@ func TestMemory(t *testing.T) {
 	p := planOf(t, 2, "cluster.component_placement={actor: '0:0-1', env: 0, rollout: 1}",
 		"rollout.pipeline_stage_num=2")
 	w := WorkOf(p)
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
+	l := planner.Placement{Nodes: make([]int, 2), Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{1}, Stages: 2}
 	got := planner.Estimate(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: w}, l).Memory
 	want := p.MemoryOf(0).Sum() + p.MemoryOf(1).Sum()
 	if float64(got) < 0.9*float64(want) || float64(got) > 1.1*float64(want) {
@@ -132,7 +132,7 @@ func TestRoutes(t *testing.T) {
 	} {
 		p := planOf(t, 4, "cluster.component_placement.env="+c.env, "cluster.component_placement.rollout="+c.rollout,
 			"rollout.pipeline_stage_num="+c.stages)
-		l := planner.Layout{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: p.Placement.Ranks("env"),
+		l := planner.Placement{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: p.Placement.Ranks("env"),
 			Rollout: p.Placement.Ranks("rollout"), Stages: p.Train.Stages}
 		got := planner.RoutesOf(p.Train.Envs, &l)
 		if len(got) != len(p.Train.Routes) {
@@ -150,7 +150,7 @@ func TestRoutes(t *testing.T) {
 // TestPhases: predictions name the phases as metrics do.
 func TestPhases(t *testing.T) {
 	f := planner.Estimate(&planner.Machine{Cores: 1, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: WorkOf(planOf(t, 2))},
-		planner.Layout{Nodes: []int{0}, Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{0}, Stages: 1})
+		planner.Placement{Nodes: []int{0}, Actor: []int{0, 0}, Env: []int{0}, Rollout: []int{0}, Stages: 1})
 	for i, ph := range f.Phases {
 		if want := loop.Phases[loop.SyncWeights+loop.Phase(i)]; ph.Name != want {
 			t.Errorf("phase %d is %s, want %s", i, ph.Name, want)

@@ -16,7 +16,7 @@ import (
 )
 
 // Profile measures the operations of the job of p.
-func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+func Profile(ctx context.Context, p *plan.Plan, a planner.ProbeOptions) (*planner.Profile, error) {
 	f := &planner.Profile{Work: WorkOf(p)}
 	if f.Work.Envs > 0 {
 		if err := rollouts(ctx, p, a, f); err != nil {
@@ -74,7 +74,7 @@ func shareOf(envs, groupSize, n int) int {
 
 // rollouts measures steps and inferences. First it measures them alone at three sizes. Then it measures them on all
 // cores at the same time. Each core has a share of the environments.
-func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
+func rollouts(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile) error {
 	w := &f.Work
 	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
 	each := a.Budget / 3 / time.Duration(len(sizes)+2)
@@ -131,7 +131,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 
 // startSimulators takes the first step of all players, for which their simulators start, and measures the memory of the
 // simulators.
-func startSimulators(players []*player, w *planner.Work) error {
+func startSimulators(players []*player, w *planner.Workload) error {
 	before, envs := probe.ChildrenMemory(), 0
 	for _, x := range players {
 		envs += x.stage.Vec.Len()
@@ -188,7 +188,7 @@ func playTogether(ctx context.Context, players []*player, d time.Duration) (step
 }
 
 // updates measures the update of one actor on its share of the samples, alone and while other actors update.
-func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
+func updates(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile) error {
 	var learners []*learner
 	budget := a.Budget / 3
 	for range max(1, min(a.Cores, f.Work.Actors)) {
@@ -203,7 +203,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		learners = append(learners, x)
 	}
 	first := learners[0]
-	var alone, crowd, prepare, infer probe.Series
+	var alone, crowd, prepare, infer probe.CallSamples
 	err := probe.Repeat(ctx, 2, 20, budget, func(int) error {
 		err := first.learn(&infer, &prepare, &alone)
 		if err == nil && len(learners) > 1 {
@@ -268,7 +268,7 @@ func (x *learner) close() {
 // warm makes n iterations to fill the replay buffer, and two more with optimiser steps. It stops early after the time
 // d.
 func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
-	var none probe.Series
+	var none probe.CallSamples
 	err := probe.Repeat(ctx, 2, n+2, d, func(int) error { return x.learn(&none, &none, &none) })
 	x.counter.Reset()
 	x.updates, x.spent = 0, 0
@@ -276,7 +276,7 @@ func (x *learner) warm(ctx context.Context, n int, d time.Duration) error {
 }
 
 // learn makes a rollout and an update. It measures the inference of log-probs, the preparation and the update.
-func (x *learner) learn(infer, prepare, update *probe.Series) error {
+func (x *learner) learn(infer, prepare, update *probe.CallSamples) error {
 	if err := x.rollout(infer); err != nil {
 		return err
 	}
@@ -284,7 +284,7 @@ func (x *learner) learn(infer, prepare, update *probe.Series) error {
 }
 
 // rollout makes a rollout, and adds the tensors that inference workers would add.
-func (x *learner) rollout(infer *probe.Series) error {
+func (x *learner) rollout(infer *probe.CallSamples) error {
 	if x.player == nil {
 		return nil
 	}
@@ -303,7 +303,7 @@ func (x *learner) rollout(infer *probe.Series) error {
 	return nil
 }
 
-func (x *learner) train(prepare, update *probe.Series) error {
+func (x *learner) train(prepare, update *probe.CallSamples) error {
 	start := time.Now()
 	if x.player != nil {
 		if err := x.algo.Prepare(&x.batch); err != nil {
@@ -323,15 +323,15 @@ func (x *learner) train(prepare, update *probe.Series) error {
 }
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
-func learnTogether(learners []*learner, update *probe.Series) error {
-	var none probe.Series
+func learnTogether(learners []*learner, update *probe.CallSamples) error {
+	var none probe.CallSamples
 	for _, x := range learners {
 		if err := x.rollout(&none); err != nil {
 			return err
 		}
 	}
 	return update.AddTogether(len(learners), func(i int) (float64, error) {
-		var none, took probe.Series
+		var none, took probe.CallSamples
 		err := learners[i].train(&none, &took)
 		return took.Total, err
 	})

@@ -67,7 +67,7 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 }
 
 // calls are the measured times of environment steps, inferences with recording, and rewards.
-type calls struct{ step, infer, score probe.Series }
+type calls struct{ step, infer, score probe.CallSamples }
 
 // stepTimes has the times that the environments, inference with recording, and rewards took in one step.
 type stepTimes struct{ step, infer, score time.Duration }

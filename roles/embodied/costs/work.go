@@ -7,15 +7,15 @@ import (
 )
 
 // WorkOf returns the work of an iteration of the job of p. Profile adds the values that only a measured update gives.
-func WorkOf(p *plan.Plan) planner.Work {
+func WorkOf(p *plan.Plan) planner.Workload {
 	samples, _ := p.Config.Samples()
 	params := 4 * int64(p.NumParams())
-	w := planner.Work{Actors: p.Actors, Samples: samples, ModelBytes: params, WeightsEvery: int(p.SyncInterval),
+	w := planner.Workload{Actors: p.Actors, Samples: samples, ModelBytes: params, WeightsEvery: int(p.SyncInterval),
 		GradientBytes: params, BucketBytes: p.Config.Comm.BucketBytes, Async: p.Async(),
 		Staleness: p.Config.Algorithm.StalenessThreshold}
 	if p.Offline {
 		w.Samples = p.Config.Actor.GlobalBatchSize
-		w.Bytes = planner.Bytes{Actor: p.ActorBytes()}
+		w.Bytes = planner.Sizes{Actor: p.ActorBytes()}
 		return w
 	}
 	w.Envs, w.Group = p.Train.Envs, config.LCM(max(1, p.Config.Env.Train.GroupSize), p.EnvsPerSimulator())
@@ -25,7 +25,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	}
 	const rows = 64 // layouts are padded, so the size of one row alone would be too large
 	some := plan.Route{Hi: rows, Shards: []plan.ActorShard{{}}}
-	w.Bytes = planner.Bytes{
+	w.Bytes = planner.Sizes{
 		Observation: int64(p.StepLayout(some).Size()) / rows,
 		Action:      int64(p.ActionLayout(some).Size()) / rows,
 		Trajectory:  int64(p.TrajectoryLayout(rows).Size()) / rows,

@@ -36,7 +36,7 @@ type column struct {
 
 // A source is a folder with the tensors that are taken from it.
 type source struct {
-	*lerobot.Folder
+	*lerobot.DatasetFolder
 	columns  []column
 	features []string // columns' features
 	exact    bool     // the folder is one of Export, and has the ends of episodes as they were

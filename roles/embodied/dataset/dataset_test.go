@@ -97,7 +97,7 @@ func TestRoundTrip(t *testing.T) {
 		folder, err := lerobot.Open(dir)
 		test.OK(t, err)
 		if folder.FPS != 30 || folder.RobotType != "Mixed-v0" || len(folder.Episodes) != 3 {
-			t.Errorf("%s: %+v", version, folder.Info)
+			t.Errorf("%s: %+v", version, folder.Metadata)
 		}
 		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".writing*")); left != nil {
 			t.Errorf("left: %v", left)

@@ -6,10 +6,10 @@ import (
 )
 
 // Describe returns what Import would write of a folder of LeRobot, and the folder's own description.
-func Describe(dir string) (algo.DemoHeader, lerobot.Info, error) {
+func Describe(dir string) (algo.DemoHeader, lerobot.Metadata, error) {
 	m, err := planned(dir, nil)
 	if err != nil {
-		return algo.DemoHeader{}, lerobot.Info{}, in(dir, err)
+		return algo.DemoHeader{}, lerobot.Metadata{}, in(dir, err)
 	}
-	return m.out, m.Info, nil
+	return m.out, m.Metadata, nil
 }

@@ -51,7 +51,7 @@ func (e Export) Write(path, dir string) (err error) {
 		return err
 	}
 	defer demos.Close()
-	x := &exporter{demos: demos, names: []string{nextDone}, info: lerobot.Info{Version: e.Version, FPS: e.FPS,
+	x := &exporter{demos: demos, names: []string{nextDone}, info: lerobot.Metadata{Version: e.Version, FPS: e.FPS,
 		RobotType: cmp.Or(e.Robot, demos.Env),
 		Features:  map[string]lerobot.Feature{nextDone: {DType: "bool", Shape: []int{1}}}}}
 	if err := x.choose(e.Names); err != nil {
@@ -81,7 +81,7 @@ func (e Export) Write(path, dir string) (err error) {
 
 type exporter struct {
 	demos   *algo.DemoFile
-	info    lerobot.Info
+	info    lerobot.Metadata
 	names   []string
 	columns []string // for each field of demos, its feature; "" for next observations
 	out     *lerobot.Writer
@@ -201,15 +201,15 @@ func (x *exporter) follows(nextFields []int, now, after [][]byte) bool {
 }
 
 // cells returns the cells of a transition: next.done, then those of the fields.
-func (x *exporter) cells(now [][]byte) []tables.Cell {
-	cells, done := []tables.Cell{{}}, 0.0
+func (x *exporter) cells(now [][]byte) []tables.Value {
+	cells, done := []tables.Value{{}}, 0.0
 	for i, f := range x.demos.Fields {
 		switch {
 		case x.columns[i] == "":
 		case x.info.Features[x.columns[i]].IsImage():
-			cells = append(cells, tables.Cell{Bytes: now[i]})
+			cells = append(cells, tables.Value{Bytes: now[i]})
 		default:
-			cells = append(cells, tables.Cell{Numbers: numbersIn(now[i], f.DType)})
+			cells = append(cells, tables.Value{Numbers: numbersIn(now[i], f.DType)})
 			if f.Name == algo.FieldTerminated || f.Name == algo.FieldTruncated {
 				done = max(done, float64(now[i][0]))
 			}

@@ -50,7 +50,7 @@ func planned(dir string, names map[string]string) (*importer, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &importer{source: source{Folder: folder}}
+	m := &importer{source: source{DatasetFolder: folder}}
 	text, err := os.ReadFile(filepath.Join(dir, headerFile))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -172,7 +172,7 @@ func (m *importer) plan(names map[string]string) error {
 
 // count reads the rewards and ends of the folder, and describes the episodes of the file.
 func (m *importer) count() error {
-	few := source{Folder: m.Folder, ahead: m.ahead}
+	few := source{DatasetFolder: m.DatasetFolder, ahead: m.ahead}
 	for _, c := range m.columns[len(m.columns)-3:] {
 		if err := few.add(c.Field, c.source); err != nil {
 			return err

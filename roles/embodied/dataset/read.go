@@ -39,7 +39,7 @@ func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func
 	if cfg.FPS > 0 && folder.FPS != cfg.FPS {
 		return demos, nil, fmt.Errorf("%g frames per second: expected %g, as demo_buffer.fps says", folder.FPS, cfg.FPS)
 	}
-	s := &source{Folder: folder}
+	s := &source{DatasetFolder: folder}
 	if err := s.take(cfg.Names, fields, obs); err != nil {
 		return demos, nil, err
 	}

@@ -31,21 +31,23 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.
-func (p *Plan) MemoryColumns() []job.Column {
-	columns := []job.Column{
+func (p *Plan) MemoryColumns() []job.FootprintColumn {
+	columns := []job.FootprintColumn{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
 		{Name: "optimiser", Bytes: func(f job.Footprint) int64 { return f.Optimiser }},
 		{Name: "rollouts", Bytes: func(f job.Footprint) int64 { return f.Rollouts }},
 		{Name: "channels", Bytes: func(f job.Footprint) int64 { return f.Channels }},
 	}
 	if p.OffPolicy || p.Offline {
-		columns = append(columns, job.Column{Name: "replay", Bytes: func(f job.Footprint) int64 { return f.Replay }})
+		columns = append(columns, job.FootprintColumn{Name: "replay",
+			Bytes: func(f job.Footprint) int64 { return f.Replay }})
 	}
 	if p.deviceBytes > 0 {
-		columns = append(columns, job.Column{Name: "GPU", Bytes: func(f job.Footprint) int64 { return f.Device }})
+		columns = append(columns, job.FootprintColumn{Name: "GPU",
+			Bytes: func(f job.Footprint) int64 { return f.Device }})
 	}
 	if p.scorerBytes != nil {
-		columns = append(columns, job.Column{Name: "classifier",
+		columns = append(columns, job.FootprintColumn{Name: "classifier",
 			Bytes: func(f job.Footprint) int64 { return f.Activations }})
 	}
 	return columns

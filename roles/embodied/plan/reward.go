@@ -33,7 +33,7 @@ func (d *Draft) tryReward() {
 
 // tryClassifier returns an error unless the environments have images for the classifier.
 func (d *Draft) tryClassifier() error {
-	camera, err := reward.CameraOf(d.Spec)
+	camera, err := reward.ClassifierInputOf(d.Spec)
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (d *Draft) tryClassifier() error {
 // NewScorer makes the classifier of reward.model for at most rows images, and reads its parameters.
 func (p *Plan) NewScorer(rows int) (*reward.Scorer, error) {
 	c := &p.Config.Reward
-	camera, err := reward.CameraOf(p.Spec)
+	camera, err := reward.ClassifierInputOf(p.Spec)
 	if err != nil {
 		return nil, err
 	}

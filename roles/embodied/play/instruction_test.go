@@ -48,7 +48,7 @@ func TestCaptions(t *testing.T) {
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 64, 16
 	s := test.Must(NewStage(rolestest.Registries().Envs, cfg, env.Eval, 0, 1, 1))(t)
 	file := filepath.Join(t.TempDir(), "film.png")
-	s.Record(file, programs.Entry{})
+	s.Record(file, programs.Entered{})
 	test.OK(t, s.Begin())
 	for !s.Over() {
 		test.OK(t, s.Step())

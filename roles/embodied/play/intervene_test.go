@@ -23,8 +23,8 @@ func guided() (env.Spec, *env.Step) {
 	return spec, out
 }
 
-// Transitions have the actions that were taken, one by one. Other trajectories leave out the steps in which a person
-// acted.
+// TransitionEncoder have the actions that were taken, one by one. Other trajectories leave out the steps in which a
+// person acted.
 func TestInterventionsInRollouts(t *testing.T) {
 	t.Parallel()
 	spec, out := guided()
@@ -62,7 +62,7 @@ func TestInterventionsInRollouts(t *testing.T) {
 func TestInterventionsOnTapes(t *testing.T) {
 	t.Parallel()
 	spec, out := guided()
-	tr := NewTransitions(spec, 3, fakeChunk, false)
+	tr := NewTransitionEncoder(spec, 3, fakeChunk, false)
 	for i, want := range [][]float32{{1, 1, 1, 1}, {1, 1, -6, -7}, {-8, -9, 1, 1}} {
 		actions := tensor.New(tensor.F32, 3, fakeChunk, 2)
 		for k := range actions.F32() {

@@ -60,7 +60,7 @@ func partsOf(shards []*Stage, n int) (parts []state.Part) {
 	lo := 0
 	for _, s := range shards {
 		rows := nn.Slice{From: lo, To: lo + s.Vec.Len(), Whole: n}
-		parts = append(parts, state.Dict{File: state.EnvFile, Slice: rows, Save: s.Save, Load: s.Load}.Part())
+		parts = append(parts, state.Tensors{File: state.EnvFile, Slice: rows, Save: s.Save, Load: s.Load}.Part())
 		lo = rows.To
 	}
 	return parts
@@ -79,7 +79,7 @@ func resume(t *testing.T, saved, loaded []state.Part) error {
 		if err != nil {
 			return err
 		}
-		return state.Distribute(ctx, g, []state.Source{{File: state.EnvFile, Fields: r.Fields, Reader: r}}, loaded)
+		return state.Distribute(ctx, g, []state.StateFile{{File: state.EnvFile, Fields: r.Fields, Reader: r}}, loaded)
 	})
 }
 

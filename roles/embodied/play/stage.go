@@ -23,7 +23,7 @@ type Stage struct {
 	Running   bool          // episodes have begun
 	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all environments of the job
-	camera    *Camera       // films evaluations; nil without films
+	camera    *Filming      // films evaluations; nil without films
 	tape      *tape         // records episodes; nil without recordings
 	report    func()        // reports progress after each step; nil if nothing is reported
 	begun     int           // episodes that each environment has begun since CountEpisodes
@@ -58,7 +58,7 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, lo, n, chunks int)
 	s.Episodes = env.NewEpisodes(spec, lo, n, s.AutoReset)
 	s.take(chunks)
 	if cfg.VideoCfg.SaveVideo && use == env.Eval && lo == 0 {
-		s.camera, err = newCamera(vec, cfg.VideoCfg)
+		s.camera, err = newFilming(vec, cfg.VideoCfg)
 		if errors.Is(err, errors.ErrUnsupported) && mayBeUnrenderable(cfg) {
 			s.camera, err = nil, nil
 		}

@@ -21,7 +21,7 @@ import (
 // A tape records the episodes of a stage. Each step adds a transition of every environment to a file, and allocates
 // nothing. JoinTapes makes a file of demonstrations of the tapes of all stages.
 type tape struct {
-	*Transitions
+	*TransitionEncoder
 	cfg       env.DataCollection
 	file      *os.File
 	out       *bufio.Writer
@@ -91,7 +91,7 @@ func (s *Stage) RecordEpisodes(file string, cfg env.DataCollection, next bool) e
 	if err != nil {
 		return err
 	}
-	t := &tape{Transitions: NewTransitions(spec, n, s.Now.Reward.Dim(1), next), cfg: cfg, file: f,
+	t := &tape{TransitionEncoder: NewTransitionEncoder(spec, n, s.Now.Reward.Dim(1), next), cfg: cfg, file: f,
 		out: bufio.NewWriterSize(f, tapeBuffer), autoReset: s.AutoReset, begun: make([]int64, n),
 		number: make([]int, n)}
 	t.row = make([]byte, 0, t.Size())

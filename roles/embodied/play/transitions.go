@@ -10,19 +10,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Transitions encodes steps of environments as transitions of demonstrations: see algo.WriteDemos.
-type Transitions struct {
+// TransitionEncoder encodes steps of environments as transitions of demonstrations: see algo.WriteDemos.
+type TransitionEncoder struct {
 	Fields []tensor.Field // the tensors of one transition
 	spec   env.Spec
 	before tensor.Dict // the observations with which the next transitions begin
 	next   bool        // transitions have next observations
 }
 
-// NewTransitions returns the Transitions of n environments, which take chunk actions in a step. Without next,
-// transitions have no next observations.
-func NewTransitions(spec env.Spec, n, chunk int, next bool) *Transitions {
+// NewTransitionEncoder returns the TransitionEncoder of n environments, which take chunk actions in a step. Without
+// next, transitions have no next observations.
+func NewTransitionEncoder(spec env.Spec, n, chunk int, next bool) *TransitionEncoder {
 	spec.Obs = slices.DeleteFunc(slices.Clone(spec.Obs), func(f env.Field) bool { return f.Name == env.ExpertAction })
-	t := &Transitions{spec: spec, before: spec.NewStep(n, 1).Obs, next: next}
+	t := &TransitionEncoder{spec: spec, before: spec.NewStep(n, 1).Obs, next: next}
 	for _, section := range []string{algo.Observations, algo.NextObservations} {
 		for _, f := range spec.Obs {
 			if next || section == algo.Observations {
@@ -42,13 +42,13 @@ func NewTransitions(spec env.Spec, n, chunk int, next bool) *Transitions {
 }
 
 // Header returns the header of a file with these episodes.
-func (t *Transitions) Header(episodes []algo.DemoEpisode, rate float64) algo.DemoHeader {
+func (t *TransitionEncoder) Header(episodes []algo.DemoEpisode, rate float64) algo.DemoHeader {
 	return algo.DemoHeader{Env: t.spec.Name, Fields: t.Fields, Episodes: episodes,
 		HasSuccess: t.spec.InfoIndex(env.Success) >= 0, SuccessRate: rate}
 }
 
 // Size returns the number of bytes of a transition.
-func (t *Transitions) Size() (size int) {
+func (t *TransitionEncoder) Size() (size int) {
 	for _, f := range t.Fields {
 		size += f.Bytes()
 	}
@@ -56,7 +56,7 @@ func (t *Transitions) Size() (size int) {
 }
 
 // Begin sets the observations with which the next transitions begin.
-func (t *Transitions) Begin(obs tensor.Dict) {
+func (t *TransitionEncoder) Begin(obs tensor.Dict) {
 	for i := range t.before.Len() {
 		name, to := t.before.Entry(i)
 		to.CopyFrom(obs.Must(name))
@@ -66,7 +66,7 @@ func (t *Transitions) Begin(obs tensor.Dict) {
 // Append appends the transition of environment i to out. actions has those of the step, and now its result. final has
 // the observations after an episode that has ended in this step. The reward is the sum over a chunk of actions. The
 // actions of a person replace those of the policy.
-func (t *Transitions) Append(out []byte, i int, actions tensor.Tensor, now *env.Step, final tensor.Dict) []byte {
+func (t *TransitionEncoder) Append(out []byte, i int, actions tensor.Tensor, now *env.Step, final tensor.Dict) []byte {
 	for _, f := range t.spec.Obs {
 		out = appendRow(out, t.before.Must(f.Name), i)
 	}
@@ -110,13 +110,13 @@ func appendRow(out []byte, x tensor.Tensor, i int) []byte {
 }
 
 // Episode describes an episode. first is its first transition, and n is the number of its transitions.
-func (t *Transitions) Episode(e env.Episode, first []byte, n int) algo.DemoEpisode {
+func (t *TransitionEncoder) Episode(e env.Episode, first []byte, n int) algo.DemoEpisode {
 	return algo.DemoEpisode{Len: n, Return: e.Return, Success: e.SuccessOnce, Instruction: t.instruction(e.Task, first)}
 }
 
 // instruction returns the instruction in the observations of a transition. Without one it returns the name of the task
 // with this number, counted from 1.
-func (t *Transitions) instruction(task int, transition []byte) (text string) {
+func (t *TransitionEncoder) instruction(task int, transition []byte) (text string) {
 	if task > 0 {
 		text = t.spec.Tasks[task-1]
 	}

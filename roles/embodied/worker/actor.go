@@ -21,7 +21,7 @@ type ActorWorker struct {
 	base
 	policy   policy.Policy
 	algo     algo.Algorithm
-	replicas *member.Replicas
+	replicas *member.ReplicaGroup
 	weights  *Shared
 	inputs   []*input    // one for each of this actor's shards, in the order of environments
 	joined   tensor.Dict // memory in which several shards are joined
@@ -53,7 +53,7 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	if stayed {
 		a.algo, a.replicas, a.arrivals = part.algo, part.replicas, part.arrivals
 		err = a.replicas.Join(ctx, m, p.Job)
-	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
+	} else if a.replicas, err = member.NewReplicaGroup(ctx, m, p.Job, pol.Params()); err == nil {
 		a.algo, err = p.NewAlgorithm(algo.Setup{Policy: pol, Replicas: a.replicas, Alloc: c.Alloc(m),
 			Progress: loop.ProgressOf(c, m), Witness: a.witness})
 	}

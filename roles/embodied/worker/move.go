@@ -21,7 +21,7 @@ func (b *base) Retire(any) error { return nil }
 type actorPart struct {
 	policy   policy.Policy
 	algo     algo.Algorithm
-	replicas *member.Replicas
+	replicas *member.ReplicaGroup
 	arrivals *Arrivals
 	queues   []queue   // one for each input
 	device   *deviceOf // nil without a device

@@ -22,9 +22,9 @@ type Shared struct {
 	plan  *plan.Plan
 	own   *loop.Holdings
 
-	training   *weights.Weights
-	evaluation *weights.Weights // only for evaluations; nil if evaluations use the rollouts' weights
-	inference  *weights.Weights // for inference workers; nil if there are none
+	training   *weights.Sync
+	evaluation *weights.Sync // only for evaluations; nil if evaluations use the rollouts' weights
+	inference  *weights.Sync // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
 	devices  map[int]*deviceOf                // by the member number of an actor; nil without devices
@@ -123,8 +123,10 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 }
 
 // newWeights makes the Weights that carry the actors' parameters to a component.
-func (s *Shared) newWeights(ctx context.Context, label, component string, mode weights.Mode) (*weights.Weights, error) {
-	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
+func (s *Shared) newWeights(ctx context.Context, label, component string, mode weights.SyncMode) (*weights.Sync,
+	error) {
+	return weights.New(ctx, s.world, s.plan.Job, weights.SyncSpec{Label: label, Readers: []string{component},
+		Mode:   mode,
 		Params: func(of string, member int) *nn.Params[float32] { return s.policies[of][member].Params() }})
 }
 

@@ -67,7 +67,7 @@ func (a *ActorWorker) parts(p state.Purpose) []state.Part {
 		}
 	})
 	taken.Spare = a.m.Index() > 0
-	return append(parts, taken, state.Dict{Prefix: "queue", Save: a.packQueues, Load: a.unpackQueues}.Part())
+	return append(parts, taken, state.Tensors{Prefix: "queue", Save: a.packQueues, Load: a.unpackQueues}.Part())
 }
 
 const (
@@ -211,7 +211,7 @@ func (r *RolloutWorker) parts(p state.Purpose) (parts []state.Part) {
 	for i, l := range r.running {
 		taken := state.Number(state.TrainerFile, loop.TakenRollouts, 0, func(n int64) { l.first = uint64(n) })
 		parts = append(parts, state.Part{Fill: taken.Fill},
-			state.Dict{Prefix: fmt.Sprintf("rollout%d.", i), Save: l.pack, Load: l.unpack}.Part())
+			state.Tensors{Prefix: fmt.Sprintf("rollout%d.", i), Save: l.pack, Load: l.unpack}.Part())
 	}
 	return parts
 }
@@ -222,7 +222,7 @@ func (w *EnvWorker) parts(p state.Purpose) (parts []state.Part) {
 	external := w.plan.Config.Env.Train.ID() == env.ExternalID || w.plan.Config.Env.Eval.ID() == env.ExternalID
 	for i, s := range w.train {
 		lo, hi := w.plan.Train.StageOf(w.m.Index(), i)
-		parts = append(parts, state.Dict{File: state.EnvFile, Except: ofTrainer, Slice: w.rows(lo, hi), Load: s.Load,
+		parts = append(parts, state.Tensors{File: state.EnvFile, Except: ofTrainer, Slice: w.rows(lo, hi), Load: s.Load,
 			Save: func() (tensor.Dict, error) {
 				if p.Move && external {
 					return tensor.Dict{}, errors.New("its external simulators stay where they run: expected env on " +

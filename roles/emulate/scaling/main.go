@@ -91,10 +91,11 @@ func run(args []string, out io.Writer) error {
 	}
 	s := emulate.Study{WeakEnvs: *weak, StrongEnvs: *strong, FitRanks: *fit}
 	s.Setting = emulate.Setting{
-		Machine: emulate.Machine{PerNode: *perNode, Between: local.Link{Latency: *latency, BytesPerSecond: *rate}},
-		Job: emulate.Job{Steps: *steps, Minibatches: *minibatches, Params: *params, Shrink: *shrink,
-			Step: emulate.Cost{Call: *step, Row: *stepRow}, Infer: emulate.Cost{Call: *infer, Row: *inferRow},
-			Update: emulate.Cost{Call: *update, Row: *updateRow}},
+		Topology: emulate.Topology{PerNode: *perNode,
+			Between: local.Link{Latency: *latency, BytesPerSecond: *rate}},
+		Load: emulate.Load{Steps: *steps, Minibatches: *minibatches, Params: *params, Shrink: *shrink,
+			Step: emulate.CallTime{Call: *step, Row: *stepRow}, Infer: emulate.CallTime{Call: *infer, Row: *inferRow},
+			Update: emulate.CallTime{Call: *update, Row: *updateRow}},
 		Iterations: *iterations, Warmup: *warmup, Stretch: *stretch, Seed: *seed, Keys: overrides,
 	}
 	var err error
@@ -111,7 +112,7 @@ func run(args []string, out io.Writer) error {
 		return err
 	}
 	began := time.Now()
-	points, err := s.Curves(context.Background(), func(p emulate.Point) {
+	points, err := s.Curves(context.Background(), func(p emulate.StudyPoint) {
 		fmt.Fprintf(os.Stderr, "%s, skew %g, %d ranks: %.1f ms, stretch %g, real work %.0f %%, waits %.1f %% late, "+
 			"%v so far\n", p.Kind, p.Skew, p.Ranks, 1e3*p.Seconds, p.Stretch, 100*p.RealWork, 100*p.Late,
 			time.Since(began).Round(time.Second))
@@ -124,7 +125,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // show prints the points as a table.
-func show(out io.Writer, points []emulate.Point) {
+func show(out io.Writer, points []emulate.StudyPoint) {
 	fmt.Fprintf(out, "%-7s %5s %6s %19s %11s %7s %22s %11s %8s %10s\n", "kind", "skew", "ranks", "iteration, ms",
 		"predicted", "error", "efficiency", "predicted", "stretch", "real work")
 	for _, p := range points {
@@ -152,7 +153,7 @@ func show(out io.Writer, points []emulate.Point) {
 }
 
 // save writes the points and the picture into folder, unless folder is "".
-func save(folder string, points []emulate.Point) error {
+func save(folder string, points []emulate.StudyPoint) error {
 	if folder == "" {
 		return nil
 	}

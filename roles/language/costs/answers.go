@@ -64,7 +64,7 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 }
 
 // grade grades the last answers, and adds the time to series.
-func (a *answerer) grade(series *probe.Series) error {
+func (a *answerer) grade(series *probe.CallSamples) error {
 	if a.grader == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func sizesOf(prompts, group, ranks int) []int {
 
 // answers measures the generation of answers at the sizes of sizesOf, with more threads, and on all cores at the same
 // time. It also measures grading. It returns the answers of the largest size.
-func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
+func answers(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile) (algo.TextBatch, error) {
 	one, err := newAnswerer(p, 1)
 	if err != nil {
 		return algo.TextBatch{}, err
@@ -136,8 +136,8 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	defer one.engine.Close()
 	group := f.Work.Answers
 	sizes := sizesOf(f.Work.Prompts, group, a.Ranks)
-	times := make([]probe.Series, len(sizes))
-	var score probe.Series
+	times := make([]probe.CallSamples, len(sizes))
+	var score probe.CallSamples
 	var all algo.TextBatch
 	err = probe.Repeat(ctx, 3, 12, a.Budget/4, func(n int) error {
 		for i, prompts := range sizes {
@@ -172,14 +172,14 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // answersByThreads measures the speed-up of generation with a thread for each core. oneThread is the time in seconds
 // with one thread.
-func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, oneThread float64, a planner.Asked,
+func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, oneThread float64, a planner.ProbeOptions,
 	f *planner.Profile) error {
 	x, err := newAnswerer(p, a.Cores)
 	if err != nil {
 		return err
 	}
 	defer x.engine.Close()
-	var times probe.Series
+	var times probe.CallSamples
 	err = probe.Repeat(ctx, 3, 12, a.Budget/12, func(n int) error {
 		_, took, err := x.answer(ctx, prompts)
 		if n > 0 {
@@ -196,7 +196,7 @@ func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, oneThread 
 }
 
 // answersTogether measures the slow-down of generation when all cores generate answers to this number of prompts.
-func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts int, a planner.Asked,
+func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts int, a planner.ProbeOptions,
 	f *planner.Profile) error {
 	list := []*answerer{one}
 	for len(list) < a.Cores {
@@ -211,7 +211,7 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 		_, took, err := list[i].answer(ctx, prompts)
 		return took.Seconds(), err
 	}
-	var alone, crowd probe.Series
+	var alone, crowd probe.CallSamples
 	err := probe.Repeat(ctx, 3, 12, a.Budget/8, func(int) error {
 		if err := alone.AddTogether(1, answer); err != nil {
 			return err

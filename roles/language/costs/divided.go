@@ -35,7 +35,8 @@ func (soloAxis) Gather([]float32, []int) error { return nil }
 // divided compares the time of a member that has half of each layer with the time of a member that has the whole model.
 // It measures forward passes over the tokens of an update, and over the tokens of an engine's pass. Passes of the half
 // are also measured on all cores. It also measures the sums of a micro-batch between goroutine ranks.
-func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
+func divided(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile,
+	texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < numParts {
 		return nil
 	}
@@ -43,7 +44,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if err != nil {
 		return err
 	}
-	half, err := p.LoadPart(lm.Part{Size: numParts}, tensor.Heap)
+	half, err := p.LoadPart(lm.Shard{Size: numParts}, tensor.Heap)
 	if err != nil {
 		return err
 	}
@@ -67,7 +68,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // halved makes the measurements of the function divided for one operation. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
-	a planner.Asked, f *planner.Profile) error {
+	a planner.ProbeOptions, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
 	defer one.Close()
 	var parts []*algo.TextLogProbs
@@ -76,12 +77,12 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 		defer x.Close()
 		parts = append(parts, x)
 	}
-	var wholes, lone, crowd probe.Series
+	var wholes, lone, crowd probe.CallSamples
 	err := probe.Repeat(ctx, 3, 20, a.Budget/16, func(n int) error {
-		var first probe.Series // not used, because the first passes run with cold caches
-		series := []*probe.Series{&wholes, &lone, &crowd}
+		var first probe.CallSamples // not used, because the first passes run with cold caches
+		series := []*probe.CallSamples{&wholes, &lone, &crowd}
 		if n == 0 {
-			series = []*probe.Series{&first, &first, &first}
+			series = []*probe.CallSamples{&first, &first, &first}
 		}
 		for i, list := range [][]*algo.TextLogProbs{{one}, parts[:1], parts} {
 			if err := infer(list, texts, series[i]); err != nil {
@@ -102,7 +103,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 }
 
 // infer makes all passes over the texts at the same time, and adds the mean of their times to series.
-func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, series *probe.Series) error {
+func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, series *probe.CallSamples) error {
 	return series.AddTogether(len(passes), func(i int) (float64, error) {
 		start := time.Now()
 		_, err := passes[i].Append(nil, texts)

@@ -19,7 +19,7 @@ import (
 const mostTexts = 1024
 
 // measure measures the operations of the job of p.
-func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+func measure(ctx context.Context, p *plan.Plan, a planner.ProbeOptions) (*planner.Profile, error) {
 	f := &planner.Profile{Work: WorkOf(p)}
 	var all algo.TextBatch
 	if f.Work.Prompts > 0 {
@@ -54,19 +54,19 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 
 // WorkOf returns the work of an iteration of the job of p. Profile adds the values that only measurements give, such as
 // the lengths of answers.
-func WorkOf(p *plan.Plan) planner.Work {
+func WorkOf(p *plan.Plan) planner.Workload {
 	trained := 4 * int64(p.Trained)
-	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
+	w := planner.Workload{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
 		BucketBytes: p.Config.Comm.BucketBytes, ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1,
 		StepsPerEpoch: p.StepsPerEpoch}
-	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
+	w.Model = planner.ModelShape{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
-		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: m, Share: p.LargestStage(m.Stages),
+		w.Model.Parts = append(w.Model.Parts, planner.Sharding{Mesh: m, Share: p.LargestStage(m.Stages),
 			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
 			Critic: p.PartBytes("critic", m)})
 	}
-	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
+	w.Bytes = planner.Sizes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
 	}
@@ -163,7 +163,7 @@ func (x *learner) close() {
 
 // train makes the update of an iteration. It adds the times of the inference of log-probs, of the preparation and of
 // the update.
-func (x *learner) train(infer, prepare, update *probe.Series) error {
+func (x *learner) train(infer, prepare, update *probe.CallSamples) error {
 	var took time.Duration
 	if x.ppo == nil {
 		start := time.Now()
@@ -198,7 +198,7 @@ func (x *learner) train(infer, prepare, update *probe.Series) error {
 
 // updates measures log-probs and the update of one actor on its share of the texts: alone, while other actors update,
 // and with a thread for each core.
-func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
+func updates(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile, all *algo.TextBatch) error {
 	var learners []*learner
 	add := func(threads int) (*learner, error) {
 		x, err := newLearner(p, all, threads)
@@ -206,7 +206,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			return nil, err
 		}
 		learners = append(learners, x)
-		var none probe.Series
+		var none probe.CallSamples
 		err = x.train(&none, &none, &none) // the first update runs with cold caches
 		x.counter.Reset()
 		x.updates, x.spent = 0, 0
@@ -229,7 +229,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	if err != nil {
 		return err
 	}
-	var none, infer, prepare, alone, crowd, threads probe.Series
+	var none, infer, prepare, alone, crowd, threads probe.CallSamples
 	err = probe.Repeat(ctx, 2, 20, a.Budget/3, func(int) error {
 		err := first.train(&infer, &prepare, &alone)
 		if err == nil && crowded > 1 {
@@ -267,7 +267,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 }
 
 // critics measures the values and the update of a critic worker on its share of the answers.
-func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
+func critics(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *planner.Profile, all *algo.TextBatch) error {
 	m, err := load(p)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		return err
 	}
 	defer c.Close()
-	var values, update probe.Series
+	var values, update probe.CallSamples
 	samples := shareOf(p, "critic", all)
 	err = probe.Repeat(ctx, 3, 20, a.Budget/6, func(n int) (err error) {
 		b, start := share(all, samples), time.Now()
@@ -317,9 +317,9 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 }
 
 // learnTogether lets learners update at the same time, and adds the mean of their times.
-func learnTogether(learners []*learner, update *probe.Series) error {
+func learnTogether(learners []*learner, update *probe.CallSamples) error {
 	return update.AddTogether(len(learners), func(i int) (float64, error) {
-		var none, took probe.Series
+		var none, took probe.CallSamples
 		err := learners[i].train(&none, &none, &took)
 		return took.Total, err
 	})

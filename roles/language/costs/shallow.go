@@ -25,7 +25,7 @@ func need(p *plan.Plan, cores int) int64 {
 // Profile measures the operations of the job of p. If a.Room is too little memory to measure on all cores, Profile uses
 // fewer cores. If a.Room is too little for the model, Profile measures a model with fewer layers, and scales the costs
 // by Plan.PassCost.
-func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+func Profile(ctx context.Context, p *plan.Plan, a planner.ProbeOptions) (*planner.Profile, error) {
 	for a.Room > 0 && a.Cores > 1 && need(p, a.Cores) > a.Room {
 		a.Cores /= 2
 	}

@@ -18,29 +18,29 @@ package deal
 
 import "github.com/rlinf/rlinf/policy/lm/engine"
 
-// A Kind is the purpose of a Message.
-type Kind uint8
+// A MessageKind is the purpose of a Message.
+type MessageKind uint8
 
 // The kinds of messages.
 const (
-	Ask      Kind = iota + 1 // the player wants a prompt
-	Report                   // the player's Load has changed
-	Give                     // the Answers go to Player; Count is the number that was ordered
-	Back                     // finished Answers go to their collector, Player
-	Complete                 // the player has all answers of a group; Count is the number of tokens
-	Bye                      // the player has left
-	Deal                     // the player gets prompt number Count
-	None                     // all prompts were dealt
-	Order                    // the player must give Count answers to Player
-	End                      // all groups are complete
+	Ask      MessageKind = iota + 1 // the player wants a prompt
+	Report                          // the player's Backlog has changed
+	Give                            // the Answers go to Player; Count is the number that was ordered
+	Back                            // finished Answers go to their collector, Player
+	Complete                        // the player has all answers of a group; Count is the number of tokens
+	Bye                             // the player has left
+	Deal                            // the player gets prompt number Count
+	None                            // all prompts were dealt
+	Order                           // the player must give Count answers to Player
+	End                             // all groups are complete
 )
 
 // A Message goes from a player to the dealer, or from the dealer to a player.
 type Message struct {
-	Kind    Kind
+	Kind    MessageKind
 	Player  int // the other player, in messages of the kinds Give, Back and Order
 	Count   int
-	Load    Load // the sender's load; only in messages of players
+	Load    Backlog // the sender's load; only in messages of players
 	Answers []Answer
 }
 
@@ -55,14 +55,14 @@ type Answer struct {
 	engine.Begun
 }
 
-// A Load describes the unfinished answers of a player.
-type Load struct {
+// A Backlog describes the unfinished answers of a player.
+type Backlog struct {
 	Tokens []int32 // the present number of tokens of each unfinished answer, in ascending order
 	Got    int     // number of answers that the player has received from others in this batch
 }
 
-// A Table has the numbers that all players know before a batch begins.
-type Table struct {
+// A Common has the numbers that all players know before a batch begins.
+type Common struct {
 	Prompts int
 	Players int
 	Size    int // the number of answers to each prompt
@@ -71,11 +71,11 @@ type Table struct {
 	Prompt  int // typical number of tokens of a prompt
 	Mean    int // expected number of tokens of an answer
 	Cached  int // number of tokens whose keys and values fit into a message
-	Cost    Cost
+	Cost    Durations
 }
 
-// A Cost has durations. The unit is the time that one token of one text takes in an engine's pass.
-type Cost struct {
+// A Durations has durations. The unit is the time that one token of one text takes in an engine's pass.
+type Durations struct {
 	Pass    float64 // fixed cost of a pass
 	Context float64 // cost of a token that another player recomputes: of a prompt, or of an answer without its cache
 	Moved   float64 // cost of a token of an answer that moves with its cache
@@ -83,7 +83,7 @@ type Cost struct {
 
 // startRange returns the range of prompts [lo, hi) with which a player begins. The range is an even share of all
 // prompts, limited to those for which the player has room. The dealer deals the other prompts.
-func (t *Table) startRange(player int) (lo, hi int) {
+func (t *Common) startRange(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)
 }

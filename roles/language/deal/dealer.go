@@ -8,7 +8,7 @@ import (
 
 // A Dealer deals the prompts of one batch, moves unfinished answers, and counts complete groups.
 type Dealer struct {
-	Table
+	Common
 	prompts []int // prompts that were not dealt yet
 	missing int   // number of incomplete groups
 	tokens  int   // number of tokens in all complete groups
@@ -21,7 +21,7 @@ type Dealer struct {
 
 // A seat is the dealer's knowledge of a player. Lengths are numbers of tokens.
 type seat struct {
-	load    Load    // load in the player's last message
+	load    Backlog // load in the player's last message
 	sent    int     // number of given answers that the dealer has sent to the player
 	flight  []int32 // lengths of answers that were sent, but are not in load.Got yet
 	coming  []int32 // lengths of answers that other players were ordered to give to the player
@@ -29,8 +29,8 @@ type seat struct {
 }
 
 // NewDealer returns the dealer of a batch. The dealer sends messages with send.
-func NewDealer(t Table, send func(to int, m Message)) *Dealer {
-	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
+func NewDealer(t Common, send func(to int, m Message)) *Dealer {
+	d := &Dealer{Common: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {
 		lo, hi := t.startRange(p)
 		d.seats[p].load.Tokens = make([]int32, (hi-lo)*t.Size)
@@ -155,7 +155,7 @@ func (d *Dealer) remaining(length int32) float64 {
 	return max(1, min(float64(d.Mean)+float64(length)/4, float64(d.Tokens)-float64(length)))
 }
 
-// work returns the expected time in which a player finishes answers with these lengths. The unit is that of Cost.
+// work returns the expected time in which a player finishes answers with these lengths. The unit is that of Durations.
 func (d *Dealer) work(lengths []int32) (sum float64) {
 	longest := 0.0
 	for _, n := range lengths {

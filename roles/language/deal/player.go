@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 )
 
-// An Engine generates the texts of a player. It is an engine.Engine, or represents the engines of a replica's members.
-type Engine interface {
+// A Generator generates the texts of a player. It is an engine.Engine, or represents the engines of a replica's
+// members.
+type Generator interface {
 	Start(r *engine.Request, index int) (bool, error)
 	Step(w *engine.Watch) error
 	GiveUp(index int) (engine.Begun, bool)
@@ -19,7 +20,7 @@ type Engine interface {
 
 // A Player answers prompts of one batch.
 type Player struct {
-	Table
+	Common
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
 	running map[int]Answer // answers in the engine, by index, without their tokens
@@ -37,7 +38,7 @@ type Player struct {
 // A Setup has a Player's number, its engine, and the functions that the player calls.
 type Setup struct {
 	Index  int
-	Engine Engine
+	Engine Generator
 	// Request returns the request for an answer.
 	Request func(group, sample int) engine.Request
 	// Ended is called when an answer has ended on this player.
@@ -55,8 +56,8 @@ type group struct {
 }
 
 // NewPlayer returns a player of a batch.
-func NewPlayer(t Table, s Setup) *Player {
-	p := &Player{Table: t, Setup: s, running: map[int]Answer{}, begun: map[int]int{}, groups: map[int]*group{}}
+func NewPlayer(t Common, s Setup) *Player {
+	p := &Player{Common: t, Setup: s, running: map[int]Answer{}, begun: map[int]int{}, groups: map[int]*group{}}
 	p.watch = engine.Watch{Token: p.token, Done: p.done}
 	lo, hi := t.startRange(s.Index)
 	for g := lo; g < hi; g++ {

@@ -37,7 +37,7 @@ func (s *shelf) GiveUp(index int) (engine.Begun, bool) {
 // player returns a player on a shelf that begins without prompts, and a pointer to its last message.
 func player(room int) (*deal.Player, *deal.Message) {
 	said := new(deal.Message)
-	return deal.NewPlayer(deal.Table{Players: 2, Size: 8, Running: room}, deal.Setup{
+	return deal.NewPlayer(deal.Common{Players: 2, Size: 8, Running: room}, deal.Setup{
 		Engine:  &shelf{room, map[int]engine.Begun{}},
 		Request: func(int, int) engine.Request { return engine.Request{} },
 		Send:    func(m deal.Message) { *said = m }}), said
@@ -106,14 +106,14 @@ func TestMostCache(t *testing.T) {
 func TestCostOfLongAnswers(t *testing.T) {
 	for cached, want := range map[int]string{0: "[]", 250: "[2 2]", 10000: "[4]"} {
 		ordered := []int{}
-		d := deal.NewDealer(deal.Table{Players: 2, Prompts: 2, Size: 8, Running: 8, Tokens: 1000, Mean: 100,
-			Cached: cached, Cost: deal.Cost{Pass: 2, Context: 10}}, func(_ int, m deal.Message) {
+		d := deal.NewDealer(deal.Common{Players: 2, Prompts: 2, Size: 8, Running: 8, Tokens: 1000, Mean: 100,
+			Cached: cached, Cost: deal.Durations{Pass: 2, Context: 10}}, func(_ int, m deal.Message) {
 			if m.Kind == deal.Order {
 				ordered = append(ordered, m.Count)
 			}
 		})
 		long := []int32{100, 100, 100, 100, 100, 100, 100, 100}
-		for p, m := range []deal.Message{{Kind: deal.Report, Load: deal.Load{Tokens: long}}, {Kind: deal.Complete}} {
+		for p, m := range []deal.Message{{Kind: deal.Report, Load: deal.Backlog{Tokens: long}}, {Kind: deal.Complete}} {
 			test.OK(t, d.Receive(p, m))
 		}
 		if d.Settle(); fmt.Sprint(ordered) != want {

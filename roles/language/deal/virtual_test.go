@@ -27,7 +27,7 @@ func length(seed uint64, group, sample int) int {
 // A clocked is an engine in virtual time. A text's tokens follow from its number and their positions.
 type clocked struct {
 	seed  uint64
-	cost  deal.Cost
+	cost  deal.Durations
 	room  int
 	clock float64
 	texts []*text
@@ -105,7 +105,7 @@ type letter struct {
 type table struct {
 	t       testing.TB
 	seed    uint64
-	deal    deal.Table
+	deal    deal.Common
 	delay   float64
 	dealer  *deal.Dealer
 	players []*deal.Player
@@ -251,14 +251,14 @@ func (b *table) checkAnswers() {
 
 // settings returns a batch with 8 prompts for each rank, and 8 answers to each prompt. A pass costs as much as two new
 // tokens, and a token of a prompt half of a new token. moved is the cost of a token of a moved answer.
-func settings(ranks int, moved float64) deal.Table {
-	return deal.Table{Prompts: 8 * ranks, Players: ranks, Size: 8, Running: 64, Tokens: most, Prompt: prompt,
-		Mean: 13 * median / 8, Cached: math.MaxInt, Cost: deal.Cost{Pass: 2, Context: 0.5, Moved: moved}}
+func settings(ranks int, moved float64) deal.Common {
+	return deal.Common{Prompts: 8 * ranks, Players: ranks, Size: 8, Running: 64, Tokens: most, Prompt: prompt,
+		Mean: 13 * median / 8, Cached: math.MaxInt, Cost: deal.Durations{Pass: 2, Context: 0.5, Moved: moved}}
 }
 
 // compare returns the times of batches in which answers stay with their first player, and of batches in which answers
 // move.
-func compare(t testing.TB, at deal.Table, batches int) (assigned, dealt float64) {
+func compare(t testing.TB, at deal.Common, batches int) (assigned, dealt float64) {
 	for seed := range uint64(batches) {
 		still := at
 		still.Cost.Moved = math.Inf(1)
@@ -285,9 +285,9 @@ func TestAnyTable(t *testing.T) {
 	for seed := range uint64(400) {
 		s := philox.New(seed, philox.Token, 1, 1)
 		players := 1 + s.IntN(9)
-		at := deal.Table{Players: players, Prompts: players + s.IntN(30), Size: 1 + s.IntN(9), Running: 1 + s.IntN(40),
+		at := deal.Common{Players: players, Prompts: players + s.IntN(30), Size: 1 + s.IntN(9), Running: 1 + s.IntN(40),
 			Tokens: most, Prompt: s.IntN(100), Mean: 1 + s.IntN(300), Cached: s.IntN(3000),
-			Cost: deal.Cost{Pass: float64(s.IntN(5)), Context: s.Float64() / 2,
+			Cost: deal.Durations{Pass: float64(s.IntN(5)), Context: s.Float64() / 2,
 				Moved: s.Float64() / 2}}
 		b := &table{t: t, seed: seed, deal: at, delay: s.Uniform(0, 1) * float64(s.IntN(5000))}
 		b.play()

@@ -44,8 +44,8 @@ func (p *Plan) neediestRank(nodes []int, node int) string {
 
 // MemoryColumns returns the columns of a table of the ranks' memory: see job.Footprint. The parameters include their
 // gradients, and the optimiser has two moments of each trained weight.
-func (p *Plan) MemoryColumns() []job.Column {
-	columns := []job.Column{
+func (p *Plan) MemoryColumns() []job.FootprintColumn {
+	columns := []job.FootprintColumn{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
 		{Name: "optimiser", Bytes: func(f job.Footprint) int64 { return f.Optimiser }},
 		{Name: "activations", Bytes: func(f job.Footprint) int64 { return f.Activations }},
@@ -53,11 +53,11 @@ func (p *Plan) MemoryColumns() []job.Column {
 		{Name: "in all", Bytes: func(f job.Footprint) int64 { return f.Sum() + job.ProgramBytes }},
 	}
 	if slices.ContainsFunc(modelled, func(of string) bool { return p.Mesh(of).Members() > 1 }) {
-		messages := job.Column{Name: "messages", Bytes: func(f job.Footprint) int64 { return f.Messages }}
+		messages := job.FootprintColumn{Name: "messages", Bytes: func(f job.Footprint) int64 { return f.Messages }}
 		columns = slices.Insert(columns, 3, messages)
 	}
 	if p.Config.Reasons() {
-		answers := job.Column{Name: "answers", Bytes: func(f job.Footprint) int64 { return f.Channels }}
+		answers := job.FootprintColumn{Name: "answers", Bytes: func(f job.Footprint) int64 { return f.Channels }}
 		columns = slices.Insert(columns, 3, answers)
 	}
 	return columns

@@ -34,11 +34,11 @@ func (p *Plan) Replicas(component string) int {
 }
 
 // Part returns the part of the model that a member of a component has.
-func (p *Plan) Part(component string, member int) lm.Part {
+func (p *Plan) Part(component string, member int) lm.Shard {
 	m := p.Mesh(component)
 	at := m.At(member)
 	layers := p.layers(component, m.Stages)
-	part := lm.Part{Index: at.Tensor, Size: m.Tensor}
+	part := lm.Shard{Index: at.Tensor, Size: m.Tensor}
 	for _, n := range layers[:at.Stage] {
 		part.First += n
 	}

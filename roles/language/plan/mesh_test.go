@@ -17,7 +17,7 @@ func TestParts(t *testing.T) {
 	d := drafted(t, sft, 8, tensor2, stages2, "cluster.component_placement.actor=0-7",
 		"actor.model.pipeline_layers=[5,3]")
 	for member := range 8 {
-		want := lm.Part{Index: member % 2, Size: 2, First: 0, End: 5}
+		want := lm.Shard{Index: member % 2, Size: 2, First: 0, End: 5}
 		if member/2%2 == 1 {
 			want.First, want.End = 5, 8
 		}

@@ -123,10 +123,10 @@ func (l *Language) checkFolder() error {
 }
 
 // New returns the whole model without memory for its weights.
-func (l *Language) New() (*lm.Model, error) { return l.part(lm.Part{}) }
+func (l *Language) New() (*lm.Model, error) { return l.part(lm.Shard{}) }
 
 // part returns a part of the model without memory for its weights.
-func (l *Language) part(p lm.Part) (*lm.Model, error) {
+func (l *Language) part(p lm.Shard) (*lm.Model, error) {
 	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
 
@@ -142,7 +142,7 @@ func (p *Plan) partOf(component string, member int) *lm.Model {
 // Declarations returns a function that declares the parameters of a member's part of the model, without memory. Members
 // with the same part get the same pointer.
 func (p *Plan) Declarations() func(component string, member int) *nn.Params[float32] {
-	declared := map[lm.Part]*nn.Params[float32]{}
+	declared := map[lm.Shard]*nn.Params[float32]{}
 	return func(component string, member int) *nn.Params[float32] {
 		part := p.Part(component, member)
 		if declared[part] == nil {
@@ -155,11 +155,11 @@ func (p *Plan) Declarations() func(component string, member int) *nn.Params[floa
 // Load makes the whole model with its initial weights. It reads them from the model's folders, or makes random weights,
 // which are the same on every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
-	return l.LoadPart(lm.Part{}, alloc)
+	return l.LoadPart(lm.Shard{}, alloc)
 }
 
 // LoadPart makes a part of the model with its initial weights, which are the same as in the whole model.
-func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
+func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.part(part)
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, er
 
 // BlankPart makes a part of the model without its initial weights. The caller will load all trained weights. If the
 // model has adapters, BlankPart loads all initial weights, because the base weights are needed.
-func (l *Language) BlankPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
+func (l *Language) BlankPart(part lm.Shard, alloc tensor.Allocator) (*lm.Model, error) {
 	if l.LoRA != nil {
 		return l.LoadPart(part, alloc)
 	}

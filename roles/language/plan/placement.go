@@ -67,9 +67,9 @@ const (
 	movedCost   = 0.05
 )
 
-// Table returns the deal.Table of a batch. prompt is any prompt of the batch, and its length stands for all lengths.
+// Table returns the deal.Common of a batch. prompt is any prompt of the batch, and its length stands for all lengths.
 // mean is the mean length of the answers in the previous batch, or 0 if it is not known.
-func (p *Plan) Table(prompt []int32, mean int) deal.Table {
+func (p *Plan) Table(prompt []int32, mean int) deal.Common {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
@@ -77,10 +77,10 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
-	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Replicas("rollout"), Size: p.group,
+	return deal.Common{Prompts: p.Pipeline.Groups, Players: p.Replicas("rollout"), Size: p.group,
 		Running: p.Config.Rollout.MaxRunningRequests, Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
 		Cached: cached,
-		Cost:   deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
+		Cost:   deal.Durations{Pass: passCost, Context: contextCost, Moved: movedCost}}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups to balance their numbers of tokens. The

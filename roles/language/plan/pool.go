@@ -84,7 +84,7 @@ func spread(present, ranks []int) []int {
 // replace makes a new placement. newRanks has the new ranks of some components. All other components keep their ranks.
 // replace reports whether the placement is possible.
 func (d *Draft) replace(newRanks map[string][]int, nodes []int) bool {
-	c := spmd.Cluster{AllowIdleRanks: true}
+	c := spmd.Components{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {
 		c.Components = append(c.Components, spmd.ComponentPlacement{Key: of, Placement: spmd.PlacementOf(ranks)})
 	}

@@ -263,7 +263,7 @@ func question(s text.Sample, number int64) Question {
 
 // NewGrader makes a grader of answers from the section reward of the configuration. All graders of a rank share judge.
 // If judge is nil, the grader gets its own judge.
-func (p *Plan) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
+func (p *Plan) NewGrader(judge *answer.JudgeProgram) (*answer.Grader, error) {
 	setup := p.graderSetup()
 	setup.Judge = judge
 	return p.Registries.AnswerRules().New(setup)

@@ -16,7 +16,7 @@ func TestQuestions(t *testing.T) {
 		var d text.Dataset
 		for i, s := range solutions {
 			d.Samples = append(d.Samples, text.Sample{IDs: []int32{1},
-				Source: &text.Source{Prompt: prompt, Answers: s, File: "t.jsonl", Line: i + 1}})
+				Source: &text.Origin{Prompt: prompt, Answers: s, File: "t.jsonl", Line: i + 1}})
 		}
 		return &d
 	}

@@ -32,7 +32,7 @@ type textAlgorithm interface {
 }
 
 // newLearner returns a learner without its algorithm.
-func newLearner[A textAlgorithm](t *tuner, judge *answer.Judge) (w *learner[A], err error) {
+func newLearner[A textAlgorithm](t *tuner, judge *answer.JudgeProgram) (w *learner[A], err error) {
 	w = &learner[A]{tuner: t, queue: newStageQueue(t.m, t.plan, t.replica),
 		exchanges: t.plan.ExchangesGroups(t.m.Group())}
 	if t.plan.RewardComponent() == t.m.Group() && t.replica.first {

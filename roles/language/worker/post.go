@@ -172,7 +172,8 @@ func (p *post) arrived() (int, error) {
 // read returns the message of p.from[i], whose head has arrived.
 func (p *post) read(ctx context.Context, i int) (m deal.Message, err error) {
 	h := &p.heads[i]
-	m = deal.Message{Kind: deal.Kind(h[0]), Player: int(h[1]), Count: int(h[2]), Load: deal.Load{Got: int(h[3])}}
+	m = deal.Message{Kind: deal.MessageKind(h[0]), Player: int(h[1]), Count: int(h[2]),
+		Load: deal.Backlog{Got: int(h[3])}}
 	if h[6] == 0 {
 		return m, nil
 	}

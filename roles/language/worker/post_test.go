@@ -74,7 +74,7 @@ func TestMessageInMemory(t *testing.T) {
 	const cached = 1000
 	a := deal.Answer{Begun: engine.Begun{Cache: make([]float32, cached),
 		Result: engine.Result{Tokens: []int32{5}, LogProbs: []float32{-1}}}}
-	sent := deal.Message{Kind: deal.Give, Load: deal.Load{Tokens: []int32{7}}, Answers: []deal.Answer{a}}
+	sent := deal.Message{Kind: deal.Give, Load: deal.Backlog{Tokens: []int32{7}}, Answers: []deal.Answer{a}}
 	err := spmd.Run(t.Context(), local.New(2), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		ends, err := w.NewComm(w.Ranks(), Dealing)
 		if err != nil {

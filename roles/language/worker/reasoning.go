@@ -14,7 +14,7 @@ import (
 // A ReasoningWorker is an actor. It trains one replica of a language model on a share of the answers.
 type ReasoningWorker struct {
 	*learner[*algo.TextPPO]
-	weights   *weights.Weights
+	weights   *weights.Sync
 	reference *reference       // nil if inference workers have the reference, or if there is no reference
 	critic    *algo.TextCritic // nil if critic workers have the critic, or if there is no critic
 	early     bool             // compute log-probs while answers arrive

@@ -36,9 +36,9 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	by := p.Mesh(m.Group())
 	r := &replica{index: by.At(m.Index()).Replica, first: by.IsFirst(m.Index())}
 	if len(m.Axes()) > 0 {
-		r.mesh.Layer = new(member.Line)
+		r.mesh.Layer = new(member.AxisGroup)
 		if by.Stages > 1 {
-			r.mesh.Stages = new(member.Stage)
+			r.mesh.Stages = new(member.StageGroup)
 		}
 	}
 	return r, r.join(ctx, m, p, groups)
@@ -50,11 +50,11 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	if len(m.Axes()) == 0 {
 		return nil
 	}
-	if err := r.mesh.Layer.(*member.Line).Join(ctx, m, p.Job, mesh.Tensor); err != nil {
+	if err := r.mesh.Layer.(*member.AxisGroup).Join(ctx, m, p.Job, mesh.Tensor); err != nil {
 		return err
 	}
 	if r.mesh.Stages != nil {
-		if err := r.mesh.Stages.(*member.Stage).Join(ctx, m, p.Job); err != nil {
+		if err := r.mesh.Stages.(*member.StageGroup).Join(ctx, m, p.Job); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 		axes = []string{mesh.Stage, mesh.Tensor}
 	}
 	for _, axis := range axes {
-		line, err := member.LineGroup(m, axis, Groups, p.Collectives())
+		line, err := member.CollectiveGroup(m, axis, Groups, p.Collectives())
 		if err != nil {
 			return err
 		}

@@ -113,9 +113,9 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 
 // Use returns the use of the engine since the last call, without evaluations. It returns zeros unless the worker is the
 // first member of its replica.
-func (w *RolloutWorker) Use() engine.Use {
+func (w *RolloutWorker) Use() engine.Utilization {
 	if !w.replica.first {
-		return engine.Use{}
+		return engine.Utilization{}
 	}
 	return w.engine.Use()
 }

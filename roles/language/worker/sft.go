@@ -21,12 +21,12 @@ type tuner struct {
 	m        *spmd.Member
 	model    *lm.Model
 	replica  *replica
-	replicas *member.Replicas
+	replicas *member.ReplicaGroup
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
 	t = &tuner{texts: newTexts(p), m: m, model: model}
-	if t.replicas, err = member.NewReplicas(ctx, m, p.Job, model.Params); err == nil {
+	if t.replicas, err = member.NewReplicaGroup(ctx, m, p.Job, model.Params); err == nil {
 		t.replica, err = newReplica(ctx, m, p, p.Config.Reasons())
 	}
 	return t, err

@@ -23,8 +23,8 @@ type Shared struct {
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
-	weights *weights.Weights             // nil if no worker reads the actors' weights
-	judge   *answer.Judge                // kept when workers move
+	weights *weights.Sync                // nil if no worker reads the actors' weights
+	judge   *answer.JudgeProgram         // kept when workers move
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -35,7 +35,8 @@ var readers = []string{"rollout", "inference"}
 // NewShared loads the models, or parts of models, of a rank's workers with their initial weights. Workers that read
 // weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
-	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{}, judge: loop.Lasting[answer.Judge](own),
+	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{},
+		judge:  loop.Lasting[answer.JudgeProgram](own),
 		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
 		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
@@ -105,7 +106,7 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil
 	}
-	s.weights, err = weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: "weights", Readers: readers,
+	s.weights, err = weights.New(ctx, s.world, s.plan.Job, weights.SyncSpec{Label: "weights", Readers: readers,
 		Params: func(component string, member int) *nn.Params[float32] { return s.models[component][member].Params },
 		Part:   s.plan.Declarations()})
 	return err
@@ -117,7 +118,7 @@ func (s *Shared) Close() { s.weights.Close() }
 // A reader has a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
-	weights *weights.Collector
+	weights *weights.Assembler
 	inPlace bool  // the model is an actor's model
 	version int64 // version of the weights; -1 if there is none yet
 }

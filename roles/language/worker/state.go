@@ -81,7 +81,7 @@ func trainerPart(name string, t tensor.Tensor, networks []network) []state.Part 
 		if algo.IsMoment(own) {
 			return []state.Part{state.FlatPart(state.TrainerFile, name, t, n.lo, n.p, n.whole)}
 		}
-		switch i := slices.IndexFunc(n.p.Fields, func(f nn.Field) bool { return f.Name == own }); {
+		switch i := slices.IndexFunc(n.p.Fields, func(f nn.ParamTensor) bool { return f.Name == own }); {
 		case i == 0:
 			return state.PartsOf(state.TrainerFile, n.name+".", n.p, n.whole)
 		case i > 0:

@@ -31,7 +31,7 @@ type divided struct {
 }
 
 // newDivided returns the state of one of several replicas that divide the moments.
-func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part, replica, replicas int) (*divided, error) {
+func newDivided(c lm.Config, lora *lm.LoRA, part lm.Shard, replica, replicas int) (*divided, error) {
 	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{LoRA: lora, Part: part})
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
@@ -128,7 +128,7 @@ func TestStateInParts(t *testing.T) {
 		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.3}
 	for _, lora := range []*lm.LoRA{nil, {Rank: 3, Alpha: 5, Targets: lm.Targets},
 		{Rank: 3, Alpha: 5, Targets: []string{"lm_head"}}} {
-		whole, err := newDivided(c, lora, lm.Part{}, 0, 1)
+		whole, err := newDivided(c, lora, lm.Shard{}, 0, 1)
 		test.OK(t, err)
 		whole.fill()
 		var want [][]byte
@@ -143,7 +143,7 @@ func TestStateInParts(t *testing.T) {
 			err := rolestest.OnRanks(t, d.size*d.stages*d.replicas, func(ctx context.Context, rank int,
 				g *collectives.Group, pieces spmd.Comm) error {
 				stage, replica := rank/d.size%d.stages, rank/d.size/d.stages
-				part, err := newDivided(c, lora, lm.Part{Index: rank % d.size, Size: d.size,
+				part, err := newDivided(c, lora, lm.Shard{Index: rank % d.size, Size: d.size,
 					First: stage * c.Layers / d.stages, End: (stage + 1) * c.Layers / d.stages}, replica, d.replicas)
 				if err != nil {
 					return err
@@ -161,14 +161,14 @@ func TestStateInParts(t *testing.T) {
 
 // takesUp checks that d writes the files again after it has read them. It returns the files as sources.
 func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd.Comm,
-	want [][]byte) ([]state.Source, error) {
-	var from []state.Source
+	want [][]byte) ([]state.StateFile, error) {
+	var from []state.StateFile
 	for i, file := range []string{state.ModelFile, state.TrainerFile} {
 		r, err := tensor.NewSafetensorsReader(bytes.NewReader(want[i]), int64(len(want[i])))
 		if err != nil {
 			return nil, err
 		}
-		from = append(from, state.Source{File: file, Fields: r.Fields, Reader: r})
+		from = append(from, state.StateFile{File: file, Fields: r.Fields, Reader: r})
 	}
 	if err := state.Distribute(ctx, g, from, d.parts()); err != nil {
 		return nil, err
@@ -187,7 +187,7 @@ func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd
 
 // takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read files of
 // weights.
-func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []state.Source) error {
+func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []state.StateFile) error {
 	alone := []state.Part{fromWeights(d.reference.model), fromWeights(d.critic.Model)}
 	if err := state.Distribute(ctx, g, from[:1], alone); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team is a deal.Engine for a replica of several members. The first member starts and gives up texts. Before each
+// A team is a deal.Generator for a replica of several members. The first member starts and gives up texts. Before each
 // pass the other members repeat these calls, so all members have the same texts in a pass.
 type team struct {
 	*engine.Engine
@@ -19,7 +19,7 @@ type team struct {
 	words []int32 // encoded orders of the first member since the last pass
 }
 
-var _ deal.Engine = (*team)(nil)
+var _ deal.Generator = (*team)(nil)
 
 // Orders of the first member. Each order is a word, and its argument follows.
 const (

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Site has the measurements of the first rank of a node.
-type Site struct {
+// A NodeProbe has the measurements of the first rank of a node.
+type NodeProbe struct {
 	Host string
 	Copy float64 // bytes per second at which a core copies memory beyond its caches
 	Core float64 // multiply-adds of a core per second
@@ -26,7 +26,7 @@ const mostLinks = 8
 
 // Sites measures nodes, and the links from the first node to others over the transport of c. The members of c are the
 // first ranks of all nodes, and every member calls Sites. It returns all sites on member 0, and nil on other members.
-func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
+func Sites(ctx context.Context, c spmd.Comm) ([]NodeProbe, error) {
 	var links []*planner.Link
 	for k := 1; k <= min(mostLinks, c.Size()-1); k++ { // before the cores are busy
 		switch c.Rank() {
@@ -42,7 +42,7 @@ func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 			}
 		}
 	}
-	mine := Site{Host: Host(), Copy: copyRate(), Core: coreRate()}
+	mine := NodeProbe{Host: Host(), Copy: copyRate(), Core: coreRate()}
 	if c.Rank() > 0 {
 		text, err := json.Marshal(mine)
 		if err != nil {
@@ -50,14 +50,14 @@ func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 		}
 		return nil, send(ctx, c, text, 0)
 	}
-	sites := []Site{mine}
+	sites := []NodeProbe{mine}
 	for k := 1; k < c.Size(); k++ {
 		text := make([]byte, 4096)
 		n, err := receive(ctx, c, text, k)
 		if err != nil {
 			return nil, err
 		}
-		var x Site
+		var x NodeProbe
 		if err := json.Unmarshal(text[:n], &x); err != nil {
 			return nil, fmt.Errorf("rank %d: %w", c.WorldRank(k), err)
 		}
@@ -70,7 +70,7 @@ func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 }
 
 // Network returns the median of the links in sites. It returns false if no link was measured.
-func Network(sites []Site) (planner.Link, bool) {
+func Network(sites []NodeProbe) (planner.Link, bool) {
 	var latency, perByte []float64
 	for _, x := range sites {
 		if x.Link != nil {

@@ -42,7 +42,7 @@ func TestSites(t *testing.T) {
 	if err != nil || rows.Load() != members {
 		t.Errorf("%v, %d sites", err, rows.Load())
 	}
-	if _, ok := Network([]Site{{Host: "a"}}); ok {
+	if _, ok := Network([]NodeProbe{{Host: "a"}}); ok {
 		t.Error("one site has a network")
 	}
 }

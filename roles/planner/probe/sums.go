@@ -18,9 +18,9 @@ import (
 const mostSummed, workTime = 8, 60 * time.Microsecond
 
 // AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
-// costs of gathers. With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World.
-// The members compute for unequal times between sums. So the costs include late wake-ups if a world has more ranks than
-// cores.
+// costs of gathers. With only one member it adds nothing. It measures goroutine ranks; world is
+// planner.ProbeOptions.World. The members compute for unequal times between sums. So the costs include late wake-ups if
+// a world has more ranks than cores.
 func AddSums(ctx context.Context, f *planner.Profile, members, world int) error {
 	if members <= 1 {
 		return nil
@@ -33,7 +33,7 @@ func AddSums(ctx context.Context, f *planner.Profile, members, world int) error 
 
 // sums measures the two kinds of sums in training (a few numbers, and a gradient) over the first ranks of a world of
 // goroutine ranks. If the job gathers weights, it also measures a gather.
-func sums(ctx context.Context, work *planner.Work, members, world int) ([]planner.Cost, error) {
+func sums(ctx context.Context, work *planner.Workload, members, world int) ([]planner.CallTimes, error) {
 	rows := []int{32, max(64, int(work.GradientBytes/4))}
 	if work.Gathers+work.CriticGathers > 0 {
 		rows = append(rows, rows[1])
@@ -83,21 +83,21 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 	if err != nil {
 		return nil, fmt.Errorf("measure sums: %w", err)
 	}
-	var costs []planner.Cost
+	var costs []planner.CallTimes
 	for i := range rows {
 		t := trimmedMean(times[i])
 		op := planner.OpSum
 		if i > 1 {
 			op = planner.OpGather
 		}
-		costs = append(costs, planner.Cost{Op: op, Rows: rows[i], Members: members, Seconds: t, Busy: t})
+		costs = append(costs, planner.CallTimes{Op: op, Rows: rows[i], Members: members, Seconds: t, Busy: t})
 	}
 	return costs, nil
 }
 
 // AddLayerSums adds to f the costs of sums between members that shard every layer of a model, for one token and for a
-// micro-batch. It measures two goroutine ranks in a world of the given number of ranks (planner.Asked.World). The ranks
-// compute between sums. So the costs include late wake-ups if the world has more ranks than cores.
+// micro-batch. It measures two goroutine ranks in a world of the given number of ranks (planner.ProbeOptions.World).
+// The ranks compute between sums. So the costs include late wake-ups if the world has more ranks than cores.
 func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	model := &f.Work.Model
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
@@ -127,8 +127,9 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 		return fmt.Errorf("measure sums of layers: %w", err)
 	}
 	for i, n := range rows {
-		f.Costs = append(f.Costs, planner.Cost{Op: planner.OpLayerSum, Rows: n, Members: members, Seconds: seconds[i],
-			Busy: seconds[i]})
+		f.Costs = append(f.Costs, planner.CallTimes{Op: planner.OpLayerSum, Rows: n, Members: members,
+			Seconds: seconds[i],
+			Busy:    seconds[i]})
 	}
 	return nil
 }

@@ -214,7 +214,7 @@ func (m *macro) function(e *evaluator) builtin {
 				values[name] = value
 			}
 		}
-		rest := NewDict()
+		rest := NewMapping()
 		for _, name := range a.names {
 			switch {
 			case slices.Contains(m.names, name):
@@ -270,7 +270,7 @@ func (a *arguments) eval(e *evaluator) *Arguments {
 		result.Items = append(result.Items, iterate(a.list.eval(e))...)
 	}
 	if a.dict != nil {
-		d, ok := a.dict.eval(e).(*Dict)
+		d, ok := a.dict.eval(e).(*Mapping)
 		if !ok {
 			fail("the value after ** must be a mapping")
 		}

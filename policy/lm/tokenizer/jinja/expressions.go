@@ -240,7 +240,7 @@ func (p *parser) primary() node {
 			values = append(values, p.expression())
 		})
 		return expr(func(e *evaluator) any {
-			d := NewDict()
+			d := NewMapping()
 			for i, key := range keys {
 				d.Set(key.eval(e), values[i].eval(e))
 			}

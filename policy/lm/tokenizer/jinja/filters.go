@@ -32,7 +32,7 @@ func allFilters() map[string]function {
 		}),
 		"attr": takes("name", func(v any, given []any) any {
 			name := str(given[0])
-			if _, isDict := v.(*Dict); isDict {
+			if _, isDict := v.(*Mapping); isDict {
 				if m := method(v, name); m != nil {
 					return m
 				}
@@ -82,7 +82,7 @@ func allFilters() map[string]function {
 			switch d := v.(type) {
 			case undefined:
 				return &generator{}
-			case *Dict:
+			case *Mapping:
 				return &generator{d.items()}
 			}
 			fail("Can only get item pairs from a mapping.")
@@ -283,8 +283,8 @@ func sorted(items []any, key func(any) any, reverse bool) []any {
 }
 
 // mapping returns the value of a filter that must be a mapping.
-func mapping(what string, v any) *Dict {
-	d, ok := v.(*Dict)
+func mapping(what string, v any) *Mapping {
+	d, ok := v.(*Mapping)
 	if check(v); !ok {
 		fail("%s: '%s': expected a mapping", what, typeName(v))
 	}
@@ -622,7 +622,7 @@ func urlEncode(v any) any {
 	if _, isText := text(v); isText || !ok {
 		return quote(v, "/")
 	}
-	if d, ok := v.(*Dict); ok {
+	if d, ok := v.(*Mapping); ok {
 		items = d.items()
 	}
 	var parts []string

@@ -313,7 +313,7 @@ func (s *jsonStyle) write(b *strings.Builder, v any, level int) {
 		s.quote(b, v)
 	case markup:
 		s.quote(b, string(v))
-	case *Dict:
+	case *Mapping:
 		s.object(b, v, level)
 	case List:
 		s.list(b, v, level)
@@ -341,7 +341,7 @@ func (s *jsonStyle) list(b *strings.Builder, l List, level int) {
 	s.close(b, len(l), level, ']')
 }
 
-func (s *jsonStyle) object(b *strings.Builder, d *Dict, level int) {
+func (s *jsonStyle) object(b *strings.Builder, d *Mapping, level int) {
 	items := d.items()
 	if s.sort {
 		items = sorted(items, func(item any) any { return item.(tuple)[0] }, false)

@@ -29,7 +29,7 @@ func nextJSON(d *json.Decoder) (v any) {
 	switch token := token.(type) {
 	case json.Delim:
 		if token == '{' {
-			dict := NewDict()
+			dict := NewMapping()
 			for d.More() {
 				key := nextJSON(d)
 				dict.Set(key, nextJSON(d))

@@ -39,14 +39,14 @@ func functions() map[string]any {
 const maxRange = 100_000
 
 // dictOf returns a mapping of a mapping or of pairs, and of named arguments.
-func dictOf(what string, a *Arguments) *Dict {
-	d := NewDict()
+func dictOf(what string, a *Arguments) *Mapping {
+	d := NewMapping()
 	if len(a.Items) > 1 {
 		fail("%s: %d arguments: expected at most 1", what, len(a.Items))
 	}
 	for _, given := range a.Items {
 		items := List(nil)
-		if from, ok := given.(*Dict); ok {
+		if from, ok := given.(*Mapping); ok {
 			items = from.items()
 		} else {
 			items = iterate(given)
@@ -73,7 +73,7 @@ func method(v any, name string) any {
 		if f = textMethods[name]; name == "format" {
 			f.all = func(_ *evaluator, v any, a *Arguments) any { return format(str(v), a) }
 		}
-	case *Dict:
+	case *Mapping:
 		f = dictMethod(v, name)
 	case List:
 		switch name {
@@ -93,7 +93,7 @@ func method(v any, name string) any {
 	return f.on(name, v)
 }
 
-func dictMethod(d *Dict, name string) (none function) {
+func dictMethod(d *Mapping, name string) (none function) {
 	views := func(items []any) function { return of(func(any) any { return view{"dict_" + name, items} }) }
 	switch name {
 	case "keys":
@@ -454,7 +454,7 @@ func lines(s string, keep bool) (lines []string) {
 // percent is Python's s % values.
 func percent(s string, values any) any {
 	items, isTuple := values.(tuple)
-	d, isDict := values.(*Dict)
+	d, isDict := values.(*Mapping)
 	if !isTuple {
 		items = tuple{values}
 	}

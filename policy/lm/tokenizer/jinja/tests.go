@@ -40,11 +40,11 @@ func allTests() map[string]function {
 		"lower":   ofText(func(s string) any { return isCase(s, unicode.IsLower) }),
 		"upper":   ofText(func(s string) any { return isCase(s, unicode.IsUpper) }),
 		"string":  of(func(v any) any { _, ok := text(v); return ok }),
-		"mapping": of(func(v any) any { _, ok := v.(*Dict); return ok }),
+		"mapping": of(func(v any) any { _, ok := v.(*Mapping); return ok }),
 		"number":  of(func(v any) any { _, big := v.(BigNumber); return big || isNumber(v) }),
 		"sequence": of(func(v any) any {
 			switch v.(type) {
-			case string, markup, List, tuple, *Dict, numbers, undefined:
+			case string, markup, List, tuple, *Mapping, numbers, undefined:
 				return true
 			}
 			return false
@@ -83,7 +83,7 @@ func same(a, b any) bool {
 	switch a := a.(type) {
 	case nil, bool, int, string:
 		return a == b
-	case *Dict, *namespace, *generator, *loop:
+	case *Mapping, *namespace, *generator, *loop:
 		return a == b
 	case List:
 		b, ok := b.(List)

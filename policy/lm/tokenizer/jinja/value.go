@@ -17,8 +17,8 @@ type (
 	// A List is a list. Templates cannot change it.
 	List  []any
 	tuple []any
-	// A Dict is a mapping that keeps the order of its keys.
-	Dict struct {
+	// A Mapping is a mapping that keeps the order of its keys.
+	Mapping struct {
 		keys, values []any
 		index        map[string]int
 	}
@@ -30,7 +30,7 @@ type (
 	// A generator yields its items once.
 	generator struct{ rest []any }
 	numbers   struct{ start, stop, step int } // a range
-	namespace struct{ fields *Dict }
+	namespace struct{ fields *Mapping }
 	// markup is a text that the filters escape and safe return.
 	markup string
 	// BigNumber has the digits of a whole number beyond 64 bits. Templates can only write it.
@@ -48,11 +48,11 @@ type (
 // fail ends the evaluation with an error.
 func fail(format string, values ...any) { panic(fmt.Errorf(format, values...)) }
 
-// NewDict returns an empty mapping.
-func NewDict() *Dict { return &Dict{index: map[string]int{}} }
+// NewMapping returns an empty mapping.
+func NewMapping() *Mapping { return &Mapping{index: map[string]int{}} }
 
 // Set sets the value of a key.
-func (d *Dict) Set(key, value any) {
+func (d *Mapping) Set(key, value any) {
 	h := hash(key)
 	if i, ok := d.index[h]; ok {
 		d.values[i] = value
@@ -62,14 +62,14 @@ func (d *Dict) Set(key, value any) {
 	d.keys, d.values = append(d.keys, key), append(d.values, value)
 }
 
-func (d *Dict) get(key any) (any, bool) {
+func (d *Mapping) get(key any) (any, bool) {
 	if i, ok := d.index[hash(key)]; ok {
 		return d.values[i], true
 	}
 	return nil, false
 }
 
-func (d *Dict) items() []any {
+func (d *Mapping) items() []any {
 	items := make([]any, len(d.keys))
 	for i := range items {
 		items[i] = tuple{d.keys[i], d.values[i]}
@@ -102,7 +102,7 @@ func hash(key any) string {
 		}
 	case nil, BigNumber, undefined:
 		return fmt.Sprintf("%T%v", k, k)
-	case List, *Dict, view:
+	case List, *Mapping, view:
 		fail("unhashable type: '%s'", typeName(key))
 	}
 	return fmt.Sprintf("%T%p", key, key)
@@ -112,7 +112,7 @@ func hash(key any) string {
 var typeNames = map[reflect.Type]string{nil: "NoneType", reflect.TypeFor[string](): "str",
 	reflect.TypeFor[markup](): "Markup", reflect.TypeFor[bool](): "bool", reflect.TypeFor[int](): "int",
 	reflect.TypeFor[BigNumber](): "int", reflect.TypeFor[float64](): "float", reflect.TypeFor[List](): "list",
-	reflect.TypeFor[tuple](): "tuple", reflect.TypeFor[*Dict](): "dict", reflect.TypeFor[*generator](): "generator",
+	reflect.TypeFor[tuple](): "tuple", reflect.TypeFor[*Mapping](): "dict", reflect.TypeFor[*generator](): "generator",
 	reflect.TypeFor[numbers](): "range", reflect.TypeFor[*namespace](): "Namespace",
 	reflect.TypeFor[undefined](): "Undefined"}
 
@@ -206,7 +206,7 @@ func length(v any) int {
 		return len(v)
 	case view:
 		return len(v.items)
-	case *Dict:
+	case *Mapping:
 		return len(v.keys)
 	case numbers:
 		return v.len()
@@ -248,7 +248,7 @@ func iterable(v any) (items []any, ok bool) {
 		items = v
 	case view:
 		items = v.items
-	case *Dict:
+	case *Mapping:
 		items = v.keys
 	case numbers:
 		items = v.items()
@@ -338,7 +338,7 @@ func represent(b *strings.Builder, v any, depth int) {
 		}
 	case view:
 		all(v.name+"([", v.items, "])")
-	case *Dict:
+	case *Mapping:
 		b.WriteString("{")
 		for i, key := range v.keys {
 			if i > 0 {
@@ -430,8 +430,8 @@ func equal(a, b any) bool {
 	case List, tuple:
 		x, y, ok := sequences(a, b)
 		return ok && slices.EqualFunc(x, y, equal)
-	case *Dict:
-		b, ok := b.(*Dict)
+	case *Mapping:
+		b, ok := b.(*Mapping)
 		if !ok || len(a.keys) != len(b.keys) {
 			return false
 		}
@@ -526,7 +526,7 @@ func contains(set, v any) bool {
 			fail("'in <string>' requires string as left operand, not %s", typeName(v))
 		}
 		return strings.Contains(s, t)
-	case *Dict:
+	case *Mapping:
 		_, ok := set.get(v)
 		return ok
 	case *namespace, nil, bool, int, float64, Function, builtin:
@@ -773,9 +773,9 @@ func item(v, index any) any {
 		return undefined{fmt.Sprintf("'%s' has no element %s", objectName(v), keyText(index))}
 	}
 	switch v := v.(type) {
-	case *Dict:
+	case *Mapping:
 		switch index.(type) {
-		case List, *Dict, view:
+		case List, *Mapping, view:
 			return missing()
 		}
 		if found, ok := v.get(index); ok {
@@ -822,7 +822,7 @@ func attribute(v any, name string) any {
 		}
 	}
 	switch v := v.(type) {
-	case *Dict:
+	case *Mapping:
 		if found, ok := v.get(name); ok {
 			return found
 		}

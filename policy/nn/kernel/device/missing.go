@@ -11,11 +11,11 @@ func (o *Ops) Modulate(y, x, film []float32, s nn.Image, n int) { missing("Modul
 
 func (o *Ops) ModulateGrad(dFilm, d, x, film []float32, s nn.Image, n int) { missing("ModulateGrad") }
 
-func (o *Ops) SpatialSoftmax(y, scale, prob, u []float32, g *nn.Grid[float32], n, c int) {
+func (o *Ops) SpatialSoftmax(y, scale, prob, u []float32, g *nn.PixelGrid[float32], n, c int) {
 	missing("SpatialSoftmax")
 }
 
-func (o *Ops) SpatialSoftmaxGrad(prob, u, y, scale, dy []float32, g *nn.Grid[float32], n, c int) {
+func (o *Ops) SpatialSoftmaxGrad(prob, u, y, scale, dy []float32, g *nn.PixelGrid[float32], n, c int) {
 	missing("SpatialSoftmaxGrad")
 }
 

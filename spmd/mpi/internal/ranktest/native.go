@@ -19,7 +19,7 @@ import (
 )
 
 // nativeKinds are the kinds of operations that the MPI library runs.
-var nativeKinds = []spmd.Kind{spmd.Barrier, spmd.Broadcast, spmd.AllReduce}
+var nativeKinds = []spmd.CollectiveKind{spmd.Barrier, spmd.Broadcast, spmd.AllReduce}
 
 // newNative makes a communicator with the MPI library's own collectives.
 func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error) {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan says what a benchmark measures. It is the same on every rank. Fields of other benchmarks have no effect.
-type Plan struct {
+// A Suite says what a benchmark measures. It is the same on every rank. Fields of other benchmarks have no effect.
+type Suite struct {
 	Bench string // collectives, overlap, p2p, channel or weights
 	// Sizes are in bytes. Collectives and overlap round them up to whole elements. If an operation has a block for each
 	// member, they are rounded up to whole blocks.
@@ -21,12 +21,12 @@ type Plan struct {
 	// Collectives and overlap measure every kind × group size × type × algorithm × size. Overlap has only the group of
 	// all ranks, one memory and results in place.
 
-	Kinds      []spmd.Kind
+	Kinds      []spmd.CollectiveKind
 	Ranks      []int // group sizes: the first n ranks of the world
 	Types      []tensor.DType
 	Op         spmd.Op
 	Algorithms []string // names from collectives.Algorithms
-	Table      *collectives.Table
+	Table      *collectives.TuningTable
 	Memory     []string // "arena", "go"; measured in turns
 	InPlace    bool     // the result overwrites the input
 	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
@@ -65,7 +65,7 @@ type Plan struct {
 }
 
 // Measure measures all of p. It is collective over the world.
-func (r *Run) Measure(ctx context.Context, p Plan) error {
+func (r *Run) Measure(ctx context.Context, p Suite) error {
 	switch p.Bench {
 	case "collectives":
 		return r.collectives(ctx, &p)

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Link carries frames to a child and back, through a stream or MPI messages. It is not safe for
+// A Conn carries frames to a child and back, through a stream or MPI messages. It is not safe for
 // concurrent use.
-type Link interface {
+type Conn interface {
 	// Send sends a frame with the given header and payload. After the deadline it returns os.ErrDeadlineExceeded.
 	Send(deadline time.Time, head, payload []byte) error
 	// Receive returns the header and the payload of the next frame, which are valid until the next call. It calls
@@ -59,7 +59,7 @@ func EnvsPerChild(cfg env.External) (int, error) {
 }
 
 // Dismiss sends CLOSE to a child before the deadline, and closes the link.
-func Dismiss(link Link, deadline time.Time) error {
+func Dismiss(link Conn, deadline time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])
 	return errors.Join(link.Send(deadline, head[:], nil), link.Close())
@@ -80,7 +80,7 @@ func Plays(head []byte) bool {
 	return err == nil && h.kind != config
 }
 
-// ErrGone is the error of a Link if the other side has closed the connection or exited. The error
+// ErrGone is the error of a Conn if the other side has closed the connection or exited. The error
 // of a timeout is os.ErrDeadlineExceeded.
 var ErrGone = errors.New("the other side is gone")
 

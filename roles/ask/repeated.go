@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay is what happened in a step of a run, seen when the step was repeated.
-type Replay struct {
+// A RepeatedStep is what happened in a step of a run, seen when the step was repeated.
+type RepeatedStep struct {
 	Step        int64
 	Differences []metrics.Difference // of the repeated metrics; empty if all are equal
 	Episodes    []env.Episode        // that ended in the step
@@ -71,9 +71,9 @@ func (r *Run) Cost(step int64) (iterations int64, seconds float64, err error) {
 
 // Replay repeats r as far as step, in the folder dir, and returns what happened in this step. change may change the
 // configuration; nil changes nothing.
-func (a *Again) Replay(ctx context.Context, r *Run, step int64, dir string, change func(*config.Config)) (*Replay,
+func (a *Again) Replay(ctx context.Context, r *Run, step int64, dir string, change func(*config.Config)) (*RepeatedStep,
 	error) {
-	p := &Replay{Step: step, rollouts: map[int][]tensor.Dict{}}
+	p := &RepeatedStep{Step: step, rollouts: map[int][]tensor.Dict{}}
 	seeing := *a
 	seeing.Witness, seeing.Change = p.witness, change
 	s := r.To(step)
@@ -93,9 +93,9 @@ func (a *Again) Replay(ctx context.Context, r *Run, step int64, dir string, chan
 	return p, err
 }
 
-var _ loop.Witness = (*Replay)(nil).witness
+var _ loop.MemberWitness = (*RepeatedStep)(nil).witness
 
-func (p *Replay) witness(step int64, component string, member int, phase string, tensors tensor.Dict) {
+func (p *RepeatedStep) witness(step int64, component string, member int, phase string, tensors tensor.Dict) {
 	if step != p.Step {
 		return
 	}
@@ -114,7 +114,7 @@ func (p *Replay) witness(step int64, component string, member int, phase string,
 }
 
 // addAnswers adds the answers of an actor: see algo.PhaseAnswers. The members of a replica show the same answers.
-func (p *Replay) addAnswers(d tensor.Dict) {
+func (p *RepeatedStep) addAnswers(d tensor.Dict) {
 	tokens, learn, logProb := d.Must(algo.AnswerTokens).I32(), d.Must(algo.AnswerLearn).U8(),
 		d.Must(algo.AnswerLogProb).F32()
 	seen := map[int64]bool{}
@@ -146,7 +146,7 @@ func (p *Replay) addAnswers(d tensor.Dict) {
 }
 
 // readEpisodes sets the episodes from the rows that the witness was shown.
-func (p *Replay) readEpisodes(r *Run) error {
+func (p *RepeatedStep) readEpisodes(r *Run) error {
 	if r.Config.ReadsTexts() {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (p *Replay) readEpisodes(r *Run) error {
 // Rollout returns what environment k did in the step, [T, ...] by name. Actions are those that the environment took, as
 // in a recording: within the bounds of the action space. Rollout returns an error if there is no such environment, or
 // if the run learns from no rollouts.
-func (p *Replay) Rollout(k int) (d tensor.Dict, err error) {
+func (p *RepeatedStep) Rollout(k int) (d tensor.Dict, err error) {
 	if len(p.rollouts) == 0 {
 		return d, fmt.Errorf("the run has no rollouts in step %d", p.Step)
 	}

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// A Series has the samples of one operation, in seconds.
-type Series struct {
+// A CallSamples has the samples of one operation, in seconds.
+type CallSamples struct {
 	Samples []float64
 	Busy    float64 // processor seconds of all calls
 	Total   float64 // seconds of all calls
@@ -44,7 +44,7 @@ func Repeat(ctx context.Context, least, most int, d time.Duration, f func(n int)
 }
 
 // AddTogether calls f(0) to f(n-1) at the same time, and adds the mean of their seconds as one sample.
-func (s *Series) AddTogether(n int, f func(i int) (seconds float64, err error)) error {
+func (s *CallSamples) AddTogether(n int, f func(i int) (seconds float64, err error)) error {
 	mean, err := Together(n, f)
 	s.Samples = append(s.Samples, mean)
 	return err
@@ -52,20 +52,20 @@ func (s *Series) AddTogether(n int, f func(i int) (seconds float64, err error)) 
 
 // Crowd returns the slow-down of op on this many cores. s has the times of calls on all of them at the same time, and
 // alone has the times of single calls.
-func (s *Series) Crowd(op string, cores int, alone *Series) planner.Crowd {
+func (s *CallSamples) Crowd(op string, cores int, alone *CallSamples) planner.Crowd {
 	return planner.Crowd{Op: op, Cores: cores, Factor: max(1, Median(s.Samples)/Median(alone.Samples))}
 }
 
 // Add adds a sample.
-func (s *Series) Add(d time.Duration) {
+func (s *CallSamples) Add(d time.Duration) {
 	s.Samples = append(s.Samples, d.Seconds())
 	s.Total += d.Seconds()
 }
 
 // Cost returns the cost of an operation with this many rows. If s has no processor time, all time counts as busy.
-func (s *Series) Cost(op string, rows int) planner.Cost {
+func (s *CallSamples) Cost(op string, rows int) planner.CallTimes {
 	m := Median(s.Samples)
-	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
+	c := planner.CallTimes{Op: op, Rows: rows, Seconds: m, Busy: m}
 	if s.Busy > 0 && s.Total > 0 && s.Busy < 0.9*s.Total {
 		c.Busy = m * s.Busy / s.Total
 	}

@@ -15,20 +15,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children with
+// A BridgeCheck tests whether a simulator follows docs/bridge.md. For each rule it starts children with
 // the command. The rules cover the whole protocol and invalid input.
-type Check struct {
+type BridgeCheck struct {
 	Command []string
-	Envs    int            // environments of each child if its greeting has num_envs 0; must be > 0
-	Steps   int            // steps of each environment in a rule that compares episodes; must be > 0
-	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; must be > 0
-	Jobs    int            // number of rules to check at the same time, each with its own children; 0 means 1
-	Only    string         // selects the rules whose name contains this text; the greeting is always checked
-	By      programs.Entry // to start the children under supervisors
+	Envs    int              // environments of each child if its greeting has num_envs 0; must be > 0
+	Steps   int              // steps of each environment in a rule that compares episodes; must be > 0
+	Timeout time.Duration    // maximum time for an answer, and for the exit of a child; must be > 0
+	Jobs    int              // number of rules to check at the same time, each with its own children; 0 means 1
+	Only    string           // selects the rules whose name contains this text; the greeting is always checked
+	By      programs.Entered // to start the children under supervisors
 }
 
-// A Verdict is the result of one rule.
-type Verdict struct {
+// A RuleResult is the result of one rule.
+type RuleResult struct {
 	Rule    string
 	Err     error  // the value found and the valid values; nil if the simulator obeys the rule
 	Skipped string // reason why the rule does not apply to this simulator; "" if it applies
@@ -75,7 +75,7 @@ func rules() []rule {
 }
 
 // Rules returns the name of each rule that Only selects.
-func (c Check) Rules() []string {
+func (c BridgeCheck) Rules() []string {
 	var names []string
 	for _, r := range rules() {
 		if strings.Contains(r.name, c.Only) {
@@ -85,12 +85,12 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules, calls report with each Verdict in the order of the rules, and returns the number of failed
+// Run checks the rules, calls report with each RuleResult in the order of the rules, and returns the number of failed
 // rules. If the child sends no valid greeting, Run stops after the first rule.
-func (c Check) Run(report func(Verdict)) (failed int) {
-	k := &checker{Check: c, programs: c.By.NewStarter()}
+func (c BridgeCheck) Run(report func(RuleResult)) (failed int) {
+	k := &checker{BridgeCheck: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
-	count := func(v Verdict) {
+	count := func(v RuleResult) {
 		if v.Err != nil {
 			failed++
 		}
@@ -102,9 +102,9 @@ func (c Check) Run(report func(Verdict)) (failed int) {
 		return failed
 	}
 	all = slices.DeleteFunc(all[1:], func(r rule) bool { return !strings.Contains(r.name, c.Only) })
-	verdicts := make([]chan Verdict, len(all))
+	verdicts := make([]chan RuleResult, len(all))
 	for i := range verdicts {
-		verdicts[i] = make(chan Verdict, 1)
+		verdicts[i] = make(chan RuleResult, 1)
 	}
 	var next atomic.Int64
 	for range max(1, c.Jobs) {
@@ -121,8 +121,8 @@ func (c Check) Run(report func(Verdict)) (failed int) {
 }
 
 // verdict checks one rule.
-func (k *checker) verdict(r rule) Verdict {
-	v := Verdict{Rule: r.name}
+func (k *checker) verdict(r rule) RuleResult {
+	v := RuleResult{Rule: r.name}
 	var skipped notSpoken
 	if err := r.check(k); errors.As(err, &skipped) {
 		v.Skipped = string(skipped)
@@ -137,9 +137,9 @@ type notSpoken string
 
 func (n notSpoken) Error() string { return string(n) }
 
-// A checker is a running Check.
+// A checker is a running BridgeCheck.
 type checker struct {
-	Check
+	BridgeCheck
 	programs *programs.Starter
 	greeting *greeting // nil until meet has received it
 	n        int       // environments of a child

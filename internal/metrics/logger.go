@@ -15,17 +15,17 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Log appends metrics to a file. Each line is a JSON object with "step", "time" in seconds since 1970, and the
+// A Logger appends metrics to a file. Each line is a JSON object with "step", "time" in seconds since 1970, and the
 // metrics by name. NaN and infinities become null, because JSON does not have them. A step may have several lines with
 // different metrics.
-type Log struct {
+type Logger struct {
 	f    *os.File
 	line []byte
 }
 
-// OpenLog opens the file at path for appending, and makes it if it is missing. It removes an incomplete last line that
-// a crash has left.
-func OpenLog(path string) (*Log, error) {
+// OpenLogger opens the file at path for appending, and makes it if it is missing. It removes an incomplete last line
+// that a crash has left.
+func OpenLogger(path string) (*Logger, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
@@ -40,7 +40,7 @@ func OpenLog(path string) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("metrics: cut the last line: %w", err), f.Close())
 	}
-	return &Log{f: f}, nil
+	return &Logger{f: f}, nil
 }
 
 // wholeLines returns the number of bytes in the complete lines of f.
@@ -64,7 +64,7 @@ func wholeLines(f *os.File) (int64, error) {
 }
 
 // Write appends one line; a reader of the file sees it at once. names must be distinct and not be "step" or "time".
-func (l *Log) Write(step int64, at time.Time, names []string, values []float64) error {
+func (l *Logger) Write(step int64, at time.Time, names []string, values []float64) error {
 	b := append(l.line[:0], `{"step":`...)
 	b = strconv.AppendInt(b, step, 10)
 	b = append(b, `,"time":`...)
@@ -83,7 +83,7 @@ func (l *Log) Write(step int64, at time.Time, names []string, values []float64) 
 }
 
 // Sync returns when the lines written so far are on disk.
-func (l *Log) Sync() error {
+func (l *Logger) Sync() error {
 	if err := l.f.Sync(); err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -91,7 +91,7 @@ func (l *Log) Sync() error {
 }
 
 // Close closes the file after its content is on disk.
-func (l *Log) Close() error { return errors.Join(l.f.Sync(), l.f.Close()) }
+func (l *Logger) Close() error { return errors.Join(l.f.Sync(), l.f.Close()) }
 
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {
@@ -127,7 +127,7 @@ func (g Gap) String() string {
 
 // CutBack prepares the file at path for a run that resumes at step. It removes the lines of later steps, and lines that
 // a crash damaged. It returns the earlier steps whose metrics are lost: the steps of damaged lines, and the steps after
-// the last line. Call it before OpenLog. A missing file is no error.
+// the last line. Call it before OpenLogger. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
 	last, damaged := int64(0), false // the last step kept, and whether damaged lines follow it
 	f, err := durable.Open(path)

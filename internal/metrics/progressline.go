@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/internal/printable"
 )
 
-// A State is the progress of a run.
-type State struct {
+// A RunStatus is the progress of a run.
+type RunStatus struct {
 	Step, MaxStep int64 // MaxStep is 0 if it is unknown
 	EnvSteps      int64
 	Learnt        int64   // number of Units used in training
@@ -38,7 +38,7 @@ type State struct {
 	Earlier Pace
 }
 
-// Options configure how a Progress shows states. The zero value writes to a log.
+// Options configure how a ProgressLine shows states. The zero value writes to a log.
 type Options struct {
 	Live  bool       // update one line of a terminal in place; see IsTerminal
 	Width func() int // columns of the terminal; unknown if Width is nil or returns <= 0
@@ -49,9 +49,10 @@ func On(terminal *os.File) Options {
 	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
 }
 
-// Progress shows the State of a run and its current work in one line. On a terminal it updates the line in place; in a
-// log it writes a line from time to time. It is safe for concurrent use. Methods of a nil Progress do nothing.
-type Progress struct {
+// ProgressLine shows the RunStatus of a run and its current work in one line. On a terminal it updates the line in
+// place; in a log it writes a line from time to time. It is safe for concurrent use. Methods of a nil ProgressLine do
+// nothing.
+type ProgressLine struct {
 	out   io.Writer
 	opts  Options
 	every time.Duration
@@ -60,13 +61,13 @@ type Progress struct {
 	run   bool // Begin was called
 	ended bool // Done was called
 	last  bool // the next line is the last
-	start State
+	start RunStatus
 	began time.Time
 	until time.Time // the run's time limit; zero if there is none
-	state State     // last state of Update
+	state RunStatus // last state of Update
 	work
 
-	shown   State     // last state written
+	shown   RunStatus // last state written
 	shownAt time.Time // when shown was first written
 	rate    float64   // environment steps or Units per second since the line before; in the last line, of the whole run
 	at      time.Time // time of the line that is being written
@@ -88,9 +89,9 @@ const (
 	logStart  = 5 * time.Second
 )
 
-// NewProgress returns a Progress before its run begins.
-func NewProgress(out io.Writer, opts Options) *Progress {
-	p := &Progress{out: out, opts: opts, every: logEvery}
+// NewProgressLine returns a ProgressLine before its run begins.
+func NewProgressLine(out io.Writer, opts Options) *ProgressLine {
+	p := &ProgressLine{out: out, opts: opts, every: logEvery}
 	if opts.Live {
 		p.every = liveEvery
 	}
@@ -98,7 +99,7 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 }
 
 // Begin begins to show a run. start is the run's first state. deadline is its time limit, or zero if there is none.
-func (p *Progress) Begin(start State, deadline time.Time) {
+func (p *ProgressLine) Begin(start RunStatus, deadline time.Time) {
 	if p == nil {
 		return
 	}
@@ -112,7 +113,7 @@ func (p *Progress) Begin(start State, deadline time.Time) {
 }
 
 // Watch shows the current work until stop is called.
-func (p *Progress) Watch() (stop func()) {
+func (p *ProgressLine) Watch() (stop func()) {
 	if p == nil {
 		return func() {}
 	}
@@ -141,7 +142,7 @@ func Every(interval time.Duration, f func()) (stop func()) {
 }
 
 // tick shows the current work if it takes long.
-func (p *Progress) tick() {
+func (p *ProgressLine) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended || p.wrote.IsZero() { // no work has begun
@@ -167,7 +168,7 @@ func IsTerminal(f *os.File) bool {
 }
 
 // Iterate records that the iteration of a step begins.
-func (p *Progress) Iterate(step int64) {
+func (p *ProgressLine) Iterate(step int64) {
 	if p == nil {
 		return
 	}
@@ -178,7 +179,7 @@ func (p *Progress) Iterate(step int64) {
 }
 
 // Update shows s if enough time has passed since the last line. The first state is always shown.
-func (p *Progress) Update(s State) {
+func (p *ProgressLine) Update(s RunStatus) {
 	if p == nil {
 		return
 	}
@@ -193,7 +194,7 @@ func (p *Progress) Update(s State) {
 }
 
 // Print writes text, which must end in a newline, above the live line.
-func (p *Progress) Print(text string) {
+func (p *ProgressLine) Print(text string) {
 	if p != nil {
 		io.WriteString(p.Above(p.out), printable.Text(text))
 	}
@@ -201,7 +202,7 @@ func (p *Progress) Print(text string) {
 
 // Above returns a writer that writes to w, and keeps the live line below the output. w may be the terminal of the live
 // line, or the log of p: lines do not mix.
-func (p *Progress) Above(w io.Writer) io.Writer {
+func (p *ProgressLine) Above(w io.Writer) io.Writer {
 	if p == nil {
 		return w
 	}
@@ -209,7 +210,7 @@ func (p *Progress) Above(w io.Writer) io.Writer {
 }
 
 type above struct {
-	*Progress
+	*ProgressLine
 	to io.Writer
 }
 
@@ -228,7 +229,7 @@ func (a above) Write(b []byte) (n int, err error) {
 }
 
 // Done shows the last state, unless Update has shown it, and ends the line. Later calls show nothing.
-func (p *Progress) Done() {
+func (p *ProgressLine) Done() {
 	if p == nil {
 		return
 	}
@@ -250,7 +251,7 @@ func (p *Progress) Done() {
 
 // liveLine returns the line for a terminal, cut to the width of the terminal. The line disables wrapping, because the
 // terminal may become narrower.
-func (p *Progress) liveLine() string {
+func (p *ProgressLine) liveLine() string {
 	width := 0
 	if p.opts.Width != nil {
 		width = p.opts.Width()
@@ -281,7 +282,7 @@ const (
 )
 
 // show writes the line with the newest state.
-func (p *Progress) show(now time.Time) {
+func (p *ProgressLine) show(now time.Time) {
 	if p.pending {
 		p.advance(now)
 	}
@@ -296,7 +297,7 @@ func (p *Progress) show(now time.Time) {
 }
 
 // advance makes the newest state the shown state, and updates the rate.
-func (p *Progress) advance(now time.Time) {
+func (p *ProgressLine) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
 	// A state may come too soon after the previous state to measure a rate. Then the rate is the mean since Begin.
 	if now.Sub(since) < p.every || since.IsZero() {
@@ -327,7 +328,7 @@ type field struct {
 }
 
 // line returns the shown state and the current work in one line. It leaves out fields to fit width; 0 means no limit.
-func (p *Progress) line(width int) string {
+func (p *ProgressLine) line(width int) string {
 	var fields []field
 	add := func(drop int, format string, args ...any) {
 		fields = append(fields, field{fmt.Sprintf(format, args...), drop})
@@ -348,7 +349,7 @@ func (p *Progress) line(width int) string {
 }
 
 // step returns the number of finished steps. If the number of all steps is known, it adds this number.
-func (p *Progress) step() string {
+func (p *ProgressLine) step() string {
 	done := max(p.shown.Step, p.working-1) // the state of the last step may not have arrived yet
 	if p.shown.MaxStep > 0 {
 		return fmt.Sprintf("%d/%d", done, p.shown.MaxStep)
@@ -357,7 +358,7 @@ func (p *Progress) step() string {
 }
 
 // describeState adds the fields of the shown state.
-func (p *Progress) describeState(add func(drop int, format string, args ...any)) {
+func (p *ProgressLine) describeState(add func(drop int, format string, args ...any)) {
 	s := p.shown
 	name := s.Measure
 	if s.Measure == "" && !p.shownAt.IsZero() {
@@ -404,7 +405,7 @@ func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
 // remaining estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the
 // time is unknown or the run is finished.
-func (p *Progress) remaining() (left time.Duration) {
+func (p *ProgressLine) remaining() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {
 		if todo <= 0 || done <= 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Layout places the members of a job's components on ranks.
-type Layout struct {
+// A Placement places the members of a job's components on ranks.
+type Placement struct {
 	Nodes   []int `json:"nodes"`         // the node of each rank
 	Actor   []int `json:"actor"`         // the rank of each actor
 	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty if the job has none
@@ -30,7 +30,7 @@ type Layout struct {
 }
 
 // String describes the layout, for example "actor 0-1, env 0, rollout 1, 2 stages".
-func (l Layout) String() string {
+func (l Placement) String() string {
 	var parts []string
 	for _, name := range l.Components() {
 		text := name + " " + spmd.PlacementOf(l.Ranks(name))
@@ -56,13 +56,13 @@ type component struct {
 }
 
 // components returns the components that a job may have, in the order in which texts name them.
-func (l *Layout) components() [6]component {
+func (l *Placement) components() [6]component {
 	return [...]component{{"actor", &l.Actor}, {"env", &l.Env}, {"rollout", &l.Rollout}, {"reward", &l.Reward},
 		{"inference", &l.Inference}, {"critic", &l.Critic}}
 }
 
 // Components returns the names of the components that have members.
-func (l *Layout) Components() (names []string) {
+func (l *Placement) Components() (names []string) {
 	for _, c := range l.components() {
 		if len(*c.ranks) > 0 {
 			names = append(names, c.name)
@@ -72,7 +72,7 @@ func (l *Layout) Components() (names []string) {
 }
 
 // Ranks returns the ranks of a component's members. It returns nil if there are none.
-func (l *Layout) Ranks(component string) []int {
+func (l *Placement) Ranks(component string) []int {
 	for _, c := range l.components() {
 		if c.name == component && len(*c.ranks) > 0 {
 			return *c.ranks
@@ -81,8 +81,8 @@ func (l *Layout) Ranks(component string) []int {
 	return nil
 }
 
-// Place sets the ranks of a component's members. It ignores a component that a Layout does not have.
-func (l *Layout) Place(component string, ranks []int) {
+// Place sets the ranks of a component's members. It ignores a component that a Placement does not have.
+func (l *Placement) Place(component string, ranks []int) {
 	for _, c := range l.components() {
 		if c.name == component {
 			*c.ranks = ranks
@@ -90,11 +90,11 @@ func (l *Layout) Place(component string, ranks []int) {
 	}
 }
 
-// Moves counts the members of each component that have different ranks in two layouts.
-type Moves map[string]int
+// MoveCounts counts the members of each component that have different ranks in two layouts.
+type MoveCounts map[string]int
 
 // All returns the sum over all components.
-func (m Moves) All() (n int) {
+func (m MoveCounts) All() (n int) {
 	for _, moved := range m {
 		n += moved
 	}
@@ -103,8 +103,8 @@ func (m Moves) All() (n int) {
 
 // Moves compares the ranks of members in l with those in an earlier layout. Both layouts must have equal numbers of
 // members.
-func (l *Layout) Moves(from *Layout) Moves {
-	moves := Moves{}
+func (l *Placement) Moves(from *Placement) MoveCounts {
+	moves := MoveCounts{}
 	before := from.components()
 	for i, c := range l.components() {
 		for k, rank := range *c.ranks {
@@ -117,7 +117,7 @@ func (l *Layout) Moves(from *Layout) Moves {
 }
 
 // Idle returns the ranks without a member.
-func (l *Layout) Idle() (ranks []int) {
+func (l *Placement) Idle() (ranks []int) {
 	used := make([]bool, len(l.Nodes))
 	for _, c := range l.components() {
 		for _, r := range *c.ranks {
@@ -134,7 +134,7 @@ func (l *Layout) Idle() (ranks []int) {
 
 // bySimplicity orders layouts with equal times. If s.Move is true, layouts with fewer moves from the present layout
 // come first. Then layouts with fewer parts come first (see choice.parts), and then those with fewer idle ranks.
-func (s *Space) bySimplicity(a, b *Layout) int {
+func (s *SearchSpace) bySimplicity(a, b *Placement) int {
 	moves := 0
 	if s.Move {
 		moves = a.Moves(s.Present).All() - b.Moves(s.Present).All()
@@ -151,7 +151,7 @@ type Route struct {
 
 // RoutesOf returns the routes of n environments. A job with the layout l uses the same routes. In each stage, the
 // environments of all env workers form a sequence, which is divided evenly among the rollout workers.
-func RoutesOf(n int, l *Layout) (list []Route) {
+func RoutesOf(n int, l *Placement) (list []Route) {
 	batch := n / l.Stages
 	each, share := batch/len(l.Env), batch/len(l.Rollout)
 	for s := range l.Stages {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Report has one rank's results of an iteration, for rank 0.
-type Report struct {
+// A RankReport has one rank's results of an iteration, for rank 0.
+type RankReport struct {
 	Times    []float64 // seconds of each Phase
 	Episodes []float64 // episodes that ended on this rank, as rows of env.AppendRows
 	Evals    []float64 // episodes of evaluations, in the form of Episodes
@@ -35,7 +35,7 @@ type Report struct {
 }
 
 // append appends the encoded report to b.
-func (r *Report) append(b []byte) []byte {
+func (r *RankReport) append(b []byte) []byte {
 	r.eachList(func(x *[]float64) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(*x)))
 		for _, v := range *x {
@@ -51,7 +51,7 @@ func (r *Report) append(b []byte) []byte {
 }
 
 // show shows the episodes of a rank to w, which may be nil.
-func (r *Report) show(w Witness, step int64, rank int) {
+func (r *RankReport) show(w MemberWitness, step int64, rank int) {
 	if w == nil {
 		return
 	}
@@ -62,7 +62,7 @@ func (r *Report) show(w Witness, step int64, rank int) {
 }
 
 // showStop shows the progress towards an early stop, and records why the run has stopped early.
-func (r *Report) showStop(l *Logbook) {
+func (r *RankReport) showStop(l *Logbook) {
 	if len(r.Stop) > 0 {
 		l.state.Stop = r.Stop[0]
 	}
@@ -74,7 +74,7 @@ func (r *Report) showStop(l *Logbook) {
 
 // eachList calls onNumbers for each list of numbers in r, and onNames for each list of strings. It visits the lists in
 // the order of their encoding.
-func (r *Report) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
+func (r *RankReport) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
 	onNumbers(&r.Times)
 	onNumbers(&r.Episodes)
 	onNumbers(&r.Evals)
@@ -94,7 +94,7 @@ func (r *Report) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
 }
 
 // parse decodes the result of append into r. It reuses r's slices.
-func (r *Report) parse(b []byte) (err error) {
+func (r *RankReport) parse(b []byte) (err error) {
 	size := len(b)
 	defer func() {
 		if recover() != nil { // b is too short
@@ -128,7 +128,7 @@ func (r *Report) parse(b []byte) (err error) {
 
 // queued adds to the count of items in a channel. items is the number of items that this rank has sent, minus the
 // number that it has received.
-func (r *Report) queued(channel string, items int64) {
+func (r *RankReport) queued(channel string, items int64) {
 	i := slices.Index(r.queueNames, channel)
 	if i < 0 {
 		i = len(r.queueNames)

@@ -95,7 +95,7 @@ func TestEvaluationWithoutAFilm(t *testing.T) {
 	for i, c := range []struct{ file, want string }{
 		{good, "no display"}, {filepath.Join(dir, "file", "film.png"), "not a directory"}, {good, ""},
 	} {
-		s.Record(c.file, programs.Entry{})
+		s.Record(c.file, programs.Entered{})
 		test.OK(t, s.Begin())
 		for !s.Over() {
 			test.OK(t, s.Step())

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan describes a job of any task to the loop. It is the same on every rank, and does not change.
-type Plan struct {
+// A JobPlan describes a job of any task to the loop. It is the same on every rank, and does not change.
+type JobPlan struct {
 	*job.Job
 	EnvSpec   env.Spec // the observations and actions of a training environment; zero if there are no environments
 	NumParams int      // the number of trained parameters
@@ -32,11 +32,11 @@ type Plan struct {
 // A Recorder computes the metrics of a task from the reports of all ranks.
 type Recorder interface {
 	// Begin sets the numbers of the progress line before the first iteration.
-	Begin(*metrics.State)
+	Begin(*metrics.RunStatus)
 	// Add adds the report of one rank.
-	Add(l *Logbook, r *Report) error
+	Add(l *Logbook, r *RankReport) error
 	// Added is called after Add was called for all reports of an iteration.
-	Added(*metrics.State)
+	Added(*metrics.RunStatus)
 	// Line is called before each line, and sets the metrics that are not in the reports. It returns the name of the
 	// metric for work per second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)

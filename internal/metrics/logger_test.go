@@ -142,15 +142,15 @@ func TestWritesDoNotAllocate(t *testing.T) {
 
 func TestUnusableFiles(t *testing.T) {
 	dir := t.TempDir()
-	test.Fails(t, test.Err(metrics.OpenLog(dir)), dir, "a folder as log")
+	test.Fails(t, test.Err(metrics.OpenLogger(dir)), dir, "a folder as log")
 	path := filepath.Join(dir, "file")
 	openLog(t, path)
 	test.Fails(t, test.Err(metrics.CreateEvents(path, "host", at, 0)), path, "a file as folder")
 }
 
-func openLog(t *testing.T, path string) *metrics.Log {
+func openLog(t *testing.T, path string) *metrics.Logger {
 	t.Helper()
-	log := test.Must(metrics.OpenLog(path))(t)
+	log := test.Must(metrics.OpenLogger(path))(t)
 	t.Cleanup(func() {
 		test.Check(t, log.Close())
 	})

@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Camera films evaluations of the first environments of a stage. The film shows their episodes side by side until
+// A Filming films evaluations of the first environments of a stage. The film shows their episodes side by side until
 // the last one has ended. The last picture of an ended episode is darkened. Captions below show the step, the
 // return, and the instruction if the environment observes one.
-type Camera struct {
+type Filming struct {
 	vec      env.Vec
 	cfg      env.Video
 	file     string // file of the next film; "" if the next evaluation is not filmed
-	by       programs.Entry
+	by       programs.Entered
 	film     *video.Film
 	sheet    *video.Sheet
 	captions [][]string    // lines of each environment's instruction
@@ -27,13 +27,13 @@ type Camera struct {
 	err      error         // the error that ended the last film
 }
 
-// newCamera returns a camera for vec, or an error if vec cannot be rendered as cfg asks.
-func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
+// newFilming returns a camera for vec, or an error if vec cannot be rendered as cfg asks.
+func newFilming(vec env.Vec, cfg env.Video) (*Filming, error) {
 	if err := video.CheckFormat(cfg.Format); err != nil {
 		return nil, err
 	}
 	n := vec.Len()
-	c := &Camera{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
+	c := &Filming{vec: vec, cfg: cfg, rgb: cfg.View().NewPictures(n), on: make([]bool, n), dim: make([]bool, n)}
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
@@ -56,7 +56,7 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 
 // newSheet returns a sheet for pictures of the first n environments, and their instructions as captions. Below each
 // picture the sheet has room for the caption and for extraLines more lines.
-func (c *Camera) newSheet(now *env.Step, n, extraLines int) (sheet *video.Sheet, captions [][]string) {
+func (c *Filming) newSheet(now *env.Step, n, extraLines int) (sheet *video.Sheet, captions [][]string) {
 	captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
 	lines := 0
 	for _, text := range captions {
@@ -67,7 +67,7 @@ func (c *Camera) newSheet(now *env.Step, n, extraLines int) (sheet *video.Sheet,
 
 // Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, and starter starts this
 // program. Without a camera Record does nothing.
-func (s *Stage) Record(file string, starter programs.Entry) {
+func (s *Stage) Record(file string, starter programs.Entered) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, starter
 	}
@@ -84,7 +84,7 @@ func (s *Stage) FilmError() (err error) {
 
 // begin begins the film of an evaluation, if one was asked for. reset has the first observations of the evaluation's
 // episodes.
-func (c *Camera) begin(reset *env.Step, episodes *env.Episodes) {
+func (c *Filming) begin(reset *env.Step, episodes *env.Episodes) {
 	if c.file != "" {
 		c.keep(c.start(reset, episodes))
 		c.file = ""
@@ -92,14 +92,14 @@ func (c *Camera) begin(reset *env.Step, episodes *env.Episodes) {
 }
 
 // watch adds a frame after a step of the environments, if the evaluation is filmed.
-func (c *Camera) watch(now *env.Step, episodes *env.Episodes) {
+func (c *Filming) watch(now *env.Step, episodes *env.Episodes) {
 	if c.film != nil {
 		c.keep(c.step(now, episodes))
 	}
 }
 
 // keep ends the film if err is not nil.
-func (c *Camera) keep(err error) {
+func (c *Filming) keep(err error) {
 	if err == nil {
 		return
 	}
@@ -109,7 +109,7 @@ func (c *Camera) keep(err error) {
 	}
 }
 
-func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
+func (c *Filming) start(reset *env.Step, episodes *env.Episodes) (err error) {
 	c.sheet, c.captions = c.newSheet(reset, min(c.cfg.NumEnvs, len(c.on)), 2)
 	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS, c.by); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (c *Camera) start(reset *env.Step, episodes *env.Episodes) (err error) {
 }
 
 // step adds a frame. It ends the film when all filmed episodes have ended.
-func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
+func (c *Filming) step(now *env.Step, episodes *env.Episodes) error {
 	if err := c.shoot(episodes); err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (c *Camera) step(now *env.Step, episodes *env.Episodes) error {
 }
 
 // shoot adds a frame.
-func (c *Camera) shoot(episodes *env.Episodes) error {
+func (c *Filming) shoot(episodes *env.Episodes) error {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func Film(envs *env.Registry, cfg env.Config) (simulator string, err error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = newCamera(vec, cfg.VideoCfg)
+	_, err = newFilming(vec, cfg.VideoCfg)
 	switch name := vec.Spec().Name; {
 	case !errors.Is(err, errors.ErrUnsupported):
 	case mayBeUnrenderable(cfg):

@@ -2,8 +2,8 @@ package planner
 
 import "fmt"
 
-// Work describes what one iteration of a job does. It does not depend on the layout.
-type Work struct {
+// Workload describes what one iteration of a job does. It does not depend on the layout.
+type Workload struct {
 	// Actors is W, the number of replicas of the actors' model. The results of a job depend on it, so no plan changes
 	// it.
 	Actors int `json:"actors"`
@@ -62,12 +62,12 @@ type Work struct {
 	Async     bool `json:"async,omitempty"`
 	Staleness int  `json:"staleness,omitempty"`
 
-	Model Model `json:"model,omitzero"`
-	Bytes Bytes `json:"bytes"`
+	Model ModelShape `json:"model,omitzero"`
+	Bytes Sizes      `json:"bytes"`
 }
 
-// Bytes has the sizes of messages and of the memory of workers, in bytes.
-type Bytes struct {
+// Sizes has the sizes of messages and of the memory of workers, in bytes.
+type Sizes struct {
 	Observation int64 `json:"observation"` // per environment, with rewards and ends of episodes
 	Action      int64 `json:"action"`      // per environment
 	Trajectory  int64 `json:"trajectory"`  // per environment and rollout, or per prompt with its answers
@@ -92,10 +92,10 @@ type Bytes struct {
 }
 
 // share returns the number of samples that each replica of g gets in an iteration.
-func (w *Work) share(g *group) float64 { return float64(w.Samples) / float64(g.replicas()) }
+func (w *Workload) share(g *group) float64 { return float64(w.Samples) / float64(g.replicas()) }
 
 // check returns an error if w has an impossible number.
-func (w *Work) check() error {
+func (w *Workload) check() error {
 	switch {
 	case w.Actors < 1:
 		return fmt.Errorf("work.actors: %d: expected a number > 0", w.Actors)

@@ -17,7 +17,7 @@ import (
 // wantFault checks that err is a fault of environment 1 at a time from 0.05 s to 0.09 s.
 func wantFault(t *testing.T, err error, want string) {
 	t.Helper()
-	var f *Fault
+	var f *SimulationError
 	if !errors.As(err, &f) || f.Env != 1 || !strings.Contains(err.Error(), "environment 1") ||
 		!strings.Contains(err.Error(), want) {
 		t.Fatalf("%v, want a fault of environment 1 with %q", err, want)
@@ -83,7 +83,7 @@ func TestFaultSaved(t *testing.T) {
 	state.Must("qvel").F64()[0] = math.NaN()
 	test.OK(t, s.Load(state))
 	a, turn := tensor.New(tensor.F32, 2, 3), []env.Turn{env.Live, env.Live}
-	var f *Fault
+	var f *SimulationError
 	if err := s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil); !errors.As(err, &f) || f.Env != 0 {
 		t.Fatalf("%v, want a fault of environment 0", err)
 	}
@@ -109,7 +109,7 @@ const box4 = `<mujoco>
   <actuator><motor joint="lift"/></actuator>
 </mujoco>`
 
-// TestFaultWords: a Fault has the text of MuJoCo's warning or error.
+// TestFaultWords: a SimulationError has the text of MuJoCo's warning or error.
 func TestFaultWords(t *testing.T) {
 	for name, c := range map[string]struct{ size, want string }{
 		"warning": {`nconmax="2"`, "contact buffer is full"},
@@ -131,7 +131,7 @@ func TestFaultWords(t *testing.T) {
 			for range 2 { // the second time, the environments have new data
 				s.batch.physics[0].qpos[0], s.batch.physics[1].qpos[0] = -2.91, -2.91
 				err = s.Step(a, turn, make([]float32, 2), make([]byte, 2), nil)
-				var f *Fault
+				var f *SimulationError
 				if !errors.As(err, &f) || f.Env != 0 || strings.Count(err.Error(), c.want) != 1 ||
 					!strings.HasSuffix(err.Error(), ", and 1 more") || !s.lost[1] {
 					t.Fatalf("%v, want a fault of both environments with %q, of environment 0 in words", err, c.want)

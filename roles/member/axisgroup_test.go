@@ -24,7 +24,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-var _ lm.Axis = (*member.Line)(nil)
+var _ lm.Axis = (*member.AxisGroup)(nil)
 
 // newJob returns a job with the configuration of CartPole and overrides.
 func newJob(t testing.TB, overrides ...string) *job.Job {
@@ -91,7 +91,7 @@ func TestLineSumsByTheTree(t *testing.T) {
 	}
 	test.OK(t, onMesh(t, axes(2, 3, 4), func(ctx context.Context, m *spmd.Member) error {
 		for _, axis := range []string{mesh.Tensor, mesh.Stage} {
-			l, err := member.NewLine(ctx, m, j, axis)
+			l, err := member.NewAxisGroup(ctx, m, j, axis)
 			if err != nil {
 				return err
 			}
@@ -104,7 +104,7 @@ func TestLineSumsByTheTree(t *testing.T) {
 }
 
 // checkLine checks the sums of a line, and what it gathers. members are its members.
-func checkLine(l *member.Line, m *spmd.Member, members []int) error {
+func checkLine(l *member.AxisGroup, m *spmd.Member, members []int) error {
 	if l.Size() != len(members) || members[l.Index()] != m.Index() {
 		return fmt.Errorf("member %d of %d, in line %v", l.Index(), l.Size(), members)
 	}
@@ -145,7 +145,7 @@ func checkLine(l *member.Line, m *spmd.Member, members []int) error {
 	return nil
 }
 
-// Replicas of a mesh are the members that hold the same part of the model.
+// The ReplicaGroup of a mesh has the members that hold the same part of the model.
 func TestReplicasOfAMesh(t *testing.T) {
 	j := newJob(t, "comm.check_replicas=1")
 	for _, c := range []struct {
@@ -154,11 +154,11 @@ func TestReplicasOfAMesh(t *testing.T) {
 	}{{axes: axes(3, 2, 2)}, {axes(3, 2, 2), true}, {axes: axes(1, 2, 2)}} {
 		err := onMesh(t, c.axes, func(ctx context.Context, m *spmd.Member) error {
 			part := float32(m.Line(mesh.Replica)[0])
-			params := &nn.Params[float32]{Fields: []nn.Field{{Name: "w", Shape: []int{1}}}, Data: []float32{part}}
+			params := &nn.Params[float32]{Fields: []nn.ParamTensor{{Name: "w", Shape: []int{1}}}, Data: []float32{part}}
 			if c.differ && m.Index() == 9 {
 				params.Data[0]++
 			}
-			r, err := member.NewReplicas(ctx, m, j, params)
+			r, err := member.NewReplicaGroup(ctx, m, j, params)
 			if err != nil {
 				return err
 			}

@@ -13,10 +13,11 @@ import (
 // Activations is the purpose of the communicator over which the stages of a pipeline send their results to each other.
 const Activations = "activations"
 
-// A Stage connects a member with the other members on the stage axis. It is a Line on this axis, and can also send
-// messages to another stage. Messages from one stage to another arrive in order. The receiver must know their lengths.
-type Stage struct {
-	*Line
+// A StageGroup connects a member with the other members on the stage axis. It is an AxisGroup on this axis, and can
+// also send messages to another stage. Messages from one stage to another arrive in order. The receiver must know their
+// lengths.
+type StageGroup struct {
+	*AxisGroup
 	comm    spmd.Comm
 	alloc   func(n int) ([]byte, error)
 	members []int     // for each stage, the index of its member in the component
@@ -32,25 +33,25 @@ type message struct {
 	reqs [1]spmd.Request
 }
 
-// NewStage returns m's Stage. The component of m must have the communicators Layers and Activations.
-func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
-	line, err := NewLine(ctx, m, j, mesh.Stage)
+// NewStageGroup returns m's StageGroup. The component of m must have the communicators Layers and Activations.
+func NewStageGroup(ctx context.Context, m *spmd.Member, j *job.Job) (*StageGroup, error) {
+	line, err := NewAxisGroup(ctx, m, j, mesh.Stage)
 	if err != nil {
 		return nil, err
 	}
 	span := func(op spmd.SiteOp) spmd.Span {
 		return spmd.NewSpan(m.Recorder(), spmd.Site{Op: op, Name: Activations, Peer: m.Group()})
 	}
-	return &Stage{
-		Line: line, comm: m.AxisComm(mesh.Stage, Activations), alloc: m.World().Alloc, members: m.Line(mesh.Stage),
+	return &StageGroup{
+		AxisGroup: line, comm: m.AxisComm(mesh.Stage, Activations), alloc: m.World().Alloc, members: m.Line(mesh.Stage),
 		sent: make([]message, line.Size()), room: span(spmd.OpRoom), receive: span(spmd.OpReceive),
 	}, nil
 }
 
 // Join connects s with the other stages in the world of m. Existing users of s use the new connections. No message may
 // be under way.
-func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
-	joined, err := NewStage(ctx, m, j)
+func (s *StageGroup) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
+	joined, err := NewStageGroup(ctx, m, j)
 	if err == nil {
 		*s = *joined
 	}
@@ -59,14 +60,14 @@ func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 
 // Send sends a copy of x to another stage. It first waits until that stage has received the previous message. So at
 // most one message is under way in each direction.
-func (s *Stage) Send(to int, x []float32) error {
+func (s *StageGroup) Send(to int, x []float32) error {
 	if err := s.send(to, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("send %d values from stage %d to stage %d: %w", len(x), s.Index(), to, err)
 	}
 	return nil
 }
 
-func (s *Stage) send(to int, b []byte) error {
+func (s *StageGroup) send(to int, b []byte) error {
 	if err := s.check(to); err != nil {
 		return err
 	}
@@ -87,14 +88,14 @@ func (s *Stage) send(to int, b []byte) error {
 }
 
 // Recv waits for the next message from another stage, and writes it to x. The message must have len(x) values.
-func (s *Stage) Recv(from int, x []float32) error {
+func (s *StageGroup) Recv(from int, x []float32) error {
 	if err := s.recv(from, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("receive %d values at stage %d from stage %d: %w", len(x), s.Index(), from, err)
 	}
 	return nil
 }
 
-func (s *Stage) recv(from int, b []byte) error {
+func (s *StageGroup) recv(from int, b []byte) error {
 	if err := s.check(from); err != nil {
 		return err
 	}
@@ -113,7 +114,7 @@ func (s *Stage) recv(from int, b []byte) error {
 }
 
 // Flush waits until all messages of this stage were received. A sender calls Flush before the job ends.
-func (s *Stage) Flush() error {
+func (s *StageGroup) Flush() error {
 	for to := range s.sent {
 		if err := s.settle(to); err != nil {
 			return fmt.Errorf("stage %d: wait until stage %d has received: %w", s.Index(), to, err)
@@ -123,7 +124,7 @@ func (s *Stage) Flush() error {
 }
 
 // settle waits until the last message to a stage was received.
-func (s *Stage) settle(to int) error {
+func (s *StageGroup) settle(to int) error {
 	m := &s.sent[to]
 	if m.reqs[0].Handle == 0 {
 		return nil
@@ -135,7 +136,7 @@ func (s *Stage) settle(to int) error {
 }
 
 // check returns an error unless peer is another stage.
-func (s *Stage) check(peer int) error {
+func (s *StageGroup) check(peer int) error {
 	if peer < 0 || peer >= s.Size() || peer == s.Index() {
 		return fmt.Errorf("expected another stage of 0..%d", s.Size()-1)
 	}

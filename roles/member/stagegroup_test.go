@@ -27,7 +27,7 @@ func batch(from, to, number int) []float32 {
 func TestStagesExchangeMessages(t *testing.T) {
 	const batches = 9
 	j := newJob(t)
-	pass := func(s *member.Stage, from, to, number int) error {
+	pass := func(s *member.StageGroup, from, to, number int) error {
 		if from >= 0 && from < s.Size() {
 			want := batch(from, s.Index(), number)
 			x := make([]float32, len(want))
@@ -48,7 +48,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 		return err
 	}
 	test.OK(t, onMesh(t, axes(2, 4, 2), func(ctx context.Context, m *spmd.Member) error {
-		s, err := member.NewStage(ctx, m, j)
+		s, err := member.NewStageGroup(ctx, m, j)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 func TestSendDoesNotWait(t *testing.T) {
 	j, gone := newJob(t), make(chan struct{})
 	test.OK(t, onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
-		s, err := member.NewStage(ctx, m, j)
+		s, err := member.NewStageGroup(ctx, m, j)
 		if err != nil {
 			return err
 		}
@@ -95,13 +95,13 @@ func TestSendDoesNotWait(t *testing.T) {
 
 func TestStageNamesMistakes(t *testing.T) {
 	j := newJob(t)
-	send := func(to int) func(*member.Stage) error {
-		return func(s *member.Stage) error { return s.Send(to, make([]float32, 1)) }
+	send := func(to int) func(*member.StageGroup) error {
+		return func(s *member.StageGroup) error { return s.Send(to, make([]float32, 1)) }
 	}
-	recv := func(from, n int) func(*member.Stage) error {
-		return func(s *member.Stage) error { return s.Recv(from, make([]float32, n)) }
+	recv := func(from, n int) func(*member.StageGroup) error {
+		return func(s *member.StageGroup) error { return s.Recv(from, make([]float32, n)) }
 	}
-	for want, use := range map[string]func(s *member.Stage) error{
+	for want, use := range map[string]func(s *member.StageGroup) error{
 		"send 1 values from stage 0 to stage 0: expected another stage of 0..1":     send(0),
 		"send 1 values from stage 0 to stage 2: expected another stage of 0..1":     send(2),
 		"receive 1 values at stage 0 from stage -1: expected another stage of 0..1": recv(-1, 1),
@@ -109,7 +109,7 @@ func TestStageNamesMistakes(t *testing.T) {
 		"receive 1 values at stage 0 from stage 1: ":                                recv(1, 1),
 	} {
 		err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
-			s, err := member.NewStage(ctx, m, j)
+			s, err := member.NewStageGroup(ctx, m, j)
 			if err == nil && s.Index() == 0 {
 				return use(s)
 			}
@@ -123,7 +123,7 @@ func TestStageNamesMistakes(t *testing.T) {
 func TestStageEndsWithTheJob(t *testing.T) {
 	j, boom := newJob(t), errors.New("boom")
 	err := onMesh(t, axes(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
-		s, err := member.NewStage(ctx, m, j)
+		s, err := member.NewStageGroup(ctx, m, j)
 		if err != nil {
 			return err
 		}

@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/roles/state"
 )
 
-// A Saver saves checkpoints. Rank 0 collects the state of a run, and writes the files. The Saver also distributes a
-// checkpoint to all ranks. All ranks must call its methods, in the same order.
-type Saver struct {
+// A CheckpointSaver saves checkpoints. Rank 0 collects the state of a run, and writes the files. The CheckpointSaver
+// also distributes a checkpoint to all ranks. All ranks must call its methods, in the same order.
+type CheckpointSaver struct {
 	group  *collectives.Group
 	Store  *checkpoint.Store // on rank 0
 	ranks  int
@@ -24,16 +24,16 @@ type Saver struct {
 	warned bool // the user was warned that environments cannot save their states
 }
 
-// NewSaver returns a saver for runs of the configuration yaml. Rank 0 sets its Store. warn shows warnings.
-func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
-	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
+// NewCheckpointSaver returns a saver for runs of the configuration yaml. Rank 0 sets its Store. warn shows warnings.
+func NewCheckpointSaver(group *collectives.Group, yaml []byte, warn func(string)) *CheckpointSaver {
+	return &CheckpointSaver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
 }
 
 // Join makes the saver work with the ranks of a new world.
-func (s *Saver) Join(group *collectives.Group) { s.group = group }
+func (s *CheckpointSaver) Join(group *collectives.Group) { s.group = group }
 
 // save writes a checkpoint of the present step. No messages may be in flight.
-func (s *Saver) save(ctx context.Context, r *Loop) error {
+func (s *CheckpointSaver) save(ctx context.Context, r *Loop) error {
 	if s.saved == r.step {
 		return nil
 	}
@@ -53,7 +53,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 }
 
 // filesAt returns the names of a checkpoint's files of tensors: the model, the trainer, others.
-func filesAt(p *Plan, step int64) []string {
+func filesAt(p *JobPlan, step int64) []string {
 	files := []string{state.ModelFile, state.TrainerFile}
 	if p.EnvStates {
 		files = append(files, state.EnvFile)
@@ -65,7 +65,7 @@ func filesAt(p *Plan, step int64) []string {
 }
 
 // write writes a checkpoint with these files. Only rank 0 calls it.
-func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
+func (s *CheckpointSaver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err
 	}
@@ -80,12 +80,12 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 // A start lists the files of a start state.
 type start struct {
 	Step    int64
-	Sources []state.Source // empty if nothing is loaded
+	Sources []state.StateFile // empty if nothing is loaded
 }
 
 // Restore distributes the start state of the run to all ranks. Only rank 0 passes the state. Without a state, Restore
 // does nothing.
-func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
+func (s *CheckpointSaver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	files, err := from.open()
 	for _, f := range files {
 		defer f.Close()
@@ -99,7 +99,8 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		if from.weights == "" {
 			name = from.files[i]
 		}
-		begin.Sources = append(begin.Sources, state.Source{File: name, Fields: f.Fields, Reader: f.SafetensorsReader})
+		begin.Sources = append(begin.Sources, state.StateFile{File: name, Fields: f.Fields,
+			Reader: f.SafetensorsReader})
 	}
 	about, err := json.Marshal(begin)
 	if err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-func state(step int64) metrics.State {
-	s := metrics.State{Step: step, MaxStep: 1000, EnvSteps: step * 2048, Return: math.NaN(), Eval: math.NaN()}
+func state(step int64) metrics.RunStatus {
+	s := metrics.RunStatus{Step: step, MaxStep: 1000, EnvSteps: step * 2048, Return: math.NaN(), Eval: math.NaN()}
 	if step >= 120 {
 		s.Return = float64(step) / 3
 	}
@@ -25,9 +25,9 @@ func state(step int64) metrics.State {
 	return s
 }
 
-// begin returns a Progress of a run that goes on from start, without a time limit.
-func begin(out io.Writer, start metrics.State, opts metrics.Options) *metrics.Progress {
-	p := metrics.NewProgress(out, opts)
+// begin returns a ProgressLine of a run that goes on from start, without a time limit.
+func begin(out io.Writer, start metrics.RunStatus, opts metrics.Options) *metrics.ProgressLine {
+	p := metrics.NewProgressLine(out, opts)
 	p.Begin(start, time.Time{})
 	return p
 }
@@ -98,7 +98,7 @@ func TestProgressCountsIterations(t *testing.T) {
 func TestProgressOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		p := begin(&out, metrics.State{}, metrics.Options{Live: true})
+		p := begin(&out, metrics.RunStatus{}, metrics.Options{Live: true})
 		for i := range 5 {
 			time.Sleep(60 * time.Millisecond)
 			s := state(200)
@@ -144,7 +144,7 @@ func TestProgressOnANarrowTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		width := 20
-		p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }})
+		p := begin(&out, metrics.RunStatus{}, metrics.Options{Live: true, Width: func() int { return width }})
 		p.Update(state(200))
 		width = 40
 		time.Sleep(time.Second)
@@ -182,7 +182,7 @@ func TestProgressHeedsTheClock(t *testing.T) {
 			if c.until > 0 {
 				until = time.Now().Add(c.until)
 			}
-			p := metrics.NewProgress(&out, metrics.Options{})
+			p := metrics.NewProgressLine(&out, metrics.Options{})
 			p.Begin(state(100), until)
 			time.Sleep(2 * time.Second)
 			s := state(112)

@@ -19,12 +19,12 @@ type checkCase struct {
 func (c checkCase) run(t *testing.T, timeout time.Duration) {
 	t.Parallel()
 	command := []string{os.Args[0], c.fault}
-	check := external.Check{Command: command, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
+	check := external.BridgeCheck{Command: command, Envs: 3, Steps: 30, Timeout: timeout, Only: c.only}
 	missing := map[string]bool{}
 	for rule := range c.fails {
 		missing[rule] = true
 	}
-	failed := check.Run(func(v external.Verdict) {
+	failed := check.Run(func(v external.RuleResult) {
 		for rule, says := range c.fails {
 			if v.Err != nil && strings.Contains(v.Rule, rule) && strings.Contains(v.Err.Error(), says) {
 				delete(missing, rule)
@@ -113,9 +113,9 @@ func TestCheckTimeout(t *testing.T) {
 // TestCheckOfNoProgram: if the program is not found, one rule fails and no other is checked.
 func TestCheckOfNoProgram(t *testing.T) {
 	var err error
-	check := external.Check{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}
+	check := external.BridgeCheck{Command: []string{"no-such-program"}, Envs: 1, Steps: 1, Timeout: time.Second}
 	const want = "expected a program that can be found and run"
-	failed := check.Run(func(v external.Verdict) { err = v.Err })
+	failed := check.Run(func(v external.RuleResult) { err = v.Err })
 	if failed != 1 || !strings.Contains(err.Error(), want) {
 		t.Errorf("%d rules failed: %v", failed, err)
 	}

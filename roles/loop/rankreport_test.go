@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/test"
 )
 
-func reports() []Report {
-	return []Report{
+func reports() []RankReport {
+	return []RankReport{
 		{Times: []float64{}, Episodes: []float64{}, Evals: []float64{}, Names: []string{}, Values: []float64{},
 			Rewards: []float64{}, Engine: []float64{}, Simulated: []float64{}},
 		{
@@ -46,16 +46,16 @@ func TestDamagedReportIsAnError(t *testing.T) {
 	for _, r := range reports() {
 		whole := r.append(nil)
 		for n := range whole {
-			if err := new(Report).parse(whole[:n]); err == nil {
+			if err := new(RankReport).parse(whole[:n]); err == nil {
 				t.Errorf("the first %d of %d bytes are taken for a report", n, len(whole))
 			}
 		}
-		if err := new(Report).parse(append(whole, 0)); err == nil {
+		if err := new(RankReport).parse(append(whole, 0)); err == nil {
 			t.Errorf("%d bytes and one more are taken for a report", len(whole))
 		}
 	}
 	huge := bytes.Repeat([]byte{0xff}, 64)
-	if err := new(Report).parse(huge); err == nil {
+	if err := new(RankReport).parse(huge); err == nil {
 		t.Error("lengths beyond all measure are taken for a report")
 	}
 }
@@ -67,7 +67,7 @@ func FuzzReport(f *testing.F) {
 	}
 	f.Add(bytes.Repeat([]byte{0xff}, 48))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var r Report
+		var r RankReport
 		if r.parse(b) == nil && !bytes.Equal(r.append(nil), b) {
 			t.Errorf("%x is read as %v, which is written as %x", b, r, r.append(nil))
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights send versions of a model's parameters from the actors to the readers, which are members of other components.
-// A version is the number of iterations for which the parameters were trained. Only Close accepts a nil Weights.
-type Weights struct {
+// A Sync sends versions of a model's parameters from the actors to the readers, which are members of other components.
+// A version is the number of iterations for which the parameters were trained. Only Close accepts a nil Sync.
+type Sync struct {
 	label string
 	ends  []*end
 }
@@ -31,24 +31,24 @@ type end struct {
 	common  []overlap            // the overlaps of state with piece
 }
 
-// A Mode decides whether readers copy the weights, and in which format they receive them.
-type Mode int
+// A SyncMode decides whether readers copy the weights, and in which format they receive them.
+type SyncMode int
 
 const (
 	// Configured follows the configuration (weight_syncer). If ReadsInPlace is true, readers on an actor's node use the
 	// actor's own parameters. Otherwise they copy the weights, because rollouts continue with older weights.
-	Configured Mode = iota
+	Configured SyncMode = iota
 	// Once follows weight_syncer, but keeps only one copy, because readers use each version as soon as it arrives.
 	Once
 	// Exact lets readers on an actor's node use the actor's own parameters. Other readers receive them unrounded.
 	Exact
 )
 
-// A Spec says which parameters are sent, and to which components.
-type Spec struct {
+// A SyncSpec says which parameters are sent, and to which components.
+type SyncSpec struct {
 	Label   string   // name in messages
 	Readers []string // components that read the weights
-	Mode    Mode
+	Mode    SyncMode
 	// Params returns the parameters of an actor or a reader on this rank.
 	Params func(component string, member int) *nn.Params[float32]
 	// Part returns the parameters of an actor or a reader on any rank, declared without memory. It returns the same
@@ -57,8 +57,8 @@ type Spec struct {
 }
 
 // members returns the members of components, with their parts. It adds new parts to cache, which maps results of
-// Spec.Part to parts.
-func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
+// SyncSpec.Part to parts.
+func (s *SyncSpec) members(w *spmd.World, j *job.Job, components []string,
 	cache map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
@@ -83,7 +83,7 @@ func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 }
 
 // New connects the actors of j with the readers. Every rank must call it.
-func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
+func New(ctx context.Context, w *spmd.World, j *job.Job, s SyncSpec) (*Sync, error) {
 	parts := map[*nn.Params[float32]]*part{}
 	actors, readers := s.members(w, j, []string{"actor"}, parts), s.members(w, j, s.Readers, parts)
 	places := w.Nodes()
@@ -94,7 +94,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", s.Label, err)
 	}
-	ws := &Weights{label: s.Label}
+	ws := &Sync{label: s.Label}
 	for i, f := range flows {
 		label := s.Label
 		if i > 0 {
@@ -110,7 +110,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 }
 
 // newEnd makes this rank's end of a flow.
-func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*end, error) {
+func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *SyncSpec, f *flow, label string) (*end, error) {
 	e := &end{flow: f, first: -1}
 	sources := ranksOf(f.sources)
 	if f.part != f.held { // only the first source sends a piece
@@ -167,7 +167,7 @@ func ranksOf(members []member) (ranks []int) {
 
 // Publish sends the actor's parameters as the newest version. All actors call Publish. If several actors on a rank have
 // the same part, only the first of them sends it.
-func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
+func (w *Sync) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
 	for _, e := range w.ends {
 		if e.first != actor.Index() {
 			continue
@@ -185,7 +185,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 }
 
 // Reader returns the WeightsReader of m, a member on this rank. The member must have the same part as an actor.
-func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
+func (w *Sync) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {
 			return e.reader(i, m, w.label)
@@ -207,7 +207,7 @@ func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsRe
 }
 
 // Close ends the transfer of weights on this rank. Every rank calls Close after the last Publish.
-func (w *Weights) Close() {
+func (w *Sync) Close() {
 	if w == nil {
 		return
 	}

@@ -52,19 +52,19 @@ import (
 	"unsafe"
 )
 
-// A Loop simulates n environments of one model, without a task.
-type Loop struct {
+// A Stepper simulates n environments of one model, without a task.
+type Stepper struct {
 	c   C.loop
 	out []float32
 }
 
 // Open reads the model in file, and makes n environments. The argument skip is the number of simulation steps in a
 // step. If contacts is true, a step also computes contact forces.
-func Open(file string, n, skip int, contacts bool) (*Loop, error) {
+func Open(file string, n, skip int, contacts bool) (*Stepper, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
 	defer C.free(unsafe.Pointer(why))
-	l := &Loop{c: C.loop{n: C.int(n), skip: C.int(skip)}}
+	l := &Stepper{c: C.loop{n: C.int(n), skip: C.int(skip)}}
 	if contacts {
 		l.c.contacts = 1
 	}
@@ -77,21 +77,21 @@ func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 }
 
 // Place sets the state of environment i.
-func (l *Loop) Place(i int, qpos, qvel []float64) {
+func (l *Stepper) Place(i int, qpos, qvel []float64) {
 	c := l.c
 	C.loop_place(&c, C.int(i), (*C.double)(&qpos[0]), (*C.double)(&qvel[0]))
 }
 
 // Run takes one step for each row of action, [steps, n, actuators]. It returns the positions and
 // velocities after the last step, [n, nq + nv], which the next Run overwrites.
-func (l *Loop) Run(steps int, action []float32) []float32 {
+func (l *Stepper) Run(steps int, action []float32) []float32 {
 	c := l.c
 	C.loop_run(&c, C.int(steps), (*C.float)(&action[0]), (*C.float)(&l.out[0]))
 	return l.out
 }
 
 // Close frees the environments and the model.
-func (l *Loop) Close() {
+func (l *Stepper) Close() {
 	c := l.c
 	C.loop_close(&c)
 }
