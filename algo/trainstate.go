@@ -74,8 +74,12 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 		return nil, err
 	}
 	replicas, _ := s.Replicas.Count()
-	t.stays = m.Params.OnDevice() && replicas == 1
-	t.squares = func() (float64, error) { return m.GradSquares(w, t.stays) } // of the whole model, also on other ranks
+	if t.stays = m.Params.OnDevice() && replicas == 1; t.stays {
+		if err := m.MeasureOnDevice(w); err != nil {
+			return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
+		}
+	}
+	t.squares = func() (float64, error) { return m.GradSquares(w) } // of the whole model, also on other ranks
 	if cfg.UseDistributedOptimizer {
 		for r := range replicas {
 			lo, hi := shareOf(n, replicas, r)

@@ -31,7 +31,9 @@ func (w *Work) useDevice() {
 		w.embedded = ops.Vector(m.local.Vocab * m.local.Hidden)
 	}
 	ops.Reserve(max(10*w.rows, headRowsOf(&m.Config, w.rows)*(3*m.own+6), m.local.Vocab))
-	w.headRows()
+	if w.headRows(); m.Config.QKNorm && !m.fixed {
+		w.normSums.reserve(w)
+	}
 	w.head.dh = ops.Vector(w.rows * m.local.Hidden)
 }
 

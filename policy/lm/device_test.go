@@ -40,7 +40,9 @@ func newTrial(t *testing.T, on bool, c Config, o Options, tokens, recomputed int
 		}
 	}
 	p.Upload(p.Data)
-	x.w = x.m.NewRecomputing(tokens, recomputed)
+	if x.w = x.m.NewRecomputing(tokens, recomputed); on {
+		test.OK(t, x.m.MeasureOnDevice(x.w))
+	}
 	return x
 }
 
@@ -57,7 +59,7 @@ func (x *trial) step(t *testing.T, b Batch, temperature float32) (logp, entropy 
 	}
 	m.Backward(x.w, dlogp, dentropy, targets, temperature, 0)
 	m.FinishGradients(x.w)
-	squares = test.Must(m.GradSquares(x.w, x.machine != nil))(t)
+	squares = test.Must(m.GradSquares(x.w))(t)
 	m.Params.Download(m.Params.Grad)
 	return logp, entropy, squares
 }

@@ -2,16 +2,16 @@ package lm
 
 // GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks. If an
 // axis of a parameter can be split among ranks, each block of the axis is summed separately. So the bits do not depend
-// on the split. The sums are added in the order of the whole model's parameters. With onDevice, the newest gradients
-// are on the device of w, else in the program's memory.
-func (m *Model) GradSquares(w *Work, onDevice bool) (float64, error) {
+// on the split. The sums are added in the order of the whole model's parameters. GradSquares reads the program's
+// memory, unless MeasureOnDevice was called.
+func (m *Model) GradSquares(w *Work) (float64, error) {
 	if w.squares == nil {
 		w.countSquares()
 	}
 	clear(w.squares)
-	if onDevice {
-		if err := w.deviceSquares(); err != nil {
-			return 0, err
+	if w.pieces != nil {
+		for i, s := range m.Params.SquareSums(w.pieces) {
+			w.squares[w.pieceOf[i]] += s
 		}
 	} else {
 		host := m.Params.Host()
@@ -58,21 +58,15 @@ func (m *Model) eachSquare(w *Work, visit func(to, lo, hi int)) {
 	}
 }
 
-// deviceSquares is eachSquare on the device, with one launch for all pieces.
-func (w *Work) deviceSquares() (err error) {
-	if w.pieces == nil {
-		var pieces []int64
-		w.m.eachSquare(w, func(to, lo, hi int) {
-			w.pieceOf, pieces = append(w.pieceOf, int32(to)), append(pieces, int64(lo), int64(hi))
-		})
-		if w.pieces, err = w.m.Params.NewSquareSums(pieces); err != nil {
-			return err
-		}
-	}
-	for i, s := range w.m.Params.SquareSums(w.pieces) {
-		w.squares[w.pieceOf[i]] += s
-	}
-	return nil
+// MeasureOnDevice makes GradSquares measure the gradients on the device of w, with one launch for all pieces.
+func (m *Model) MeasureOnDevice(w *Work) (err error) {
+	w.countSquares()
+	var pieces []int64
+	m.eachSquare(w, func(to, lo, hi int) {
+		w.pieceOf, pieces = append(w.pieceOf, int32(to)), append(pieces, int64(lo), int64(hi))
+	})
+	w.pieces, err = m.Params.NewSquareSums(pieces)
+	return err
 }
 
 // countSquares allocates w.squares for all parameters of the whole model. It sets w.squareOf to the index of each

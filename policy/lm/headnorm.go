@@ -18,15 +18,21 @@ func (s *normSums) sums(w *Work, layer int) (q, k []float32) {
 	}
 	c := &m.Config
 	if s.all == nil {
-		keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole key heads: a power of two
-		s.blocks = [2]int{m.own, keys / m.part.Size}
-		s.all = w.vector(len(m.layers) * (s.blocks[0] + s.blocks[1]) * c.HeadDim)
-		s.open = make([]bool, len(m.layers))
+		s.reserve(w)
 	}
 	s.open[layer] = true
 	e := c.HeadDim
 	at := s.all[layer*(s.blocks[0]+s.blocks[1])*e:]
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
+}
+
+// reserve makes room for the sums of all layers.
+func (s *normSums) reserve(w *Work) {
+	m, c := w.m, &w.m.Config
+	keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole key heads: a power of two
+	s.blocks = [2]int{m.own, keys / m.part.Size}
+	s.all = w.vector(len(m.layers) * (s.blocks[0] + s.blocks[1]) * c.HeadDim)
+	s.open = make([]bool, len(m.layers))
 }
 
 // headNormGrad changes dx [n, heads·head_dim] from the gradient with respect to the norm's output to the gradient with

@@ -128,7 +128,7 @@ func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *sour
 	if len(final) < len(m.Tensors())/20 {
 		return fmt.Errorf("only %d ranges were final in time", len(final))
 	}
-	squares, err := m.GradSquares(w, false)
+	squares, err := m.GradSquares(w)
 	r.norms = append(r.norms, squares)
 	return err
 }

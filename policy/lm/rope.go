@@ -162,9 +162,6 @@ func (w *Work) prepareRotations(positions int) error {
 // gatherRotations collects the cosines and sines of all rows of a pass.
 func (w *Work) gatherRotations() {
 	r, n := &w.rotation, 0
-	if w.onDevice && w.cos == nil {
-		w.cos, w.sin = w.m.Params.Shared(w.rows*r.half), w.m.Params.Shared(w.rows*r.half)
-	}
 	w.cos, w.sin = resize(w.cos, w.n*r.half), resize(w.sin, w.n*r.half)
 	for _, s := range w.spans {
 		from, to := s.first*r.half, (s.first+s.n)*r.half

@@ -215,6 +215,9 @@ func (w *Work) newPass() *pass {
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
 	p.final.x, p.final.inv, p.final.hidden = w.vector(n*d), w.vector(n), w.vector(n*d)
+	if half := w.m.local.HeadDim / 2; w.onDevice {
+		p.cos, p.sin = w.m.Params.Shared(n*half), w.m.Params.Shared(n*half)
+	}
 	p.share, p.means = make([]float32, w.m.local.Experts.Count), make([]float64, w.m.local.Experts.Count)
 	return p
 }

@@ -22,7 +22,8 @@ func TestDeviceIsChecked(t *testing.T) {
 	reg := rolestest.Registries()
 	for _, c := range []struct{ file, override, want string }{
 		{"cartpole_one_rank", "actor.device=cpu", ""},
-		{"cartpole_one_rank", "actor.device=gpu", "actor.device: gpu: expected cpu, or cuda in environments"},
+		{"cartpole_one_rank", "actor.device=gpu",
+			"actor.device: gpu: expected cpu, or cuda for policies and language models"},
 		{"cartpole_one_rank", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
 		{"pendulum_sac", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
 		{"cartpole_dqn", "actor.device=cuda",
