@@ -287,12 +287,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
-	// With a critic, its sum comes first, and with an early stop the step can be left out.
-	ready := p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0)
-	if ready != nil {
-		p.train.begin()
-	}
-	err = p.policy.train(m.texts, m.rows, p.loss, ready)
+	err = p.policy.train(m.texts, m.rows, p.loss, p.sumEarly())
 	if err == nil && p.critic != nil {
 		err = p.critic.accumulate(b, m, nil)
 	}
@@ -309,6 +304,17 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 		}
 	}
 	return false, p.step(iteration)
+}
+
+// sumEarly says when the sum of the policy's gradient over replicas may start. If nothing comes before this sum, it
+// starts while the backward pass still runs: sumEarly begins it, and returns the function that hands in ranges that are
+// final. Otherwise sumEarly returns nil, and the method step makes the sum: a critic's sum comes first, or the step can
+// be left out because of early_stop_imp_ratio, or the gradient is on a device.
+func (p *TextPPO) sumEarly() (ready func(lo, hi int)) {
+	if ready = p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0); ready != nil {
+		p.train.begin()
+	}
+	return ready
 }
 
 // setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch, which has the

@@ -38,7 +38,7 @@ actor:
   {micro_batch_size: 8, global_batch_size: 16, model: {hidden_sizes: [12, 8], add_q_head: true}, optim: {lr: 3.0e-3}}
 `},
 	{"SFT", components("actor: 0-1") + `
-runner: {task_type: sft, seq_length: 16, val_check_interval: 2}
+runner: {task_type: sft, seq_length: 16, val_check_interval: 1}
 data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl}
 ` + fmt.Sprintf(deviceModel, "global_batch_size: 6", "")},
 	{"GRPO", components("actor: 0") + `

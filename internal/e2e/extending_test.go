@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -104,9 +105,7 @@ func buildShownModule(t *testing.T, module, out, mod string) {
 	}
 	writeFile(t, module, "go.mod", here)
 	writeFile(t, module, "go.sum", readFile(t, filepath.Join(root, "go.sum")))
-	if text, err := inModule(module, "build", "-mod=mod", "-o", out, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build in another module: %v\n%s", err, text)
-	}
+	build(t, module, out, ".")
 }
 
 // buildModule builds packages of the folder module to out. The folder becomes a module that requires this one.
@@ -120,6 +119,16 @@ func buildModule(t *testing.T, module, out, packages string) {
 		"module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+
 			of+"\n")
 	writeFile(t, module, "go.sum", sums)
+	build(t, module, out, packages)
+}
+
+// building lets modules build one after the other: the later ones find all packages in the cache of Go.
+var building sync.Mutex
+
+func build(t *testing.T, module, out, packages string) {
+	t.Helper()
+	building.Lock()
+	defer building.Unlock()
 	if out, err := inModule(module, "build", "-mod=mod", "-o", out, packages).CombinedOutput(); err != nil {
 		t.Fatalf("go build in another module: %v\n%s", err, out)
 	}

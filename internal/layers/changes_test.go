@@ -23,7 +23,7 @@ func TestChangeNotes(t *testing.T) {
 	}
 	write("scripts/release", string(test.Must(os.ReadFile("../../scripts/release"))(t)))
 	const head, old = "# Changelog\n\nNewest first.\n\n", "## 0.1.0 (2026-11-25)\n\n### Added\n- all\n"
-	const unreleased = "## Unreleased\n\n### Added\n- one\n  of two lines\n\n### Fixed\n- two\n\n"
+	const unreleased = "## Unreleased\n\nFor all: one.\n\n### Added\n- one\n  of two lines\n\n### Fixed\n- two\n\n"
 	write("CHANGELOG.md", head+unreleased+old)
 	write("changes/README.md", "# Change notes\n")
 	write("changes/b.md", "Added: four\n")
@@ -33,8 +33,8 @@ func TestChangeNotes(t *testing.T) {
 		out, err := exec.Command(filepath.Join(dir, "scripts", "release"), args...).CombinedOutput()
 		return string(out), err
 	}
-	joined := "\n\n### Added\n- one\n  of two lines\n- three\n  of two lines\n- four\n\n### Changed\n- five\n\n" +
-		"### Fixed\n- two\n\n" + old
+	joined := "\n\nFor all: one.\n\n### Added\n- one\n  of two lines\n- three\n  of two lines\n- four\n\n" +
+		"### Changed\n- five\n\n### Fixed\n- two\n\n" + old
 	out, err := release("--notes")
 	test.OK(t, err)
 	test.Equal(t, out, head+"## Unreleased"+joined)
@@ -58,6 +58,9 @@ func TestChangeNotes(t *testing.T) {
 	if !strings.HasPrefix(heading, "## 0.2.0 (20") || "\n"+rest != joined {
 		t.Errorf("CHANGELOG.md of 0.2.0:\n%s", page)
 	}
+	out, err = release("--notes")
+	test.OK(t, err)
+	test.Equal(t, out, page, "with nothing unreleased")
 	left := test.Must(filepath.Glob(filepath.Join(dir, "changes", "*")))(t)
 	test.Equal(t, len(left), 1, "files in changes: %v", left)
 }

@@ -11,14 +11,13 @@ var _ policy.Described = (*Policy)(nil)
 func (p *Policy) Graph() graph.Node {
 	root := graph.Node{Op: graph.Policy, Name: "vla_policy", Parts: []graph.Node{p.observed.graph(&p.own),
 		p.vision.Graph(), p.tokens(p.observed.tokens, "positions", p.positions)}}
+	actor, embeds := p.actor()
 	slots := p.tokens(p.slots, "slots", p.slotEmbedding)
-	if p.own.ActionHead == TokensAutoregressive {
-		slots.Params = append(slots.Params, p.params.Param(p.previous))
-	}
+	slots.Params = append(slots.Params, embeds...)
 	trunk := p.trunk.Graph()
 	trunk.Out = []int{p.slots, p.d}
 	root.Parts = append(root.Parts, slots, trunk,
-		policy.ActorNode(p.cfg.NumActionChunks, p.dims, p.actor()...))
+		policy.ActorNode(p.cfg.NumActionChunks, p.dims, actor...))
 	if p.critic != nil {
 		root.Parts = append(root.Parts, policy.CriticNode(p.critic))
 	}
@@ -30,30 +29,11 @@ func (p *Policy) tokens(n int, name string, field int) graph.Node {
 	return graph.Node{Op: graph.Tokens, Name: name, Out: []int{n, p.d}, Params: []graph.Param{p.params.Param(field)}}
 }
 
-// actor describes the action head.
-func (p *Policy) actor() (parts []graph.Node) {
+// actor describes the action head: see head.graph.
+func (p *Policy) actor() ([]graph.Node, []graph.Param) {
 	a := p.actions
-	end := graph.Node{Out: []int{p.dims}, Params: []graph.Param{{Name: actionLow, Shape: []int{a.dims}},
-		{Name: actionHigh, Shape: []int{a.dims}}}, Consts: []graph.Const{{Name: "gripper", Value: a.gripper}}}
-	switch p.own.ActionHead {
-	case L1:
-		end.Op = graph.Laplace
-		return append(parts, p.mean.Graph(), end)
-	case Flow:
-		end.Op = graph.Denoise
-		end.Consts = append(end.Consts, graph.Const{Name: "num_steps", Value: p.own.NumSteps})
-		end.Parts = []graph.Node{p.flowState.Graph(), p.flowTime.Graph(), p.flowVelocity.Graph()}
-		return append(parts, end)
-	}
-	end.Op = graph.Bins
-	end.Consts = append(end.Consts, graph.Const{Name: "bins", Value: a.bins})
-	if p.bins != nil {
-		end.Parts = append(end.Parts, p.bins.Graph())
-	}
-	if p.gripper != nil {
-		end.Parts = append(end.Parts, p.gripper.Graph())
-	}
-	return append(parts, end)
+	return p.head.graph(graph.Node{Out: []int{p.dims}, Params: []graph.Param{{Name: actionLow, Shape: []int{a.dims}},
+		{Name: actionHigh, Shape: []int{a.dims}}}, Consts: []graph.Const{{Name: "gripper", Value: a.gripper}}})
 }
 
 // graph describes how observations become numbers, images and tokens of a text.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -28,8 +29,46 @@ import (
 //
 // Slots use the weights of the trunk. In π0 the slots have weights of their own (action expert).
 type flowHead struct {
+	commonHead
+	state    *nn.Linear[float32] // [A, d]
+	time     *nn.Linear[float32] // [waves, d]
+	velocity *nn.Linear[float32] // [d, A]
+}
+
+func (h *flowHead) check(c *policy.Config) error { return h.noLogits(c) }
+func (h *flowHead) slots() int                   { return h.p.cfg.NumActionChunks }
+func (h *flowHead) latent() int                  { return (h.p.own.NumSteps+1)*h.p.dims + 1 }
+
+func (h *flowHead) embed() {
+	h.state = h.p.linear("flow.state", h.p.actions.dims, h.p.d, 1)
+	h.time = h.p.linear("flow.time", waves, h.p.d, 1)
+}
+
+func (h *flowHead) add() { h.velocity = h.p.linear("actor.head", h.p.d, h.p.actions.dims, firstGain) }
+
+func (h *flowHead) graph(end graph.Node) ([]graph.Node, []graph.Param) {
+	end.Op = graph.Denoise
+	end.Consts = append(end.Consts, graph.Const{Name: "num_steps", Value: h.p.own.NumSteps})
+	end.Parts = []graph.Node{h.state.Graph(), h.time.Graph(), h.velocity.Graph()}
+	return []graph.Node{end}, nil
+}
+
+func (h *flowHead) newWork(rows int) headWork {
+	p := h.p
+	perDim := func() []float32 { return nn.Vector[float32](rows * p.dims) }
+	return &flowWork{
+		denoiser: denoiser{p.own.NumSteps, p.own.NoiseLevel}, p: p, head: h, times: make([]float32, rows),
+		waves: nn.Vector[float32](rows * waves), state: perDim(), target: perDim(),
+		slots: nn.Vector[float32](rows * p.slots * p.d), shift: nn.Vector[float32](rows * p.d), velocity: perDim(),
+		slope: perDim(), scratch: nn.Vector[float32](p.d * p.actions.dims), noisy: make([]int, rows),
+	}
+}
+
+// A flowWork is the memory of a flowHead.
+type flowWork struct {
 	denoiser
 	p         *Policy
+	head      *flowHead
 	imitating bool // whether the last encode had no recorded chains
 
 	times  []float32 // [rows]
@@ -46,20 +85,10 @@ type flowHead struct {
 	noisy    []int // [rows]: the step that adds noise; -1 without noise
 }
 
-var _ iterativeHead = (*flowHead)(nil)
+var _ iterativeWork = (*flowWork)(nil)
 
 // waves is the number of sines and cosines that encode a time. Their periods go from 4 down to 4/1000.
 const waves = 32
-
-func newFlowHead(p *Policy, rows int) *flowHead {
-	perDim := func() []float32 { return nn.Vector[float32](rows * p.dims) }
-	return &flowHead{
-		denoiser: denoiser{p.own.NumSteps, p.own.NoiseLevel}, p: p, times: make([]float32, rows),
-		waves: nn.Vector[float32](rows * waves), state: perDim(), target: perDim(),
-		slots: nn.Vector[float32](rows * p.slots * p.d), shift: nn.Vector[float32](rows * p.d), velocity: perDim(),
-		slope: perDim(), scratch: nn.Vector[float32](p.d * p.actions.dims), noisy: make([]int, rows),
-	}
-}
 
 // A denoiser moves states from time 1 to time 0 in a fixed number of steps. One of the steps can add noise.
 type denoiser struct {
@@ -85,7 +114,7 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 
 // encode adds features of states and times to slots. From each recorded chain it reads the state and the time at the
 // step with noise. Without chains it draws a time for each row, and noise for the demonstrated actions.
-func (h *flowHead) encode(slots []float32, b batch) error {
+func (h *flowWork) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
 		h.imitate(b)
@@ -97,7 +126,7 @@ func (h *flowHead) encode(slots []float32, b batch) error {
 }
 
 // readChains sets times, state and target of each row to the values at the step with noise.
-func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
+func (h *flowWork) readChains(chains tensor.Tensor, n int) error {
 	dims, k := h.p.dims, h.p.LatentLen()
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
 		return fmt.Errorf("observation %q: %v: expected F32[%d %d], the chains behind the actions", policy.Latent,
@@ -118,7 +147,7 @@ func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
 }
 
 // imitate draws times and noise for demonstrated actions, and sets their states and velocities.
-func (h *flowHead) imitate(b batch) {
+func (h *flowWork) imitate(b batch) {
 	p := h.p
 	for row := range b.n {
 		s := philox.New(0, philox.Denoise, uint64(row), 0)
@@ -140,7 +169,7 @@ func (h *flowHead) imitate(b batch) {
 }
 
 // addTo runs the layers for the states and times of n rows, and adds their outputs to slots.
-func (h *flowHead) addTo(slots []float32, n int) {
+func (h *flowWork) addTo(slots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	for row := range n {
 		f := h.waves[row*waves : (row+1)*waves]
@@ -150,22 +179,22 @@ func (h *flowHead) addTo(slots []float32, n int) {
 			f[2*i], f[2*i+1] = float32(sin), float32(cos)
 		}
 	}
-	h.p.flowState.Forward(h.slots, h.state, n*each)
-	h.p.flowTime.Forward(h.shift, h.waves, n)
+	h.head.state.Forward(h.slots, h.state, n*each)
+	h.head.time.Forward(h.shift, h.waves, n)
 	o := h.p.params.Ops()
 	o.Axpy(slots[:n*each*d], 1, h.slots[:n*each*d])
 	o.AddRows(slots, nn.Rows{}, h.shift, nn.Rows{Repeat: each}, nil, d, n*each)
 }
 
-func (h *flowHead) backwardSlots(dSlots []float32, n int) {
+func (h *flowWork) backwardSlots(dSlots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	clear(h.shift[:n*d])
 	h.p.params.Ops().AddRows(h.shift, nn.Rows{Repeat: each}, dSlots, nn.Rows{}, nil, d, n*each)
-	h.p.flowState.Backward(nil, h.state, dSlots, n*each, false, nil)
-	h.p.flowTime.Backward(nil, h.waves, h.shift, n, false, nil)
+	h.head.state.Backward(nil, h.state, dSlots, n*each, false, nil)
+	h.head.time.Backward(nil, h.waves, h.shift, n, false, nil)
 }
 
-func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling) error {
+func (h *flowWork) choose(x *pass, action, logProb, chains []float32, s sampling) error {
 	p, n, dims, k := h.p, x.n, h.p.dims, h.p.LatentLen()
 	clear(logProb[:n*dims])
 	for row := range n {
@@ -181,7 +210,7 @@ func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling
 		if err != nil {
 			return err
 		}
-		h.p.flowVelocity.Forward(h.velocity, hidden, n*p.slots)
+		h.head.velocity.Forward(h.velocity, hidden, n*p.slots)
 		for row := range n {
 			h.move(row, step, logProb[row*dims:(row+1)*dims], &s.streams[row])
 			copy(chains[row*k+(step+1)*dims:], h.state[row*dims:(row+1)*dims])
@@ -194,7 +223,7 @@ func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling
 }
 
 // beginChain draws the first state of a row, and in training the step that adds noise.
-func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
+func (h *flowWork) beginChain(row int, chain []float32, s sampling) {
 	state := h.state[row*h.p.dims : (row+1)*h.p.dims]
 	h.noisy[row] = -1
 	clear(state)
@@ -209,7 +238,7 @@ func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 }
 
 // move replaces the state of a row with the state after a step.
-func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream) {
+func (h *flowWork) move(row, step int, logProb []float32, stream *philox.Stream) {
 	dims, noisy := h.p.dims, h.noisy[row] == step
 	state, noise := h.state[row*dims:(row+1)*dims], h.target[row*dims:(row+1)*dims]
 	if noisy {
@@ -229,9 +258,9 @@ func normalLogProb(x float32, mean, deviation float64) float32 {
 	return float32(-0.5*u*u - math.Log(deviation) - 0.5*math.Log(2*math.Pi))
 }
 
-func (h *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
+func (h *flowWork) evaluate(logProb, entropy, hidden, _ []float32, n int) {
 	h.hidden = hidden
-	h.p.flowVelocity.Forward(h.velocity, hidden, n*h.p.slots)
+	h.head.velocity.Forward(h.velocity, hidden, n*h.p.slots)
 	for i := range n * h.p.dims {
 		entropy[i] = 0
 		if h.imitating {
@@ -245,9 +274,9 @@ func (h *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
 	}
 }
 
-func (h *flowHead) backward(dHidden, dLogProb, _ []float32, n int) {
+func (h *flowWork) backward(dHidden, dLogProb, _ []float32, n int) {
 	for i := range n * h.p.dims {
 		h.velocity[i] = dLogProb[i] * h.slope[i]
 	}
-	h.p.flowVelocity.Backward(dHidden, h.hidden, h.velocity, n*h.p.slots, false, h.scratch)
+	h.head.velocity.Backward(dHidden, h.hidden, h.velocity, n*h.p.slots, false, h.scratch)
 }

@@ -1,16 +1,74 @@
 package vla
 
 import (
+	"fmt"
+
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
+	"github.com/rlinf/rlinf/policy/graph"
 )
 
-// A head is an action head with its memory for one pass. A parallel head (tokens, l1) chooses a whole chunk from the
-// hidden states of one pass over the prefix and the slots. An iterativeHead needs several passes. In training both
+// A head is an action head: its layers among the parameters of the policy. Another head is a type in a file of its own,
+// a name in Config.ActionHead, and a line of newHead.
+type head interface {
+	// check returns an error for a key that has no effect on this head.
+	check(*policy.Config) error
+	// slots returns the number of slots of a row.
+	slots() int
+	// embed declares what the inputs of slots need beside their learnt embeddings.
+	embed()
+	// add declares the layers after the trunk.
+	add()
+	// graph describes these layers. end has the range of the actions. embeds has the parameters that embed declared
+	// and that are added to the embeddings of slots.
+	graph(end graph.Node) (parts []graph.Node, embeds []graph.Param)
+	// newWork returns the memory for one pass of rows.
+	newWork(rows int) headWork
+
+	causal() bool   // a slot attends only to the prefix and to earlier slots
+	explores() bool // the policy can learn from its own actions
+	latent() int    // see Policy.LatentLen
+}
+
+// newHead returns the action head of p. Nothing else asks for the name of the head.
+func newHead(p *Policy) head {
+	common := commonHead{p}
+	switch p.own.ActionHead {
+	case TokensAutoregressive:
+		return &autoregressiveHead{tokensHead: tokensHead{commonHead: common}}
+	case L1:
+		return &l1Head{commonHead: common}
+	case Flow:
+		return &flowHead{commonHead: common}
+	}
+	return &tokensHead{commonHead: common}
+}
+
+// A commonHead has what most heads have in common: a slot for each dimension of a chunk.
+type commonHead struct{ p *Policy }
+
+func (commonHead) check(*policy.Config) error { return nil }
+func (h commonHead) slots() int               { return h.p.dims }
+func (commonHead) embed()                     {}
+func (commonHead) causal() bool               { return false }
+func (commonHead) explores() bool             { return true }
+func (commonHead) latent() int                { return 0 }
+
+// noLogits returns an error if a temperature divides the logits of a head, which has none.
+func (h commonHead) noLogits(c *policy.Config) error {
+	if c.Temperature == 1 {
+		return nil
+	}
+	return fmt.Errorf("rollout.sampling_params.temperature_train: %v: expected 1 (action_head %s has no logits)",
+		c.Temperature, h.p.own.ActionHead)
+}
+
+// A headWork is the memory of an action head for one pass. A parallel head (tokens, l1) chooses a whole chunk from the
+// hidden states of one pass over the prefix and the slots. An iterativeWork needs several passes. In training both
 // kinds need one pass, with the slots of given actions.
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
-type head interface {
+type headWork interface {
 	// choose sets action, logProb and chains, [n,K], after the forward pass x. For a parallel head, x.slots has the
 	// hidden states of the slots. An iterative head appends its slots to the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, s sampling) error
@@ -21,10 +79,10 @@ type head interface {
 	backward(dHidden, dLogProb, dEntropy []float32, n int)
 }
 
-// An iterativeHead (tokens_autoregressive, flow) chooses actions in several passes over slots after a cached prefix.
+// An iterativeWork (tokens_autoregressive, flow) chooses actions in several passes over slots after a cached prefix.
 // The inputs of its slots differ between rows: they depend on the tokens chosen so far, or on an action with noise.
-type iterativeHead interface {
-	head
+type iterativeWork interface {
+	headWork
 	// encode adds to slots the part that depends on the row and on the given actions of b. Before the call, slots holds
 	// the learnt embeddings.
 	encode(slots []float32, b batch) error

@@ -29,8 +29,8 @@ type pass struct {
 	trunk  *lm.Work
 	critic *nn.NetWork[float32]
 
-	head      head
-	iterative iterativeHead // the same head if it is iterative, else nil
+	head      headWork
+	iterative iterativeWork // the same head if it is iterative, else nil
 	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
 	// The method encode sets these fields.
@@ -70,7 +70,8 @@ func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
 	if p.critic != nil {
 		x.critic = p.critic.NewWork(rows)
 	}
-	x.addHead()
+	x.head = p.head.newWork(rows)
+	x.iterative, _ = x.head.(iterativeWork)
 	switch {
 	case training:
 		x.trunk = p.trunk.NewTraining(rows * tokens)
@@ -82,21 +83,6 @@ func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
 		x.trunk = p.trunk.NewInference(rows * tokens)
 	}
 	return x
-}
-
-// addHead makes the memory of the action head.
-func (x *pass) addHead() {
-	switch x.p.own.ActionHead {
-	case Tokens:
-		x.head = newTokensHead(x.p, x.rows)
-	case L1:
-		x.head = newL1Head(x.p, x.rows)
-	case TokensAutoregressive:
-		x.head = newAutoregressiveHead(x.p, x.rows)
-	case Flow:
-		x.head = newFlowHead(x.p, x.rows)
-	}
-	x.iterative, _ = x.head.(iterativeHead)
 }
 
 // forward computes the hidden states of the last token of each prefix of b, and of the slots.
@@ -181,7 +167,7 @@ func (x *pass) runTrunk() error {
 		return x.cache.fill(x)
 	}
 	return x.p.trunk.Forward(x.trunk, lm.Batch{IDs: x.ids, Starts: x.starts, Prefix: x.prefix, Given: x.given,
-		Parallel: x.p.own.ActionHead != TokensAutoregressive})
+		Parallel: !x.p.head.causal()})
 }
 
 // scatter copies the hidden state of the last token of each prefix to x.last. If slots is true, it also copies the

@@ -31,17 +31,8 @@ type Policy struct {
 	trunk         *lm.Model
 	positions     int // field [tokens, d], added to the output of vision
 	slotEmbedding int // field [slots, d]
-	previous      int // field [bins+2, d], for the token in the previous slot; only with tokens_autoregressive
-
-	// layers of the action heads; nil if action_head does not use them
-	bins         *nn.Linear[float32] // tokens: [d, bins], for all dimensions except the gripper
-	gripper      *nn.Linear[float32] // tokens: [d, 2]
-	mean         *nn.Net[float32]    // l1: [A·d, A], from the slots of an action
-	flowState    *nn.Linear[float32] // flow: [A, d]
-	flowTime     *nn.Linear[float32] // flow: [waves, d]
-	flowVelocity *nn.Linear[float32] // flow: [d, A]
-
-	critic *nn.Net[float32] // nil without a critic
+	head          head
+	critic        *nn.Net[float32] // nil without a critic
 
 	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
 }
@@ -87,11 +78,15 @@ func New(cfg policy.Config, own Config, spec env.Spec, seed uint64, alloc tensor
 
 // newPolicy declares a policy. Its parameters have no memory yet.
 func newPolicy(cfg policy.Config, own Config, spec env.Spec) (*Policy, error) {
-	if err := checkUnused(&cfg, &own); err != nil {
+	p := &Policy{cfg: cfg, own: own, params: new(nn.Params[float32])}
+	p.head = newHead(p)
+	err := checkUnused(&cfg)
+	if err == nil {
+		err = p.head.check(&cfg)
+	}
+	if err != nil {
 		return nil, err
 	}
-	p := &Policy{cfg: cfg, own: own, params: new(nn.Params[float32])}
-	var err error
 	if p.observed, err = newObservations(spec, &own); err != nil {
 		return nil, err
 	}
@@ -108,10 +103,7 @@ func newPolicy(cfg policy.Config, own Config, spec env.Spec) (*Policy, error) {
 		return nil, err
 	}
 	p.d, p.dims = sizes.Hidden, cfg.NumActionChunks*p.actions.dims
-	p.slots = p.dims
-	if own.ActionHead == Flow {
-		p.slots = cfg.NumActionChunks
-	}
+	p.slots = p.head.slots()
 	p.dimsPerLogProb, _ = cfg.Summed(p.actions.dims)
 
 	if err := p.addVision(sizes.Vocab); err != nil {
@@ -148,27 +140,9 @@ const firstGain = 0.01
 func (p *Policy) addActionHead() {
 	p.positions = p.embedding("positions", p.observed.tokens)
 	p.slotEmbedding = p.embedding("slots", p.slots)
-	a := p.actions
-	switch p.own.ActionHead {
-	case TokensAutoregressive:
-		p.previous = p.embedding("previous", a.bins+2)
-	case Flow:
-		p.flowState, p.flowTime = p.linear("flow.state", a.dims, p.d, 1), p.linear("flow.time", waves, p.d, 1)
-	}
+	p.head.embed()
 	p.params.Group("actor")
-	switch p.own.ActionHead {
-	case Tokens, TokensAutoregressive:
-		if a.gripper != 0 {
-			p.bins = p.linear("actor.bins", p.d, a.bins, firstGain)
-		}
-		if a.gripper >= 0 {
-			p.gripper = p.linear("actor.gripper", p.d, 2, firstGain)
-		}
-	case L1:
-		p.mean = p.stack("actor", a.dims*p.d, []int{p.d, p.d}, nn.ReLU, a.dims, firstGain)
-	case Flow:
-		p.flowVelocity = p.linear("actor.head", p.d, a.dims, firstGain)
-	}
+	p.head.add()
 }
 
 // embedding declares a field [rows, d], and returns its index.
@@ -207,8 +181,8 @@ func (p *Policy) addCritic() {
 	p.critic = p.stack("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
-// checkUnused returns an error for a key that is set, but has no effect on this policy or action head.
-func checkUnused(c *policy.Config, own *Config) error {
+// checkUnused returns an error for a key that is set, but has no effect on this policy.
+func checkUnused(c *policy.Config) error {
 	if err := c.Valid(); err != nil {
 		return err
 	}
@@ -226,14 +200,6 @@ func checkUnused(c *policy.Config, own *Config) error {
 		if k.got != k.want {
 			return fmt.Errorf("%s: %v: expected none (vla_policy)", k.key, k.got)
 		}
-	}
-	switch h := own.ActionHead; {
-	case (h == L1 || h == Flow) && c.Temperature != 1:
-		return fmt.Errorf("rollout.sampling_params.temperature_train: %v: expected 1 (action_head %s has no logits)",
-			c.Temperature, h)
-	case h == L1 && c.EvalTemperature != 0:
-		return fmt.Errorf("rollout.sampling_params.temperature_eval: %v: expected 0 (action_head %s does not draw)",
-			c.EvalTemperature, h)
 	}
 	return nil
 }
@@ -310,12 +276,7 @@ func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 // LatentLen returns the length of the denoising chain of a chunk of actions. With action_head: flow, a chain holds the
 // states before the first denoising step and after each step, [num_steps+1, C·A], then the index of the step with
 // noise. Other heads have no chain.
-func (p *Policy) LatentLen() int {
-	if p.own.ActionHead != Flow {
-		return 0
-	}
-	return (p.own.NumSteps+1)*p.dims + 1
-}
+func (p *Policy) LatentLen() int { return p.head.latent() }
 
 // Explores reports whether the policy can learn from its own actions. With action_head: l1, it cannot.
-func (p *Policy) Explores() bool { return p.own.ActionHead != L1 }
+func (p *Policy) Explores() bool { return p.head.explores() }

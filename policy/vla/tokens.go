@@ -1,12 +1,43 @@
 package vla
 
 import (
+	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
 // A tokensHead computes a distribution over bins for each slot (Kim et al. 2025, arXiv:2502.19645). Slots are
 // independent given the observation.
 type tokensHead struct {
+	commonHead
+	bins    *nn.Linear[float32] // [d, bins], for all dimensions except the gripper; nil if there is no other
+	gripper *nn.Linear[float32] // [d, 2]; nil without a gripper
+}
+
+func (h *tokensHead) add() {
+	p, a := h.p, h.p.actions
+	if a.gripper != 0 {
+		h.bins = p.linear("actor.bins", p.d, a.bins, firstGain)
+	}
+	if a.gripper >= 0 {
+		h.gripper = p.linear("actor.gripper", p.d, 2, firstGain)
+	}
+}
+
+func (h *tokensHead) graph(end graph.Node) ([]graph.Node, []graph.Param) {
+	end.Op = graph.Bins
+	end.Consts = append(end.Consts, graph.Const{Name: "bins", Value: h.p.actions.bins})
+	for _, l := range []*nn.Linear[float32]{h.bins, h.gripper} {
+		if l != nil {
+			end.Parts = append(end.Parts, l.Graph())
+		}
+	}
+	return []graph.Node{end}, nil
+}
+
+func (h *tokensHead) newWork(rows int) headWork { return h.newTokensWork(rows) }
+
+// A tokensWork is the memory of a tokensHead.
+type tokensWork struct {
 	p       *Policy
 	groups  []slotGroup // the group of the bins, of the gripper, or both
 	chosen  []int32     // [n, C·A], bins
@@ -23,17 +54,17 @@ type slotGroup struct {
 	logp, prob []float32 // [n·slots, bins]
 }
 
-func newTokensHead(p *Policy, rows int) *tokensHead {
-	a := p.actions
-	h := &tokensHead{p: p, chosen: make([]int32, rows*p.dims), entropy: make([]float32, rows*p.dims),
+func (head *tokensHead) newTokensWork(rows int) *tokensWork {
+	p, a := head.p, head.p.actions
+	h := &tokensWork{p: p, chosen: make([]int32, rows*p.dims), entropy: make([]float32, rows*p.dims),
 		scratch: nn.Vector[float32](p.d * max(2, a.bins))}
-	for _, l := range []*nn.Linear[float32]{p.bins, p.gripper} {
+	for _, l := range []*nn.Linear[float32]{head.bins, head.gripper} {
 		if l == nil {
 			continue
 		}
 		g := slotGroup{ops: p.params.Ops(), layer: l}
 		for slot := range p.dims {
-			if (slot%a.dims == a.gripper) == (l == p.gripper) {
+			if (slot%a.dims == a.gripper) == (l == head.gripper) {
 				g.slots = append(g.slots, int32(slot))
 			}
 		}
@@ -45,7 +76,7 @@ func newTokensHead(p *Policy, rows int) *tokensHead {
 }
 
 // group returns the group of a slot.
-func (h *tokensHead) group(slot int) *slotGroup {
+func (h *tokensWork) group(slot int) *slotGroup {
 	if slot%h.p.actions.dims == h.p.actions.gripper {
 		return &h.groups[len(h.groups)-1]
 	}
@@ -54,7 +85,7 @@ func (h *tokensHead) group(slot int) *slotGroup {
 
 // each calls f for all slots of n rows. g is the group of the slot, i is the slot's row in g, and index is the slot's
 // index in [n, C·A].
-func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, index int)) {
+func (h *tokensWork) each(n int, f func(g *slotGroup, i, row, slot, index int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
 		i := 0
@@ -86,7 +117,7 @@ func (g *slotGroup) row(i int) (logp, prob []float32) {
 }
 
 // temperature returns the divisor of the logits: s.temperature, or the temperature of training if s.temperature is 0.
-func (h *tokensHead) temperature(s *sampling) float64 {
+func (h *tokensWork) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
 		return h.p.cfg.Temperature
 	}
@@ -94,7 +125,7 @@ func (h *tokensHead) temperature(s *sampling) float64 {
 }
 
 // distribute computes the distributions of n rows.
-func (h *tokensHead) distribute(hidden []float32, n int, temperature float64) {
+func (h *tokensWork) distribute(hidden []float32, n int, temperature float64) {
 	d := h.p.d
 	h.each(n, func(g *slotGroup, i, _, _, at int) { copy(g.x[i*d:(i+1)*d], hidden[at*d:]) })
 	for k := range h.groups {
@@ -102,7 +133,7 @@ func (h *tokensHead) distribute(hidden []float32, n int, temperature float64) {
 	}
 }
 
-func (h *tokensHead) choose(x *pass, action, logProb, _ []float32, s sampling) error {
+func (h *tokensWork) choose(x *pass, action, logProb, _ []float32, s sampling) error {
 	h.distribute(x.slots, x.n, h.temperature(&s))
 	a := h.p.actions
 	h.each(x.n, func(g *slotGroup, i, row, slot, at int) {
@@ -113,7 +144,7 @@ func (h *tokensHead) choose(x *pass, action, logProb, _ []float32, s sampling) e
 	return nil
 }
 
-func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int) {
+func (h *tokensWork) evaluate(logProb, entropy, hidden, action []float32, n int) {
 	h.distribute(hidden, n, h.p.cfg.Temperature)
 	a := h.p.actions
 	h.each(n, func(g *slotGroup, i, _, slot, at int) {
@@ -133,7 +164,7 @@ func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int)
 // backward computes the gradient of the logits z. With p = softmax(z/T) and entropy H,
 //
 //	∂ log p_a / ∂z_j = ([j=a] - p_j)/T,    ∂H / ∂z_j = -p_j (log p_j + H)/T
-func (h *tokensHead) backward(dHidden, dLogProb, dEntropy []float32, n int) {
+func (h *tokensWork) backward(dHidden, dLogProb, dEntropy []float32, n int) {
 	d, scale := h.p.d, float32(1/h.p.cfg.Temperature)
 	h.each(n, func(g *slotGroup, i, _, _, at int) {
 		dl, de, entropy := dLogProb[at], dEntropy[at], h.entropy[at]

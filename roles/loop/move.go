@@ -21,7 +21,7 @@ type Moves interface {
 	Next(ctx context.Context) (Places, error)
 	// Accept reports whether the move takes place. For each rank, received has the number of bytes that it will receive
 	// from other ranks, and copied has the number that it will copy in its memory. err is an error of this rank. If
-	// Accept refuses the move, the run goes on without a move.
+	// Accept refuses the move, the run goes on without a move. After Accept nothing refuses it: an error ends the job.
 	Accept(ctx context.Context, received, copied []float64, err error) (bool, error)
 }
 
