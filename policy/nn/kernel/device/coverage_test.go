@@ -64,7 +64,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// declared returns the functions and the methods of a package, with their names. It leaves out the files of a CPU's Ops.
+// declared returns the functions and the methods of a package, with their names. It leaves out files of a CPU's Ops.
 func declared(t *testing.T, dir string) map[*ast.FuncDecl]string {
 	t.Helper()
 	all := map[*ast.FuncDecl]string{}
@@ -97,9 +97,11 @@ func declared(t *testing.T, dir string) map[*ast.FuncDecl]string {
 // of policies that compute by themselves are in a list of package nn.
 var hostMath = map[string]string{
 	"queryScale": "a number of the model", "experts.forward": "experts stay on the CPU",
-	"Model.merge": "sums of a row, which come to the program", "partial.merge": "the same", "partial.shifted": "the same",
-	"sumBlock": "logits of the engine, in the program", "Model.likeliest": "a part of a vocabulary: not on a device",
-	"LoRA.Scale": "a number of the adapters", "Rope.Frequencies": "angles, which go to the device",
+	"Model.merge": "sums of a row, which come to the program", "partial.merge": "the same",
+	"partial.shifted": "the same",
+	"sumBlock":        "logits of the engine, in the program",
+	"Model.likeliest": "a part of a vocabulary: not on a device",
+	"LoRA.Scale":      "a number of the adapters", "Rope.Frequencies": "angles, which go to the device",
 	"Rope.yarn": "the same", "Rope.llama3": "the same", "Rope.attentionFactor": "the same", "newRotation": "the same",
 }
 
