@@ -166,11 +166,21 @@ func TestDeviceMistakes(t *testing.T) {
 func TestDeviceMoves(t *testing.T) {
 	t.Parallel()
 	cuda.program(t, ".") // or skip the test
-	n := &nomad{name: "PPO", yaml: deviceJobs[0].yaml, members: map[string]int{"actor": 2, "env": 2, "rollout": 2}}
-	draw := draws(t, 1)
-	c, start := newCamp(t, n), n.place(draw)
-	same := c.settle(t, start, steps(8))
-	j := c.start(t, cuda, "walk", start, steps(8), "actor.device=cuda")
-	c.wander(j, "walk", start, draw).end(t, j, 2)
-	same(t, "walk")
+	for _, n := range []*nomad{
+		{name: "PPO", yaml: deviceJobs[0].yaml, members: map[string]int{"actor": 2, "env": 2, "rollout": 2}},
+		{name: "GRPO", yaml: deviceJobs[3].yaml, members: map[string]int{"actor": 2, "rollout": 2}},
+	} {
+		if n.name != "PPO" && !full {
+			continue
+		}
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			draw := draws(t, 1)
+			c, start := newCamp(t, n), n.place(draw)
+			same := c.settle(t, start, steps(8))
+			j := c.start(t, cuda, "walk", start, steps(8), "actor.device=cuda")
+			c.wander(j, "walk", start, draw).end(t, j, 2)
+			same(t, "walk")
+		})
+	}
 }
