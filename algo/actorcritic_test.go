@@ -1,8 +1,9 @@
-package algo
+package algo_test
 
 import (
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/internal/test"
@@ -10,14 +11,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-var _ ObservationStats = (*policy.ActorCritic)(nil)
+var _ algo.ObservationStats = (*policy.ActorCritic)(nil)
 
 // PPO with a network, normalised observations and CartPole learns in some 20,000 steps. The first pass over a rollout
 // has the policy that acted, so its ratios are exactly 1.
 func TestPPOBalancesCartPole(t *testing.T) {
 	const T, N = 64, 16
 	r := newCartPoleRun(t, T, N)
-	p := mustPPO(t, setup(func(s *Setup) {
+	p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
 		s.Policy, s.Steps, s.Envs, s.GlobalBatch = r.pol, T, N, 256
 		s.Config.Gamma, s.Config.GAELambda, s.Config.UpdateEpoch, s.Config.ClipRatioC = 0.99, 0.95, 8, 0
 		s.Optim.LR, s.Optim.WeightDecay, s.Optim.ClipGrad, s.Optim.AdamEps = 1e-3, 0, 0.5, 1e-5
@@ -30,8 +31,7 @@ func TestPPOBalancesCartPole(t *testing.T) {
 		if iteration == 0 {
 			checkRatios(t, r)
 		}
-		test.OK(t, p.Prepare(&r.rollout))
-		test.Must(p.Update(r.rollout))(t)
+		p.learn(t, &r.rollout)
 	}
 	if length := 5 * T * N / max(ends, 1); length < 100 {
 		t.Errorf("episodes of %.0f steps after %d steps of training, want ≥ 100", length, 20*T*N)
@@ -46,16 +46,15 @@ func TestPPOBalancesCartPole(t *testing.T) {
 // checkRatios checks that the policy has ratios of 1 in its own rollout.
 func checkRatios(t *testing.T, r *cartPoleRun) {
 	t.Helper()
-	p := mustPPO(t, setup(func(s *Setup) {
+	p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
 		s.Policy = struct{ policy.Policy }{r.pol} // without the methods for statistics
 		s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = r.steps, r.envs, r.steps*r.envs, 1
 		s.Optim.LR, s.Optim.WeightDecay = 1e-30, 0 // no parameter moves
 	}))
 	rollout := r.rollout
-	test.OK(t, p.Prepare(&rollout))
-	m := test.Must(p.Update(rollout))(t)
-	near(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
-	near(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
+	m := p.learn(t, &rollout)
+	within(t, "ratio", metric(t, m, "actor/ratio"), 1, 0)
+	within(t, "ratio_abs", metric(t, m, "actor/ratio_abs"), 0, 0)
 }
 
 // A cartPoleRun plays CartPole with a network.
@@ -78,7 +77,7 @@ func newCartPoleRun(t *testing.T, steps, envs int) *cartPoleRun {
 	cfg.NormalizeObservations = true
 	pol := test.Must(policy.NewMLP(cfg, vec.Spec(), 1, tensor.Heap))(t)
 	r := &cartPoleRun{steps: steps, envs: envs, vec: vec, pol: pol, work: pol.NewWork(envs),
-		rollout: newRollout(steps, envs, 4),
+		rollout: algo.NewRollout(steps, envs, 4),
 		seeds:   make([]uint64, envs), index: make([]uint64, envs), taken: make([]uint64, envs),
 		out: env.Step{Reward: tensor.New(tensor.F32, envs, 1), Terminated: tensor.New(tensor.U8, envs, 1),
 			Truncated: tensor.New(tensor.U8, envs, 1), Info: tensor.New(tensor.F32, envs, 1, len(vec.Spec().Info))}}

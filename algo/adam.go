@@ -98,6 +98,6 @@ func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.steps", a.steps)
 }
 
-// IsMoment reports whether name is one of the names under which Save adds moments. A moment has an element for each
-// parameter, or for each parameter in the range of OptimConfig.Share.
+// IsMoment reports whether name is one of the names under which Save adds moments. A moment has one element for each
+// parameter. If OptimConfig.Share gives a smaller range, it has elements only for the parameters in this range.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

@@ -10,6 +10,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+func near(t *testing.T, what string, got, want, tol float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= tol) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
 // three groups of 16 parameters, all 1, with gradients 0.5; the last is not trained.
 func threeGroups() *nn.Params[float32] {
 	p := &nn.Params[float32]{

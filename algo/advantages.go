@@ -7,7 +7,7 @@ import (
 )
 
 // An estimator computes the advantages and returns of a rollout. It fills adv and ret, [T·N], for all samples whose
-// weight is not 0. It can set more weights to 0.
+// weight is not 0. To drop samples, it can set more weights to 0.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.
@@ -15,7 +15,7 @@ type experience struct {
 	*Trajectory
 	Weight   []float32 // [T·N]: the weight of each sample in the loss; nil if all weights are 1
 	LogRatio []float32 // [T·N]: log π(a) - log π_ref(a) of each sample; nil without a reference policy
-	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
+	Episodes *episodes // nil if adv_type is gae and loss_agg_func is token-mean
 }
 
 // advantages computes the advantages and returns of rollouts. It also computes the weights of samples, unless all
@@ -29,7 +29,7 @@ type advantages struct {
 
 	rewards  *rewardScale // nil if rewards are not normalised
 	scaled   []float32    // normalised rewards
-	episodes *episodes    // nil with adv_type gae and loss_agg_func token-mean
+	episodes *episodes    // nil if adv_type is gae and loss_agg_func is token-mean
 
 	adv, ret, weight tensor.Tensor // F32 [T,N]; with units > 1 [T·C,N], one for each action
 	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units > 1 [T,N,C]

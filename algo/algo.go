@@ -38,9 +38,10 @@ var (
 
 // A Replayer is an Algorithm with a replay buffer, which may fill most of the memory.
 type Replayer interface {
-	// SaveInPlace is Save without a copy of the experience: the tensors named in used are rings, [envs, capacity,
-	// ...]. used has the number of places at the beginning of each ring that are in use. It is the same on every
-	// replica. Load takes the rings, too: a caller can write the saved places into them before.
+	// SaveInPlace is Save without a copy of the experience. The tensors named in used are the replay buffer's own
+	// rings, [envs, capacity, ...]. For each ring, used has the number of places in use, which are the first places of
+	// the ring. This number is the same on every replica. Load also accepts these rings, after the caller has written
+	// the saved places into them.
 	SaveInPlace() (d tensor.Dict, used map[string]int)
 }
 
@@ -50,7 +51,7 @@ type Follower interface {
 	Follow()
 }
 
-// Metrics are the named values of one update, in a fixed order. Metrics that RLinf also has keep RLinf's names
+// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, its name here is RLinf's
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
@@ -58,13 +59,13 @@ type Metrics struct {
 }
 
 // None returns the value of a metric that an update has not measured, such as the loss of an actor that did not learn.
-// The name of the metric stays in the update's metrics. None is a NaN, but not the NaN of a computation; see IsNone.
+// The name of the metric stays in the update's metrics. None is a special NaN that no computation gives; see IsNone.
 func None() float64 { return math.Float64frombits(noneBits) }
 
 // IsNone reports whether x is None.
 func IsNone(x float64) bool { return math.Float64bits(x) == noneBits }
 
-// noneBits are the bits of a quiet NaN. Its payload, the text "None", is not that of a NaN that a computation makes.
+// noneBits are the bits of a quiet NaN. Its payload is the text "None", which no NaN from a computation has.
 const noneBits = 0x7ff8_0000_4e6f_6e65
 
 // quotient returns sum/count, or None if count is 0.
@@ -89,8 +90,8 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 }
 
 // Loss returns the mean loss of algorithm a in the update with the metrics m. If a has a method Loss(Metrics) float64,
-// this method computes the loss. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without
-// NAME/val_loss and without None; ok is false if there is nothing to sum.
+// this method computes the loss. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss. The sum leaves
+// out NAME/val_loss and metrics that are None. If nothing is left to sum, ok is false.
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true
@@ -170,7 +171,7 @@ func (p Progress) Report(work string, done, total int) {
 	}
 }
 
-// The names that Progress receives for the kinds of work, each with its unit.
+// Names of kinds of work, as Progress receives them. The comment of each name is its unit.
 const (
 	workUpdate     = "update"     // micro-batches or texts
 	workEvaluation = "evaluation" // texts

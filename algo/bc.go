@@ -33,7 +33,7 @@ type BC struct {
 	dLogProb  tensor.Tensor    // [micro,L], for LikelihoodLoss; made for the first batch
 	augmenter policy.Augmenter // nil if the policy always sees whole images
 	noise     policy.Noise     // of a micro-batch, for augmenter
-	aside     *Replay          // demonstrations for validation; nil without validation
+	aside     *Replay          // demonstrations set aside for validation; nil if there are none
 }
 
 var _ Algorithm = (*BC)(nil)
@@ -74,7 +74,7 @@ func newBC(s *Setup) (*BC, error) {
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
 		goal := goals(s.Demos, f.Foresees())
-		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // a new Dict, so that the caller's Dict gets no goals
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // makes a new Dict, so that the caller's Dict gets no goals
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
@@ -112,8 +112,8 @@ func (b *BC) addStats(sums []float64, o ObservationStats, obs tensor.Dict, encod
 	return b.eachBatch(b.replay, func(batch *Transitions, _ int) error { return o.AddStats(sums, batch.Obs) })
 }
 
-// eachBatch calls handle for all transitions of a Replay in their order, one micro-batch at a time, with the number of
-// transitions up to its end.
+// eachBatch calls handle for each micro-batch of a Replay's transitions, in order. end is the number of transitions up
+// to the end of the micro-batch.
 func (b *BC) eachBatch(r *Replay, handle func(batch *Transitions, end int) error) error {
 	n := r.Size()
 	for lo := 0; lo < n; lo += b.micro {
@@ -132,8 +132,8 @@ func (b *BC) eachBatch(r *Replay, handle func(batch *Transitions, end int) error
 	return nil
 }
 
-// newCloner makes a BC with the given name. The BC learns from demonstrations if offline is set, and else from a replay
-// buffer.
+// newCloner makes a BC with the given name. The BC learns from demonstrations if offline is set, and otherwise from a
+// replay buffer.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	e, err := newOffPolicy(s, name, offline, numBCMeans)
 	if err != nil {

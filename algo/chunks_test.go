@@ -1,4 +1,4 @@
-package algo
+package algo_test
 
 import (
 	"fmt"
@@ -6,24 +6,26 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// chunked returns PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy. Actions have
-// two numbers in a box.
-func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
+// chunked returns PPO for two chunks of two actions in two environments, with γ = λ = ½. Actions have two numbers in
+// a box.
+func chunked(t *testing.T, change func(*algo.Config)) ppoRun {
 	t.Helper()
-	s := setup(func(s *Setup) {
+	s := ppoSetup(func(s *algo.Setup) {
 		s.Config.Gamma, s.Config.GAELambda = 0.5, 0.5
-		s.Config.UpdateEpoch, s.Config.NormalizeAdvantages = 1, NormalizeNone
+		s.Config.UpdateEpoch, s.Config.NormalizeAdvantages, s.Optim.WeightDecay = 1, algo.NormalizeNone, 0
 		s.Steps, s.Envs, s.Chunk, s.GlobalBatch = 2, 2, 2, 4
 		change(&s.Config)
 	})
 	net := policy.DefaultConfig()
-	net.NumActionChunks, net.LogProbType, net.ActionValues = 2, s.Config.LogProbType, s.Config.RewardType == ActionLevel
+	net.NumActionChunks, net.LogProbType = 2, s.Config.LogProbType
+	net.ActionValues = s.Config.RewardType == algo.ActionLevel
 	inf := float32(math.Inf(1))
 	box := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{2}, Low: []float32{-inf, -inf},
 		High: []float32{inf, inf}}
@@ -31,18 +33,18 @@ func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
 	s.Policy, err = policy.NewMLP(net, env.Spec{Name: "box", Obs: []env.Field{{Name: "state", Space: box}},
 		Action: box}, 1, tensor.Heap)
 	test.OK(t, err)
-	return mustPPO(t, s), s.Policy
+	return mustPPO(t, s)
 }
 
 // chunkedRollout is, for environment 0, four steps within an episode; for environment 1 an episode that
 // terminates with the first action of a chunk, and one that is cut off by the second of the next.
-func chunkedRollout(p *PPO) tensor.Dict {
+func chunkedRollout(level string) tensor.Dict {
 	var d tensor.Dict
 	d.Set("observation.state", tensor.FromF32([]float32{.1, .2, -.3, .4, .5, -.6, .7, .8}, 2, 2, 2))
 	d.Set("action", tensor.FromF32([]float32{.1, -.2, .3, .4, .5, .6, -.7, .8, .9, 1, -1.1, 1.2, 1.3, -1.4, 1.5, 1.6},
 		2, 2, 2, 2))
 	d.Set("next_value", tensor.FromF32([]float32{30, 7, 50, 12}, 2, 2))
-	if p.advantages.units == 2 {
+	if level == algo.ActionLevel {
 		d.Set("reward", tensor.FromF32([]float32{1, 2, 5, 0, 3, 4, 1, 2}, 2, 2, 2))
 		d.Set("value", tensor.FromF32([]float32{10, 20, 8, 9, 30, 40, 4, 6}, 2, 2, 2))
 		d.Set("terminated", tensor.FromU8([]uint8{0, 0, 1, 0, 0, 0, 0, 0}, 2, 2, 2))
@@ -68,14 +70,14 @@ var (
 )
 
 func TestAdvantagesByHandAtEachLevel(t *testing.T) {
-	for _, level := range []string{ChunkLevel, ActionLevel} {
-		p, _ := chunked(t, func(c *Config) { c.RewardType = level })
-		r := chunkedRollout(p)
+	for _, level := range []string{algo.ChunkLevel, algo.ActionLevel} {
+		p := chunked(t, func(c *algo.Config) { c.RewardType = level })
+		r := chunkedRollout(level)
 		r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 		test.OK(t, p.Prepare(&r))
 		adv, ret := r.Must("advantage"), r.Must("return")
 		wantAdv, wantRet := advantagesByChunk, returnsByChunk
-		if level == ActionLevel {
+		if level == algo.ActionLevel {
 			wantAdv, wantRet = advantagesByAction, returnsByAction
 			if weight := r.Must("weight"); !slices.Equal(weight.F32(), countByAction) || !weight.SameShape(adv) {
 				t.Errorf("%s: weights %v %v, want %v", level, weight, weight.F32(), countByAction)
@@ -92,38 +94,38 @@ func TestAdvantagesByHandAtEachLevel(t *testing.T) {
 // count of the surrogate with the advantage of their action or chunk. The critic's loss compares each value with
 // its return.
 func TestLossAtEachLevel(t *testing.T) {
+	const chunk, action, token = algo.ChunkLevel, algo.ActionLevel, algo.TokenLevel
 	for _, c := range []struct {
 		reward, logProb, entropy string
 		each                     int     // log-probs of an advantage
 		entropies                float64 // dimensions of an action's noise in one sum of entropies
 	}{
-		{ChunkLevel, ChunkLevel, ChunkLevel, 1, 4}, {ChunkLevel, ActionLevel, ActionLevel, 2, 2},
-		{ChunkLevel, TokenLevel, TokenLevel, 4, 1},
-		{ActionLevel, ActionLevel, ActionLevel, 1, 2}, {ActionLevel, TokenLevel, TokenLevel, 2, 1},
-		{ChunkLevel, TokenLevel, ChunkLevel, 4, 4}, {ChunkLevel, ChunkLevel, TokenLevel, 1, 1},
-		{ActionLevel, TokenLevel, ActionLevel, 2, 2},
+		{chunk, chunk, chunk, 1, 4}, {chunk, action, action, 2, 2},
+		{chunk, token, token, 4, 1},
+		{action, action, action, 1, 2}, {action, token, token, 2, 1},
+		{chunk, token, chunk, 4, 4}, {chunk, chunk, token, 1, 1},
+		{action, token, action, 2, 2},
 	} {
 		t.Run(fmt.Sprint("reward ", c.reward, ", log-prob ", c.logProb, ", entropy ", c.entropy), func(t *testing.T) {
-			p, pol := chunked(t, func(cfg *Config) {
+			p := chunked(t, func(cfg *algo.Config) {
 				cfg.RewardType, cfg.LogProbType, cfg.EntropyType = c.reward, c.logProb, c.entropy
 				cfg.ClipRatioLow, cfg.ClipRatioHigh, cfg.ClipRatioC = 1, 10, 0 // none
 			})
-			r := chunkedRollout(p)
+			pol, r := p.of.Policy, chunkedRollout(c.reward)
 			adv, ret, count := advantagesByChunk, returnsByChunk, []float32{1, 1, 1, 1}
-			if c.reward == ActionLevel {
+			if c.reward == algo.ActionLevel {
 				adv, ret, count = advantagesByAction, returnsByAction, countByAction
 			}
 			sampled := tensor.New(tensor.F32, 2, 2, len(adv)*c.each/4)
-			test.OK(t, LogProbs(sampled, pol, pol.NewWork(2), r, 0))
+			test.OK(t, algo.LogProbs(sampled, pol, pol.NewWork(2), r, 0))
 			policyLoss := movedLoss(sampled.F32(), adv, count, c.each)
 			valueLoss := lossOfValues(t, pol, r, ret, count)
 			r.Set("sample_log_prob", sampled)
-			test.OK(t, p.Prepare(&r))
-			m := test.Must(p.Update(r))(t)
-			near(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss, 1e-5)
-			near(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss, 1e-4)
+			m := p.learn(t, &r)
+			within(t, "policy loss", metric(t, m, "actor/policy_loss"), policyLoss, 1e-5)
+			within(t, "value loss", metric(t, m, "critic/value_loss"), valueLoss, 1e-4)
 			gauss := 0.5*math.Log(2*math.Pi*math.E) - 0.5 // of each dimension, with the log of its deviation at -0.5
-			near(t, "entropy", metric(t, m, "actor/entropy_loss"), c.entropies*gauss, 1e-5)
+			within(t, "entropy", metric(t, m, "actor/entropy_loss"), c.entropies*gauss, 1e-5)
 		})
 	}
 }
@@ -148,7 +150,7 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	t.Helper()
 	work, n := pol.NewWork(2), 0.0
 	for i := range 2 {
-		v := test.Must(pol.Value(work, (&replayForward{rollout: r}).observe(i)))(t)
+		v := test.Must(pol.Value(work, statesOf(r, i)))(t)
 		for j, x := range v.F32() {
 			if k := i*len(v.F32()) + j; count[k] != 0 {
 				loss += math.Pow(float64(x)-float64(ret[k]), 2) / 2
@@ -159,17 +161,22 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	return loss / n
 }
 
+// statesOf returns the observations of step t of a rollout.
+func statesOf(r tensor.Dict, t int) (obs tensor.Dict) {
+	obs.Set("state", r.Must("observation.state").At(t))
+	return obs
+}
+
 // With rewards of single actions, each action that was taken has the advantage of its episode in the group. Other
 // actions have none.
 func TestGRPOByActions(t *testing.T) {
-	p, _ := chunked(t, func(*Config) {})
-	s := setup(func(s *Setup) {
-		s.Config.AdvType, s.Config.LossType, s.Config.RewardType = "grpo", "actor", ActionLevel
+	s := ppoSetup(func(s *algo.Setup) {
+		s.Config.AdvType, s.Config.LossType, s.Config.RewardType = "grpo", "actor", algo.ActionLevel
 		s.Steps, s.Envs, s.Chunk, s.GlobalBatch, s.GroupSize = 2, 2, 2, 4, 2
-		s.Policy = p.policy
+		s.Policy = chunked(t, func(*algo.Config) {}).of.Policy
 	})
-	g := test.Must(NewGRPO(s))(t)
-	r := chunkedRollout(g.PPO)
+	g := test.Must(algo.NewGRPO(s))(t)
+	r := chunkedRollout(algo.ActionLevel)
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	r.Set("mask", tensor.FromU8([]uint8{1, 1, 1, 0}, 2, 2)) // environment 1 idles when its episode is over
 	test.OK(t, g.Prepare(&r))
@@ -183,21 +190,23 @@ func TestGRPOByActions(t *testing.T) {
 	}
 }
 
-// Advantages that are recomputed with the same critic are the same.
+// Advantages that are recomputed with the same critic are the same. The critic does not move.
 func TestRecomputedAdvantagesOfActions(t *testing.T) {
-	p, pol := chunked(t, func(c *Config) { c.RewardType, c.RecomputeAdvantages = ActionLevel, true })
-	r := chunkedRollout(p)
+	p := chunked(t, func(c *algo.Config) {
+		c.RewardType, c.RecomputeAdvantages, c.UpdateEpoch, c.ValueLossCoef = algo.ActionLevel, true, 2, 0
+	})
+	pol, r := p.of.Policy, chunkedRollout(algo.ActionLevel)
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	value, next := r.Must("value"), r.Must("next_value").F32()
 	for i := range 2 {
-		v := test.Must(pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).observe(i)))(t)
+		v := test.Must(pol.Value(pol.NewWork(2), statesOf(r, i)))(t)
 		value.At(i).CopyFrom(v)
 	}
 	next[0] = value.F32()[4] // environment 0 goes on with its next chunk
 	test.OK(t, p.Prepare(&r))
 	want := slices.Clone(r.Must("advantage").F32())
 	clear(r.Must("advantage").F32())
-	test.OK(t, p.recompute.recomputeAdvantages(r))
+	test.Must(p.Update(r))(t)
 	if got := r.Must("advantage").F32(); !slices.Equal(got, want) {
 		t.Errorf("anew %v, at first %v", got, want)
 	}

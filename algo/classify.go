@@ -14,8 +14,9 @@ import (
 //
 //	loss = Σ (log(1 + e^z) - y z) / B
 //
-// Norms use the statistics of micro-batches, and merge them over replicas. Metrics, over all replicas: sft/loss,
-// sft/accuracy (share of images on the right side of ½), sft/images = B, actor/lr, actor/grad_norm.
+// In training, normalisation layers use the statistics of each micro-batch. These are summed over the replicas to
+// update the running statistics. Metrics, over all replicas: sft/loss, sft/accuracy (share of images whose probability
+// is on the right side of ½), sft/images = B, actor/lr, actor/grad_norm.
 type Classify struct {
 	net      *resnet.Classifier
 	work     *resnet.ClassifierWork
@@ -119,20 +120,22 @@ func crossEntropy(z float32, y byte) (loss, p float64) {
 	return loss, 1 / (1 + math.Exp(-x))
 }
 
-// Evaluate returns the scores of this replica's images, labels, with running statistics, added over all replicas.
+// Evaluate measures the classifier on this replica's images and labels, and returns the sums over all replicas.
+// Normalisation layers use their running statistics.
 func (c *Classify) Evaluate(images, labels []byte) (s ClassifySums, err error) {
 	s.Measure(c.net, c.work, c.batch.micro, images, labels)
 	return s, c.replicas.Sum(s[:])
 }
 
-// Thresholds are the thresholds of which ClassifySums counts the scores above.
+// Thresholds are probabilities. For each of them, ClassifySums counts the images whose probability is higher.
 var Thresholds = [...]float64{0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99}
 
-// ClassifySums count the results of images: the loss, right answers at ½, images of success and of failure, and for
-// each of Thresholds the images of success and of failure with a score above it.
+// ClassifySums holds sums over images: the loss, and the numbers of right answers at ½, of images of success and of
+// images of failure. For each of Thresholds, it holds the numbers of images of success and of failure above the
+// threshold.
 type ClassifySums [4 + 2*len(Thresholds)]float64
 
-// Measure adds the results of images, micro at a time.
+// Measure adds the results of images to s. It computes micro images at a time.
 func (s *ClassifySums) Measure(net *resnet.Classifier, w *resnet.ClassifierWork, micro int, images, labels []byte) {
 	each := net.Image.Len()
 	for lo := 0; lo < len(labels); lo += micro {
@@ -154,8 +157,9 @@ func (s *ClassifySums) Measure(net *resnet.Classifier, w *resnet.ClassifierWork,
 	}
 }
 
-// Metrics returns the mean loss, the share of right answers, and at ½ the shares of found successes and of false
-// alarms. A share of no images is 0.
+// Metrics returns the mean loss and the share of right answers. At threshold ½, it also returns found, the share of
+// successes that are recognised, and false_alarms, the share of failures taken for successes. A share of no images is
+// 0.
 func (s *ClassifySums) Metrics() (m Metrics) {
 	n := max(s[2]+s[3], 1)
 	found, alarms := s.shares(5)
@@ -166,12 +170,12 @@ func (s *ClassifySums) Metrics() (m Metrics) {
 	return m
 }
 
-// shares returns the shares of images of success and of failure with a score above threshold k.
+// shares returns the share of success images above threshold k, and the share of failure images above it.
 func (s *ClassifySums) shares(k int) (found, alarms float64) {
 	return s[4+2*k] / max(s[2], 1), s[4+2*k+1] / max(s[3], 1)
 }
 
-// Table returns a line for each threshold: found successes and false alarms.
+// Table returns a heading, then a line for each threshold with the shares of found successes and of false alarms.
 func (s *ClassifySums) Table() []string {
 	lines := []string{fmt.Sprintf("threshold  found of %-6.0f  false alarms of %.0f", s[2], s[3])}
 	for k, t := range Thresholds {

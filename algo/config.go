@@ -202,11 +202,11 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Want receives the result of one check: whether the value is valid, the key within its section, the value, and a
-// description of valid values.
+// A Want receives the result of one check: ok tells whether the value is valid, key is its name within the section, and
+// want describes valid values.
 type Want func(ok bool, key string, value any, want string)
 
-// finite returns a Want that calls want, and also rejects numbers that are not finite.
+// finite returns a Want that passes each check on to want, and rejects numbers that are not finite.
 func (want Want) finite() Want {
 	return func(ok bool, key string, value any, what string) {
 		switch x := value.(type) {

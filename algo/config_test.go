@@ -1,4 +1,4 @@
-package algo
+package algo_test
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/test"
 )
 
@@ -18,11 +19,11 @@ func TestDefaultsAreValid(t *testing.T) {
 			t.Errorf("%s: %v: want %s", key, value, want)
 		}
 	}
-	c, o := DefaultConfig(), DefaultOptimConfig()
+	c, o := algo.DefaultConfig(), algo.DefaultOptimConfig()
 	o.LR = 1e-3
 	c.Check(want)
 	o.Check(want)
-	Builtin().Check(c, want)
+	algo.Builtin().Check(c, want)
 }
 
 // Every key that has a limit is checked, under its own name.
@@ -40,7 +41,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 		"value_loss_coef: -1": "value_loss_coef", "gamma: .nan": "gamma", "adv_type: gea": "adv_type",
 		"loss_type: critic": "loss_type",
 	} {
-		c := DefaultConfig()
+		c := algo.DefaultConfig()
 		test.OK(t, yaml.Unmarshal([]byte(text), &c))
 		var got []string
 		want := func(ok bool, key string, value any, want string) {
@@ -49,7 +50,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 			}
 		}
 		c.Check(want)
-		Builtin().Check(c, want)
+		algo.Builtin().Check(c, want)
 		if !slices.Equal(got, []string{key}) {
 			t.Errorf("%s: problems with %v, want %s", text, got, key)
 		}
@@ -62,7 +63,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 		"{value_lr: 0.1, min_lr: 0.5}": "min_lr",
 		"critic_warmup_steps: -1":      "critic_warmup_steps", "lr: .nan": "lr",
 	} {
-		c := DefaultOptimConfig()
+		c := algo.DefaultOptimConfig()
 		c.LR = 1
 		test.OK(t, yaml.Unmarshal([]byte(text), &c))
 		var got []string
@@ -79,7 +80,7 @@ func TestCheckNamesTheKey(t *testing.T) {
 
 // Every number is finite, except for the bounds of rewards.
 func TestCheckWantsFiniteNumbers(t *testing.T) {
-	c := DefaultConfig()
+	c := algo.DefaultConfig()
 	c.OffPolicy.ReplayBuffer.SampleWindowSize, c.OffPolicy.EntropyTuning.Optim.LR = 100, 1
 	var each func(v reflect.Value, section string)
 	each = func(v reflect.Value, section string) {
@@ -113,11 +114,11 @@ func TestCheckWantsFiniteNumbers(t *testing.T) {
 }
 
 func TestNormalizationReadsRLinfsBooleans(t *testing.T) {
-	for text, want := range map[string]Normalization{
-		"true": NormalizeBatch, "false": NormalizeNone, "batch": NormalizeBatch, "minibatch": NormalizeMinibatch,
-		"none": NormalizeNone,
+	for text, want := range map[string]algo.Normalization{
+		"true": algo.NormalizeBatch, "false": algo.NormalizeNone, "batch": algo.NormalizeBatch,
+		"minibatch": algo.NormalizeMinibatch, "none": algo.NormalizeNone,
 	} {
-		var c Config
+		var c algo.Config
 		if err := yaml.Unmarshal([]byte("normalize_advantages: "+text), &c); err != nil ||
 			c.NormalizeAdvantages != want {
 			t.Errorf("%s: %v, %v; want %v", text, c.NormalizeAdvantages, err, want)
@@ -127,7 +128,8 @@ func TestNormalizationReadsRLinfsBooleans(t *testing.T) {
 
 func TestRegistryNamesWhatItKnows(t *testing.T) {
 	var got string
-	Builtin().Check(Config{AdvType: "gae", LossType: "critic"}, func(ok bool, key string, value any, want string) {
+	c := algo.Config{AdvType: "gae", LossType: "critic"}
+	algo.Builtin().Check(c, func(ok bool, key string, value any, want string) {
 		if !ok {
 			got += key + ": expected " + want
 		}
@@ -139,12 +141,12 @@ func TestRegistryNamesWhatItKnows(t *testing.T) {
 			t.Errorf("panic %q", text)
 		}
 	}()
-	Builtin().Add("gae", "actor", nil)
+	algo.Builtin().Add("gae", "actor", nil)
 }
 
 // Every field has a yaml key, so that no setting is out of reach.
 func TestEveryFieldHasAKey(t *testing.T) {
-	for _, c := range []reflect.Type{reflect.TypeFor[Config](), reflect.TypeFor[OptimConfig]()} {
+	for _, c := range []reflect.Type{reflect.TypeFor[algo.Config](), reflect.TypeFor[algo.OptimConfig]()} {
 		for i := range c.NumField() {
 			if f := c.Field(i); f.Tag.Get("yaml") == "" {
 				t.Errorf("%v.%s has no key", c, f.Name)

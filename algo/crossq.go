@@ -43,7 +43,7 @@ func fitsCrossQ(pol policy.Policy) error {
 // NewCrossQ makes CrossQ.
 func NewCrossQ(s Setup) (*CrossQ, error) { return newChecked("crossq", s, fitsCrossQ, newCrossQ) }
 
-// crossQKeys declares the keys of NewCrossQ: those of SAC, but for the target network.
+// crossQKeys declares the keys of NewCrossQ: those of SAC without those of the target network.
 func crossQKeys(s *Setup, k *Keys) {
 	replayKeys(k, false)
 	hindsightKeys(s, k)

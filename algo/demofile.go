@@ -40,7 +40,7 @@ type DemoHeader struct {
 	SuccessRate float64        // share of all played episodes that succeeded; some of them may be missing in the file
 }
 
-// IsDemos reports whether a file that begins with head is one of WriteDemos.
+// IsDemos reports whether head is the beginning of a file that WriteDemos wrote.
 func IsDemos(head []byte) bool {
 	return regexp.MustCompile(`(?s)^.{8}\{"__metadata__":\{"env":"[^"]*","episodes":"\d+"`).Match(head)
 }
@@ -53,7 +53,7 @@ func (h *DemoHeader) Transitions() (m int) {
 	return m
 }
 
-// ofEpisodes returns the tensors of the episodes.
+// ofEpisodes returns the tensors that describe the episodes, such as EpisodeLength.
 func (h *DemoHeader) ofEpisodes() (d tensor.Dict) {
 	n, longest := len(h.Episodes), 0
 	length, ret := tensor.New(tensor.I64, n), tensor.New(tensor.F64, n)
@@ -83,7 +83,7 @@ func (h *DemoHeader) ofEpisodes() (d tensor.Dict) {
 // columnBuffer is the number of bytes of a tensor that WriteDemos writes at a time.
 const columnBuffer = 256 << 10
 
-// A fileColumn is the part of a file that holds one tensor.
+// A fileColumn writes one tensor to its part of the file.
 type fileColumn struct {
 	at     int64 // where the next byte goes
 	row    int   // bytes of a transition
@@ -97,9 +97,9 @@ func (c *fileColumn) flush(to io.WriterAt) error {
 	return err
 }
 
-// WriteDemos writes a file of demonstrations, which may be larger than memory. fill calls add once for each
-// transition, in the order of h.Episodes. A transition has the bytes of h.Fields, one after the other. Equal arguments
-// give equal files.
+// WriteDemos writes a file of demonstrations, which may be larger than memory. It calls fill, which must call add once
+// for each transition, in the order of h.Episodes. The argument of add holds the bytes of h.Fields, one field after the
+// other. Equal arguments give equal files.
 func WriteDemos(path string, h DemoHeader, fill func(add func(transition []byte) error) error) error {
 	m := h.Transitions()
 	if m == 0 {
@@ -171,8 +171,8 @@ type DemoFile struct {
 	column []int // for each of Fields, the index of its tensor in the file
 }
 
-// OpenDemos opens a file of demonstrations, and reads what it says of its episodes. In a file that says nothing,
-// terminated and truncated end the episodes, and their returns are the sums of their rewards.
+// OpenDemos opens a file of demonstrations, and reads the tensors that describe its episodes. If the file has no such
+// tensors, terminated and truncated tell where episodes end, and the return of an episode is the sum of its rewards.
 func OpenDemos(path string) (*DemoFile, error) {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -226,7 +226,7 @@ func (d *DemoFile) open() error {
 	return d.readEpisodes()
 }
 
-// readEpisodes reads the tensors of the episodes that the file has.
+// readEpisodes reads the tensors that describe the episodes, if the file has them.
 func (d *DemoFile) readEpisodes() error {
 	if d.reader.Index(EpisodeLength) < 0 {
 		return nil
@@ -265,8 +265,8 @@ func (d *DemoFile) readEpisodes() error {
 	return nil
 }
 
-// whole reads a tensor, whose type and shape must be as given. A length of -1 may be any. Without a shape it must have
-// one dimension that is not empty.
+// whole reads a whole tensor, whose type and shape must be as given. A length of -1 accepts any length. Without a
+// shape, the tensor must have one dimension that is not empty.
 func (d *DemoFile) whole(name string, dtype tensor.DType, shape ...int) (tensor.Tensor, error) {
 	i := d.reader.Index(name)
 	if i < 0 {
@@ -284,7 +284,7 @@ func (d *DemoFile) whole(name string, dtype tensor.DType, shape ...int) (tensor.
 	return t, d.reader.ReadTensor(i, t.Bytes(), 0)
 }
 
-// Read fills dst with the bytes of Fields[field], beginning with transition from.
+// Read fills dst with the bytes of Fields[field]. The argument from is the index of the first transition.
 func (d *DemoFile) Read(field, from int, dst []byte) error {
 	return d.reader.ReadTensor(d.column[field], dst, from*d.Fields[field].Bytes())
 }

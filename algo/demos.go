@@ -77,7 +77,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	return demos, nil
 }
 
-// TakeDemos returns demonstrations of all tensors of a file, as ReadDemos reads it, or of another source.
+// TakeDemos is ReadDemos for tensors that are in memory, from a file or from another source.
 func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err error) {
 	reward, ok := all.Get(FieldReward)
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
@@ -125,16 +125,16 @@ func TakeDemos(all tensor.Dict, fields []tensor.Field) (demos tensor.Dict, err e
 	return demos, nil
 }
 
-// leftName is the name of the tensor that chunks cut from single actions have, I32 [M]: the number of transitions that
-// follow in the episode.
+// leftName is the name of a tensor, I32 [M], that only chunks cut from single actions have. It holds the number of
+// transitions that follow in the episode.
 const leftName = "left"
 
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
 // fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
 // follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
-// sum over these transitions. The chunk takes the next observations, terminated and truncated from the last of these
-// transitions. Such chunks overlap: the chunk that begins where a chunk ends is C transitions later. left is the tensor
-// of leftName, or the zero Tensor if demos are returned as they are.
+// sum of their rewards. The chunk takes the next observations, terminated and truncated from the last of these
+// transitions. Such chunks overlap: the next chunk that shares no action with a chunk begins C transitions later. left
+// is the tensor called leftName. If demos are returned unchanged, left is the zero Tensor.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, left tensor.Tensor, err error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -193,8 +193,8 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (chunks tensor.Dict, lef
 	return chunks, left, nil
 }
 
-// lastOfEpisodes returns, for each transition, the last transition of its episode. For chunks cut from single actions,
-// it is the first that holds the last action.
+// lastOfEpisodes returns, for each transition, the index of the last transition of its episode. If chunks were cut from
+// single actions, it returns the first transition of the episode whose chunk holds the last action.
 func lastOfEpisodes(demos tensor.Dict) []int {
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	last := make([]int, len(terminated))
@@ -208,10 +208,10 @@ func lastOfEpisodes(demos tensor.Dict) []int {
 	return last
 }
 
-// FitDemos checks demonstrations for a policy or an environment: each choice in observations and actions must be an
-// option of its space, and the action mask of a transition must allow the transition's actions. The error names the
-// first transition that does not fit. After the last step of an episode no action follows. If the mask of the next
-// observation forbids all options of a choice there, FitDemos allows all options, as environments do.
+// FitDemos checks demonstrations for a policy or an environment. Each choice in observations and actions must be an
+// option of its space. The action mask of a transition must allow its actions. The error names the first transition
+// that does not fit. After the last step of an episode, no action follows: if the mask of this next observation forbids
+// all options of a choice, FitDemos changes the mask to allow all options, as environments do.
 func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 	obs, space := to.Spaces()
 	for _, prefix := range []string{Observations, NextObservations} {
@@ -250,8 +250,9 @@ func FitDemos(demos tensor.Dict, to policy.Spaced) error {
 	return fmt.Errorf("action is %d in transition %d: %w", action.I32()[i], k, err)
 }
 
-// fitMasks returns the first transition whose mask forbids all options of a choice, or -1. If next is set, masks are
-// those of next observations, and masks at the end of an episode change to allow all options.
+// fitMasks returns the first transition whose mask forbids all options of a choice, or -1 if there is none. If next is
+// set, masks are those of next observations. At the end of an episode, fitMasks then changes such a mask to allow all
+// options.
 func fitMasks(demos tensor.Dict, masks tensor.Tensor, to policy.Spaced, next bool) int {
 	_, space := to.Spaces()
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
@@ -293,9 +294,9 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
-// observations in names. The first n targets are the values of these observations GoalSteps transitions later, or
-// at the end of the episode if that comes first. The last n targets are the values at the end of the episode. For
-// chunks cut from single actions, the end is the first transition whose chunk holds the episode's last action.
+// observations in names. The first n targets are the values of these observations GoalSteps transitions later, or at
+// the end of the episode if that comes first. The last n targets are the values at the end of the episode. The end is
+// the transition that lastOfEpisodes returns.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
 	m, width := len(last), 0
@@ -314,8 +315,8 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns a Replay that holds demos as the steps of one environment. Rollouts have the given fields. See
-// Setup.Pictures.
+// newDemos returns a Replay that holds demos as the steps of one environment. fields are those of rollouts, and
+// pictures are those of Setup.Pictures.
 func newDemos(fields []tensor.Field, demos tensor.Dict, pictures map[string]*Pictures,
 	alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)

@@ -1,4 +1,4 @@
-package algo
+package algo_test
 
 import (
 	"bytes"
@@ -9,35 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/tensor"
 )
-
-// A row's goals are the numbers some steps later and at the end, both of its own episode.
-func TestGoals(t *testing.T) {
-	const m = policy.GoalSteps + 4
-	var d tensor.Dict
-	terminated, truncated := make([]byte, m), make([]byte, m)
-	truncated[1], terminated[m-1] = 1, 1
-	x, y := tensor.New(tensor.F32, m, 1), tensor.New(tensor.F32, m, 2)
-	for i := range m {
-		x.F32()[i], y.F32()[2*i], y.F32()[2*i+1] = float32(i), float32(100+i), float32(200+i)
-	}
-	d.Set("terminated", tensor.Of(terminated, tensor.U8, m))
-	d.Set("truncated", tensor.Of(truncated, tensor.U8, m))
-	d.Set("observation.x", x)
-	d.Set("observation.y", y)
-	g := goals(d, []string{"y", "x"})
-	for row, want := range map[int][2]int{0: {1, 1}, 1: {1, 1}, 2: {2 + policy.GoalSteps, m - 1}, 3: {m - 1, m - 1}} {
-		soon, end := float32(want[0]), float32(want[1])
-		if got, want := g.At(row).F32(), []float32{100 + soon, 200 + soon, soon, 100 + end, 200 + end,
-			end}; !slices.Equal(got, want) {
-			t.Errorf("row %d: %v, want %v", row, got, want)
-		}
-	}
-}
 
 // Demonstrations of single actions become chunks, which end with their episodes.
 func TestChunkedDemonstrations(t *testing.T) {
@@ -52,7 +29,7 @@ func TestChunkedDemonstrations(t *testing.T) {
 	field := func(name string, dtype tensor.DType, shape ...int) tensor.Field {
 		return tensor.Field{Name: name, DType: dtype, Shape: append([]int{7, 2}, shape...)}
 	}
-	d := test.Must(ReadDemos(writeDemos(t, file), []tensor.Field{field("action", tensor.F32, 3, 1),
+	d := test.Must(algo.ReadDemos(writeDemos(t, file), []tensor.Field{field("action", tensor.F32, 3, 1),
 		field("reward", tensor.F32), field("terminated", tensor.U8), field("truncated", tensor.U8),
 		field("observation.x", tensor.F32, 1),
 		field("next_observation.x", tensor.F32, 1)}))(t)
@@ -65,47 +42,11 @@ func TestChunkedDemonstrations(t *testing.T) {
 	test.EqualSlices(t, d.Must("terminated").U8(), []byte{0, 1, 1, 1, 0, 0}, "terminated")
 }
 
-// TestReturnsOfChunkedDemonstrations: in a return of several steps no action's reward counts twice. The step after a
-// chunk is the chunk that begins where it ends. By hand: the rewards are 1, 2, 4, …, an episode ends after the fifth
-// action, and the file ends within the second episode.
-func TestReturnsOfChunkedDemonstrations(t *testing.T) {
-	const m, half = 8, 0.5
-	fields := transitions(1, 1, 1)
-	fields[2].Shape = []int{1, 1, 2, 1} // chunks of two actions
-	var file tensor.Dict
-	file.Set("action", tensor.New(tensor.F32, m, 1, 1))
-	file.Set("reward", tensor.FromF32([]float32{1, 2, 4, 8, 16, 32, 64, 128}, m))
-	file.Set("terminated", tensor.Of([]byte{0, 0, 0, 0, 1, 0, 0, 0}, tensor.U8, m))
-	file.Set("truncated", tensor.New(tensor.U8, m))
-	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
-	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
-	d := test.Must(ReadDemos(writeDemos(t, file), fields))(t)
-	r := test.Must(newDemos(fields, d.Slice(0, m), nil, tensor.Heap))(t)
-	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
-	b := r.NewBatch(m)
-	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{
-		1: {[]float32{3, 6, 12, 24, 16, 96, 192, 128}, []float32{half, half, half, 0, 0, half, half, half},
-			[]float32{2, 3, 4, 5, 5, 7, 8, 8}},
-		2: {[]float32{3 + 12*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192, 128},
-			[]float32{half * half, 0, 0, 0, 0, half * half, half, half}, []float32{4, 5, 5, 5, 5, 8, 8, 8}},
-		math.MaxInt: {[]float32{3 + 12*half + 16*half*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192,
-			128},
-			[]float32{0, 0, 0, 0, 0, half * half, half, half}, []float32{5, 5, 5, 5, 5, 8, 8, 8}},
-	} {
-		r.Gather(b, rows, nStep, half, false)
-		if !slices.Equal(b.Reward, want.reward) || !slices.Equal(b.Discount, want.discount) ||
-			!slices.Equal(b.Next.Must("state").F32(), want.next) {
-			t.Errorf("n_step %d: rewards %v, discounts %v, next %v, want %v", nStep, b.Reward, b.Discount,
-				b.Next.Must("state").F32(), want)
-		}
-	}
-}
-
 // TestSplitChunkedDemonstrations: the demonstrations that are set aside are whole episodes, also if they became chunks.
 // The file has episodes of 5, 1, 2 and 4 actions.
 func TestSplitChunkedDemonstrations(t *testing.T) {
 	const m = 12
-	fields := transitions(1, 1, 1)
+	fields := transitions(1, 1, tensor.F32)
 	fields[2].Shape = []int{1, 1, 3, 1} // chunks of three actions
 	var file tensor.Dict
 	file.Set("action", tensor.New(tensor.F32, m, 1, 1))
@@ -114,10 +55,10 @@ func TestSplitChunkedDemonstrations(t *testing.T) {
 	file.Set("truncated", tensor.New(tensor.U8, m))
 	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
 	file.Set("next_observation.state", tensor.New(tensor.F32, m, 1))
-	d := test.Must(ReadDemos(writeDemos(t, file), fields))(t)
+	d := test.Must(algo.ReadDemos(writeDemos(t, file), fields))(t)
 	for share := 1; share < m; share++ {
-		learnt, aside := SplitDemos(d, float32(share)/m)
-		n := learnt.Must(FieldReward).Len()
+		learnt, aside := algo.SplitDemos(d, float32(share)/m)
+		n := learnt.Must(algo.FieldReward).Len()
 		if ends := []int{5, 6, 8, m}; !slices.Contains(ends, n) || aside.Len() > 0 && m-n < share {
 			t.Errorf("%d of %d transitions: %d are learnt, want one of %v, at most %d or all", share, m, n, ends,
 				m-share)
@@ -183,7 +124,7 @@ func TestFitDemos(t *testing.T) {
 		d.Set("terminated", tensor.New(tensor.U8, m))
 		d.Set("truncated", tensor.Of([]byte{0, 0, 0, 1}, tensor.U8, m))
 		c.change(d)
-		err := FitDemos(d, to)
+		err := algo.FitDemos(d, to)
 		if (err == nil) != (c.want == "") || err != nil && !strings.HasPrefix(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
@@ -193,18 +134,23 @@ func TestFitDemos(t *testing.T) {
 	}
 }
 
-// TestFitChunkedDemos: for chunks of single actions, the error names the transition of the action in the file.
+// TestFitChunkedDemos: the error names the transition of the action. In chunks that were cut from a file of single
+// actions it is not the transition in which the chunk begins.
 func TestFitChunkedDemos(t *testing.T) {
-	var d tensor.Dict
-	d.Set("action", tensor.FromI32([]int32{0, 1, 1, 0, 0, 2, 2, 2}, 4, 2, 1))
 	to := spaced{action: env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{2}}}
-	for _, want := range []string{"action is 2 in transition 2: ",
-		"action is 2 in transition 3, in the chunk that begins in transition 2: "} {
-		if err := FitDemos(d, to); err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-		d.Set(leftName, tensor.FromI32([]int32{3, 2, 1, 0}, 4)) // cut from single actions
-	}
+	var d, file tensor.Dict
+	d.Set("action", tensor.FromI32([]int32{0, 1, 1, 0, 0, 2, 2, 2}, 4, 2, 1))
+	test.Fails(t, algo.FitDemos(d, to), "action is 2 in transition 2: ")
+	file.Set("action", tensor.FromI32([]int32{0, 1, 0, 2}, 4, 1, 1))
+	file.Set("reward", tensor.New(tensor.F32, 4))
+	file.Set("terminated", tensor.Of([]byte{0, 0, 0, 1}, tensor.U8, 4))
+	file.Set("truncated", tensor.New(tensor.U8, 4))
+	cut := test.Must(algo.ReadDemos(writeDemos(t, file), []tensor.Field{
+		{Name: "action", DType: tensor.I32, Shape: []int{1, 1, 2, 1}},
+		{Name: "reward", DType: tensor.F32, Shape: []int{1, 1}},
+		{Name: "terminated", DType: tensor.U8, Shape: []int{1, 1}},
+		{Name: "truncated", DType: tensor.U8, Shape: []int{1, 1}}}))(t)
+	test.Fails(t, algo.FitDemos(cut, to), "action is 2 in transition 3, in the chunk that begins in transition 2: ")
 }
 
 // writeDemos writes demonstrations to a file, and returns its path.
@@ -219,11 +165,11 @@ func writeDemos(t *testing.T, d tensor.Dict) string {
 
 // TestMasksOfDemonstrations: an element of an action mask is 0 or 1.
 func TestMasksOfDemonstrations(t *testing.T) {
-	const name = Observations + "." + policy.ActionMask
+	const name = algo.Observations + "." + policy.ActionMask
 	var d tensor.Dict
 	d.Set("reward", tensor.New(tensor.F32, 2))
 	d.Set(name, tensor.Of([]uint8{1, 0, 1, 2}, tensor.U8, 2, 2))
-	_, err := ReadDemos(writeDemos(t, d), []tensor.Field{{Name: name, DType: tensor.U8, Shape: []int{1, 1, 2}}})
+	_, err := algo.ReadDemos(writeDemos(t, d), []tensor.Field{{Name: name, DType: tensor.U8, Shape: []int{1, 1, 2}}})
 	if want := name + " is 2 in transition 1: expected 0 or 1"; err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}

@@ -21,7 +21,7 @@ import (
 // replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
 	*offPolicy
-	policy, target   *policy.Greedy // Q and Q'
+	policy, target   *policy.Greedy // networks of Q and Q'
 	work, targetWork policy.Work
 	train            *trainState
 	y                []float32     // [micro]: targets of the values of the actions taken
@@ -98,7 +98,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	return d.metrics, nil
 }
 
-// update updates the network and, when due, the target network.
+// update makes one step of the network. When it is due, it also moves the target network.
 func (d *DQN) update() error {
 	if err := d.descend(d.train, d.add); err != nil {
 		return err

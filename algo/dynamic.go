@@ -11,7 +11,7 @@ import (
 type Resampler interface {
 	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. Resample
 	// reports whether another rollout is needed; all replicas report the same. If an update can use several rollouts,
-	// Resample sets rollout to the parts chosen so far, in memory of the Resampler.
+	// Resample sets rollout to the parts chosen so far. These lie in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -29,9 +29,9 @@ type DynamicSampler struct {
 	replicas  Replicas
 
 	kept        tensor.Dict
-	informative []bool // of each group in kept
-	fresh       []bool // of each group in the latest rollout
-	rollouts    int    // made for this update
+	informative []bool // whether each group in kept is informative
+	fresh       []bool // the same for the latest rollout
+	rollouts    int    // number of rollouts made for this update
 }
 
 func newDynamicSampler(s *Setup, v *rolloutView, r Replicas) *DynamicSampler {
@@ -67,8 +67,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups replaces each of n groups that is not informative. The replacement is the next informative group of m
-// new groups. replaceGroups stops when no new group is left.
+// replaceGroups replaces those of n groups that are not informative. There are m new groups; each replacement is the
+// next of these that is informative. replaceGroups stops when no new group is left.
 func replaceGroups(n, m int, informative, newInformative func(g int) bool, replace func(group, newGroup int)) {
 	from := 0 // the next new group
 	for to := range n {
@@ -95,8 +95,8 @@ func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) 
 	return lacking[0] > 0, nil
 }
 
-// find fills d.fresh. It returns an error if an environment of the rollout has more than one episode. A group without
-// episodes is not informative: all of them were lost.
+// find fills d.fresh. It returns an error if an environment of the rollout has more than one episode. A group that lost
+// all of its episodes is not informative.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {

@@ -1,4 +1,4 @@
-package algo
+package algo_test
 
 import (
 	"slices"
@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -13,7 +14,7 @@ import (
 // informativeRollout is a rollout of four steps of n environments in pairs, all marked with a number;
 // informative pairs have scores that differ.
 func informativeRollout(mark float32, informative ...bool) tensor.Dict {
-	r := randomRollout(1, 4, 0, 2*len(informative))
+	r := algo.RandomRollout(1, 4, 0, 2*len(informative))
 	mask := tensor.New(tensor.U8, 4, 2*len(informative))
 	for i := range mask.U8() {
 		mask.U8()[i] = 1
@@ -32,8 +33,8 @@ func informativeRollout(mark float32, informative ...bool) tensor.Dict {
 	return r
 }
 
-func resampling(change ...func(*Setup)) Setup {
-	return groupSetup("grpo", append([]func(*Setup){func(s *Setup) {
+func resampling(change ...func(*algo.Setup)) algo.Setup {
+	return groupSetup("grpo", append([]func(*algo.Setup){func(s *algo.Setup) {
 		s.Steps, s.Envs, s.GlobalBatch, s.Config.MaxNumGenBatches = 4, 6, 24, 3
 	}}, change...)...)
 }
@@ -41,7 +42,7 @@ func resampling(change ...func(*Setup)) Setup {
 // Of three pairs one is informative. The second rollout has one more, and the third has two, which completes the
 // update.
 func TestResample(t *testing.T) {
-	p := test.Must(NewGRPO(resampling()))(t)
+	p := test.Must(algo.NewGRPO(resampling()))(t)
 	marks := func(r tensor.Dict) (m []float32) {
 		for i := range 24 {
 			m = append(m, r.Must("observation.state").F32()[3*i])
@@ -68,8 +69,8 @@ func TestResample(t *testing.T) {
 			}
 			test.OK(t, p.Prepare(&r))
 			m := test.Must(p.Update(r))(t)
-			near(t, "rollouts", metric(t, m, "rollout/gen_batches"), 3, 0)
-			near(t, "advantage", metric(t, m, "rollout/advantages_max"), 0.7071, 1e-3) // all pairs differ
+			within(t, "rollouts", metric(t, m, "rollout/gen_batches"), 3, 0)
+			within(t, "advantage", metric(t, m, "rollout/advantages_max"), 0.7071, 1e-3) // all pairs differ
 		}
 	}
 	r := informativeRollout(0, true, true, true)
@@ -80,7 +81,7 @@ func TestResample(t *testing.T) {
 
 // Pairs for which no rollout had an informative pair do not count.
 func TestResampleEnds(t *testing.T) {
-	p := test.Must(NewGRPO(resampling()))(t)
+	p := test.Must(algo.NewGRPO(resampling()))(t)
 	var r tensor.Dict
 	for n := range 3 { // the first two are never informative
 		r = informativeRollout(0, false, false, n == 0)
@@ -95,17 +96,17 @@ func TestResampleEnds(t *testing.T) {
 		}
 	}
 	m := test.Must(p.Update(r))(t)
-	near(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
+	within(t, "loss of the informative pair", metric(t, m, "actor/policy_loss_abs"), 0.7071, 0.5)
 }
 
 // Replicas ask for another rollout as long as one of them needs one.
 func TestResampleTogether(t *testing.T) {
-	members := newTeam(2)
+	members := algo.NewTeam(2)
 	var wg sync.WaitGroup
 	for i := range 2 {
 		wg.Go(func() {
-			p, err := NewGRPO(resampling(func(s *Setup) {
-				s.GlobalBatch, s.Replicas = 48, &replica{team: members, member: i}
+			p, err := algo.NewGRPO(resampling(func(s *algo.Setup) {
+				s.GlobalBatch, s.Replicas = 48, members[i]
 			}))
 			if err != nil {
 				t.Error(err)
@@ -123,7 +124,7 @@ func TestResampleTogether(t *testing.T) {
 }
 
 func TestResampleErrors(t *testing.T) {
-	p := test.Must(NewGRPO(resampling()))(t)
+	p := test.Must(algo.NewGRPO(resampling()))(t)
 	r := informativeRollout(0, true, true, true)
 	for env := range 6 {
 		r.Must("truncated").U8()[6+env] = 1
@@ -132,7 +133,7 @@ func TestResampleErrors(t *testing.T) {
 		"episode 6 begins at step 2 of environment 0: expected one episode in each") {
 		t.Errorf("%v", err)
 	}
-	if _, err := NewPPO(setup(func(s *Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||
+	if _, err := algo.NewPPO(ppoSetup(func(s *algo.Setup) { s.Config.MaxNumGenBatches = 2 })); err == nil ||
 		!strings.Contains(err.Error(), "max_num_gen_batches: 2: expected a number > 0, and 1 without adv_type grpo") {
 		t.Errorf("%v", err)
 	}

@@ -2,8 +2,8 @@ package algo
 
 import "fmt"
 
-// episodes are the episodes of a rollout. Each is a run of samples in one environment, up to the end of the episode or
-// of the rollout.
+// episodes are the episodes of a rollout. An episode is a run of successive samples in one environment. It ends with
+// the episode or with the rollout.
 type episodes struct {
 	of    []int32   // [T·N]: index of the episode that holds each sample; -1 if the environment was idle
 	score []float64 // Σ reward of each episode
@@ -17,8 +17,8 @@ type episodes struct {
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find finds the episodes of tr, ordered by first step, and then by environment. Samples with mask 0 belong to no
-// episode.
+// find finds the episodes of tr. It orders them by their first step, and then by environment. Samples with mask 0
+// belong to no episode.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
 	for i, r := range tr.Reward {
@@ -38,9 +38,9 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// divide divides the episodes into groups. The episodes of a group begin at the same step, in size neighbouring
-// environments. If envs is 0, the episodes are texts, and size successive texts are a group. A group is smaller if some
-// of its episodes were lost. divide returns an error if an episode begins while another one is running.
+// divide divides the episodes into groups. A group is size neighbouring environments, whose episodes begin at the same
+// step. If envs is 0, the episodes are texts, and size successive texts are a group. A group is smaller if some of its
+// episodes were lost. divide returns an error if an episode begins while another one is running.
 func (e *episodes) divide(size, envs int) error {
 	e.group = e.group[:0]
 	for k := range e.score {

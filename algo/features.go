@@ -8,11 +8,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// features are what the encoder of a SoftActor computes of a batch, for all networks that read the same observations.
-// The critics' loss trains the encoder; other networks read the features without a gradient. So the actor learns from
-// the features that the critics have read, as in DrQ-v2 (Yarats et al. 2021, arXiv:2107.09645).
+// features holds what the encoder of a SoftActor computes from a batch. All networks that read the same observations
+// share it. The critics' loss trains the encoder; other networks read the features without a gradient. So the actor
+// learns from the features that the critics have read, as in DrQ-v2 (Yarats et al. 2021, arXiv:2107.09645).
 //
-// The nil features are those of a policy without an encoder: networks read the observations.
+// For a policy without an encoder, features is nil: the networks then read the observations.
 type features struct {
 	of                               *offPolicy
 	net                              *policy.Encoder
@@ -25,7 +25,7 @@ type features struct {
 // encodedAtOnce is the number of rows that an encoder computes at once if there is no gradient.
 const encodedAtOnce = 64
 
-// encode makes e.features, if p has an encoder. Its optimiser step is a part of that of the critics c.
+// encode makes e.features, if p has an encoder. The encoder's optimiser step is a part of the step of the critics c.
 func (e *offPolicy) encode(s *Setup, p *policy.SoftActor, c *critics) error {
 	net := p.Encoder()
 	if net == nil {
@@ -54,7 +54,7 @@ func (e *offPolicy) encode(s *Setup, p *policy.SoftActor, c *critics) error {
 	return nil
 }
 
-// forget prepares f for a new batch.
+// forget marks all features as not computed, for a new batch.
 func (f *features) forget() {
 	if f == nil {
 		return
@@ -83,7 +83,7 @@ func (f *features) follow(tau float32) {
 	}
 }
 
-// ofObs returns what networks read of b.Obs, and ofNext of b.Next. b is the present micro-batch.
+// ofObs returns what networks read from b.Obs, and ofNext what they read from b.Next. b is the present micro-batch.
 func (f *features) ofObs(b *Transitions) (tensor.Dict, error) {
 	if f == nil {
 		return b.Obs, nil
@@ -98,7 +98,7 @@ func (f *features) ofNext(b *Transitions) (tensor.Dict, error) {
 	return f.next.read(f.micro(), b.Next)
 }
 
-// ofTargetObs returns what target networks read of b.Obs, and ofTargetNext of b.Next.
+// ofTargetObs returns what target networks read from b.Obs, and ofTargetNext what they read from b.Next.
 func (f *features) ofTargetObs(b *Transitions) (tensor.Dict, error) {
 	if f == nil {
 		return b.Obs, nil
@@ -116,7 +116,8 @@ func (f *features) ofTargetNext(b *Transitions) (tensor.Dict, error) {
 // micro returns the number of the present micro-batch in the batch.
 func (f *features) micro() int { return f.of.first / f.of.micro }
 
-// gradientOf returns memory for the gradient of the features in so many rows, or nil if there is no encoder.
+// gradientOf returns memory for the gradient of the features of the given number of rows. It returns nil if there is no
+// encoder.
 func (f *features) gradientOf(rows int) []float32 {
 	if f == nil {
 		return nil
@@ -124,12 +125,13 @@ func (f *features) gradientOf(rows int) []float32 {
 	return f.gradient[:rows*f.net.Width()]
 }
 
-// backward adds the gradient of the encoder. The gradient of the features of b.Obs is in the first rows of gradientOf.
+// backward adds the gradient of the encoder. The memory from gradientOf must hold, in its first rows, the gradient of
+// the features of b.Obs.
 func (f *features) backward(b *Transitions) error {
 	if f == nil {
 		return nil
 	}
-	if f.obs.held != f.micro() { // earlier passes have read several micro-batches
+	if f.obs.held != f.micro() { // work holds another micro-batch, if earlier passes read several
 		if err := f.obs.encode(f.micro(), b.Obs); err != nil {
 			return err
 		}
@@ -138,14 +140,14 @@ func (f *features) backward(b *Transitions) error {
 	return nil
 }
 
-// An encoded holds the features of one kind of observations of a batch, which it computes once.
+// An encoded holds the features of one kind of observations of a batch. It computes them at most once.
 type encoded struct {
 	of    *offPolicy
-	side  int // 0 for observations before the steps, 1 for those after
+	side  int // 0 for observations before the steps, 1 for observations after the steps
 	net   *policy.Encoder
 	work  *policy.EncoderWork
-	micro []tensor.Dict // Features of each micro-batch
-	known []bool        // whether micro has them
+	micro []tensor.Dict // of each micro-batch: the observation policy.Features
+	known []bool        // whether the features of each micro-batch are computed
 	held  int           // the micro-batch whose activations are in work; -1 if there is none
 }
 
@@ -170,8 +172,8 @@ func (x *encoded) read(i int, obs tensor.Dict) (tensor.Dict, error) {
 	return x.micro[i], nil
 }
 
-// encode computes the features of obs, which belong to micro-batch i. The choices of dropout depend on the sample, its
-// side and the update.
+// encode computes the features of obs, which belong to micro-batch i. Which elements dropout drops depends on the
+// sample, its side and the update.
 func (x *encoded) encode(i int, obs tensor.Dict) error {
 	e := x.of
 	x.work.Drop = nn.Drop{On: true, Seed: e.seed,

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Stacks has the observations that a Replay stores as frames, by their names without a prefix. It maps each name to
-// the number of frames in the observation, which is at least 1.
+// Stacks names the observations that a Replay stores as frames, without a prefix. It maps each name to the number of
+// frames in the observation, which is at least 1.
 type Stacks map[string]int
 
 // StacksOf returns the observations of an environment or of a policy that a Replay stores as frames: those whose frames
@@ -44,15 +44,17 @@ func (s Stacks) of(field string) (name string, stack int) {
 // frames stores one observation of the steps of a Replay, before and after each step. An observation is a stack of
 // frames, the oldest first. Each frame is stored once, in a ring of each environment:
 //
-//   - The observation after a step adds its newest frame, if its other frames are those of the observation before the
-//     step. The next step begins with this observation, so it adds nothing.
+//   - The observation after a step usually shares all frames but its newest with the observation before the step. It
+//     then adds only the newest frame. The next step begins with this observation, so it adds nothing.
 //   - Any other observation adds all of its frames, as at the beginning of an episode. Equal frames at the beginning of
 //     the stack are added once, because environments repeat the first frame of an episode.
 //
-// Both are found by comparing bytes, so observations come back as they were, whatever the flags of the steps say.
+// The code compares bytes to tell these cases apart. So observations come back as they were, even if the flags of the
+// steps are wrong.
 //
-// The ring has room for one frame more in each frameSlack steps, the last observation of an episode. If episodes are
-// shorter, the oldest steps of the Replay lose their frames and can no longer be drawn: see held.
+// The ring has room for one frame per step, and for one more in every frameSlack steps: the last observation of an
+// episode. If episodes are shorter than frameSlack, the oldest steps of the Replay lose their frames and can no longer
+// be drawn; see held.
 type frames struct {
 	name      string // of the observation, without a prefix
 	obs, next string // names of the observation in rollouts, before and after a step
@@ -61,12 +63,13 @@ type frames struct {
 	room      int    // frames in the ring of an environment
 	capacity  int    // steps in the ring of an environment
 	data      tensor.Tensor
-	// I64 [envs, capacity, 2, 2]: the stack of each step before and after it. The frames of an environment are numbered
-	// as they were added; frame k is in place k%room of the ring. See stackOf.
+	// I64 [envs, capacity, 2, 2]: for each step, the frameStack before it and the frameStack after it; see stackOf. The
+	// frames of an environment are numbered in the order in which they were added. Frame k is in place k%room of the
+	// ring.
 	stacks tensor.Tensor
 }
 
-// frameSlack is the number of steps in an episode for which all frames of a full Replay have room.
+// frameSlack is the length of episodes for which a full Replay has room for all frames. Longer episodes need less room.
 const frameSlack = 25
 
 // Names of the tensors of frames begin with these prefixes.
@@ -75,13 +78,13 @@ const (
 	stacksPrefix = "stacks."
 )
 
-// frameFields returns the tensors of frames. Rollouts have the observation f, [T,N,...].
+// frameFields returns the tensors of frames for the observation f of rollouts, [T,N,...].
 func frameFields(f tensor.Field, name string, stack, envs, capacity int) []tensor.Field {
 	shape := f.Shape[2:]
 	if stack > 1 {
 		shape = shape[1:]
 	}
-	room := capacity + capacity/frameSlack + 2*stack // a step has up to two stacks
+	room := capacity + capacity/frameSlack + 2*stack // 2*stack: a step can add two whole stacks
 	return []tensor.Field{
 		{Name: framesPrefix + name, DType: f.DType, Shape: append([]int{envs, room}, shape...)},
 		{Name: stacksPrefix + name, DType: tensor.I64, Shape: []int{envs, capacity, 2, 2}},
@@ -97,14 +100,15 @@ func newFrames(name string, stack int, all tensor.Dict) *frames {
 	return f
 }
 
-// A frameStack is a stack of frames. It has frames first to newest, or the newest of them. If they are fewer than a
-// stack has, frame first is repeated at the beginning.
+// A frameStack names the frames of an observation by their numbers, first to newest. If there are more numbers than
+// frames in the observation, the newest numbers count. If there are fewer, the frame with number first is repeated at
+// the beginning.
 type frameStack struct{ first, newest int64 }
 
-// at returns the number of frame i of an observation.
+// at returns the number of frame i of the observation s.
 func (f *frames) at(s frameStack, i int) int64 { return max(s.newest-int64(f.stack-1-i), s.first) }
 
-// stackOf returns the stack before or after the step in the given place.
+// stackOf returns the frameStack before or after the step in the given place.
 func (f *frames) stackOf(place int, after bool) frameStack {
 	x := f.stacks.I64()[4*place:][:4]
 	if after {
@@ -113,11 +117,11 @@ func (f *frames) stackOf(place int, after bool) frameStack {
 	return frameStack{x[0], x[1]}
 }
 
-// place returns the place in the rings of a step of an environment. step is at least -capacity; steps that differ by
-// capacity have one place.
+// place returns the place of an environment's step in the rings. step is at least -capacity. Steps that differ by
+// capacity share a place.
 func (f *frames) place(env, step int) int { return env*f.capacity + (step+f.capacity)%f.capacity }
 
-// frame returns the memory of an environment's frame.
+// frame returns the memory of the frame with the given number.
 func (f *frames) frame(env int, number int64) []byte {
 	return f.data.Bytes()[(env*f.room+int(number%int64(f.room)))*f.size:][:f.size]
 }
@@ -125,7 +129,7 @@ func (f *frames) frame(env int, number int64) []byte {
 // of returns frame i of an observation.
 func (f *frames) of(obs []byte, i int) []byte { return obs[i*f.size:][:f.size] }
 
-// add stores the observations before and after a step; see place. goesOn is true if there is a step before it.
+// add stores the observations before and after a step. goesOn is true if the ring holds the step before it.
 func (f *frames) add(env, step int, goesOn bool, obs, next []byte) {
 	after := frameStack{newest: -1}
 	if goesOn {
@@ -144,7 +148,7 @@ func (f *frames) add(env, step int, goesOn bool, obs, next []byte) {
 	copy(f.stacks.I64()[4*f.place(env, step):], []int64{before.first, before.newest, after.first, after.newest})
 }
 
-// equal reports whether obs, which has the frames of an observation or the oldest of them, has the frames of s.
+// equal reports whether the frames in obs equal those of s. obs may have only the oldest frames of an observation.
 func (f *frames) equal(env int, s frameStack, obs []byte) bool {
 	for i := range len(obs) / f.size {
 		if !bytes.Equal(f.of(obs, i), f.frame(env, f.at(s, i))) {
@@ -154,7 +158,7 @@ func (f *frames) equal(env int, s frameStack, obs []byte) bool {
 	return true
 }
 
-// begin adds all frames of an observation. The first of them gets the given number.
+// begin adds all frames of an observation, and returns their frameStack. The first frame gets the given number.
 func (f *frames) begin(env int, number int64, obs []byte) frameStack {
 	i := 0
 	for i < f.stack-1 && bytes.Equal(f.of(obs, i), f.of(obs, i+1)) {
@@ -168,7 +172,7 @@ func (f *frames) begin(env int, number int64, obs []byte) frameStack {
 	return s
 }
 
-// gather copies to dst the observation before or after the step in the given place.
+// gather sets dst to the observation before the step in the given place, or after it.
 func (f *frames) gather(dst []byte, place int, after bool) {
 	s := f.stackOf(place, after)
 	for i := range f.stack {
@@ -176,8 +180,8 @@ func (f *frames) gather(dst []byte, place int, after bool) {
 	}
 }
 
-// held returns how many of the newest steps have all of their frames in every environment, at most size. next is the
-// step that follows them.
+// held returns how many of the newest steps still have all of their frames, in every environment. It returns at most
+// size. next is the number of the step that follows them.
 func (f *frames) held(size, next int) int {
 	for env := range f.data.Dim(0) {
 		for size > 0 {
@@ -191,8 +195,8 @@ func (f *frames) held(size, next int) int {
 	return size
 }
 
-// used returns the number of places of the ring that were ever filled in any environment. next is the step that follows
-// the newest step.
+// used returns the number of places of the ring that were ever filled: the maximum over the environments. next is the
+// number of the step that follows the newest step.
 func (f *frames) used(next int) (n int) {
 	for env := range f.data.Dim(0) {
 		n = max(n, int(min(f.stackOf(f.place(env, next-1), true).newest+1, int64(f.room))))
@@ -200,8 +204,8 @@ func (f *frames) used(next int) (n int) {
 	return n
 }
 
-// load restores the frames of size steps; next is the step that follows them. d has the rings of frames, or those of
-// whole observations before and after each step, which saved states had before rings of frames.
+// load restores the frames of size steps. next is the number of the step that follows them. d has the rings of frames.
+// In an older saved state, d has instead the whole observations before and after each step.
 func (f *frames) load(d tensor.Dict, size, next int) error {
 	if all, ok := d.Get(replayPrefix + framesPrefix + f.name); ok {
 		if all.Rank() < 2 || all.Dim(1) > f.room {

@@ -5,8 +5,8 @@ package algo
 type Trajectory struct {
 	T, N       int
 	Reward     []float32
-	Value      []float32 // value of the observation before the step
-	Next       []float32 // value of the observation after the step, before any auto-reset; finite everywhere
+	Value      []float32 // values of the observations before the steps
+	Next       []float32 // values of the observations after the steps, before any auto-reset; finite everywhere
 	Terminated []uint8   // the episode ended by itself; the return does not include Next
 	Truncated  []uint8   // the episode was cut off from outside; the return includes Next
 	// BootstrapAlways makes the returns of terminated episodes include Next, too (RLinf's bootstrap_type always). Next
@@ -22,7 +22,7 @@ func generalised(gamma, lambda float32) estimator {
 	}
 }
 
-// gaeKeys declares the keys of generalised, and of the Trajectory that it reads.
+// gaeKeys declares the keys of generalised and of its Trajectory.
 func gaeKeys(s *Setup, k *Keys) {
 	k.Read("gamma", "gae_lambda", "normalize_advantages", "bootstrap_type")
 	k.ReadIf(s.Config.UpdateEpoch > 1, severalEpochs, "recompute_advantages")

@@ -1,9 +1,10 @@
-package algo
+package algo_test
 
 import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
@@ -15,7 +16,7 @@ import (
 //	       count.
 //	       δ = (1 + .5·10 - 2, 2 - 4, 3 + .5·8 - 6) = (4, -2, 1);  A_0 = 4, A_1 = -2, A_2 = 1
 func TestGAEByHand(t *testing.T) {
-	tr := &Trajectory{
+	tr := &algo.Trajectory{
 		T: 3, N: 2,
 		Reward:     []float32{1, 1, 2, 2, 3, 3},
 		Value:      []float32{2, 2, 4, 4, 6, 6},
@@ -26,7 +27,7 @@ func TestGAEByHand(t *testing.T) {
 	check := func(name string, want []float32) {
 		t.Helper()
 		adv, ret := make([]float32, 6), make([]float32, 6)
-		GAE(adv, ret, tr, 0.5, 0.5)
+		algo.GAE(adv, ret, tr, 0.5, 0.5)
 		for i := range want {
 			if adv[i] != want[i] || ret[i] != want[i]+tr.Value[i] {
 				t.Errorf("%s: step %d of environment %d: advantage %v, return %v; want %v, %v", name, i/2, i%2,
@@ -45,7 +46,7 @@ func TestGAEByHand(t *testing.T) {
 func TestGAEIsTheSumOfDeltas(t *testing.T) {
 	const T, N, gamma, lambda = 37, 5, 0.97, 0.9
 	s := philox.New(1, philox.Init, 0, 0)
-	tr := &Trajectory{T: T, N: N}
+	tr := &algo.Trajectory{T: T, N: N}
 	for range T * N {
 		tr.Reward = append(tr.Reward, float32(s.Uniform(-1, 1)))
 		tr.Value = append(tr.Value, float32(s.Uniform(-1, 1)))
@@ -54,7 +55,7 @@ func TestGAEIsTheSumOfDeltas(t *testing.T) {
 		tr.Truncated = append(tr.Truncated, uint8(s.IntN(8)/7))
 	}
 	adv, ret := make([]float32, T*N), make([]float32, T*N)
-	GAE(adv, ret, tr, gamma, lambda)
+	algo.GAE(adv, ret, tr, gamma, lambda)
 	ends := 0
 	for n := range N {
 		for t0 := range T {

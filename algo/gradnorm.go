@@ -20,11 +20,11 @@ type gradNorm struct {
 	sums   []float64 // sum of squares of each block
 	known  []bool    // whether sums has the sum of each block; cleared before a new gradient
 
-	device *nn.SquareSums // of the parts of all blocks; nil if the gradient is in the program's memory
-	block  []int          // the block of each of these parts
+	device *nn.SquareSums // sums of squares of the parts of all blocks; nil unless the gradient is on a device
+	block  []int          // the index of the block of each of these parts
 }
 
-// newGradNorm returns the norm of p.Grad[lo:hi], which is on the device of p if onDevice is set.
+// newGradNorm returns a gradNorm for p.Grad[lo:hi]. onDevice tells that the gradient is in memory of p's device.
 func newGradNorm(p *nn.Params[float32], lo, hi int, onDevice bool) (n gradNorm, err error) {
 	blocks := (hi - lo + normBlock - 1) / normBlock
 	n = gradNorm{params: p, lo: lo, hi: hi, sums: make([]float64, blocks), known: make([]bool, blocks)}
@@ -41,7 +41,7 @@ func newGradNorm(p *nn.Params[float32], lo, hi int, onDevice bool) (n gradNorm, 
 	return n, err
 }
 
-// parts calls visit for the range of each trainable group in block b.
+// parts calls visit for each trainable group in block b, with the range of the group in this block.
 func (n *gradNorm) parts(b int, visit func(lo, hi int)) {
 	from := n.lo + b*normBlock
 	for _, g := range n.params.Groups {
@@ -51,8 +51,8 @@ func (n *gradNorm) parts(b int, visit func(lo, hi int)) {
 	}
 }
 
-// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the range. These elements must be final. n.squares
-// sums all other blocks.
+// sumFinal sums the blocks that lie entirely in elements [lo, hi) of the range. These elements must be final. The
+// method squares sums all other blocks.
 func (n *gradNorm) sumFinal(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, n.hi-n.lo) <= hi; b++ {
 		n.sum(b)
@@ -83,8 +83,8 @@ func (n *gradNorm) squares() float64 {
 	return sum
 }
 
-// root returns √sum, the norm of the gradient of p. If the gradient has a NaN or Inf, root returns an error that names
-// the tensor.
+// root returns √sum, where sum is the sum of squares of p's gradient. If the gradient has a NaN or Inf, root returns an
+// error that names the tensor.
 func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
 		return 0, notFinite(p)
@@ -102,8 +102,8 @@ type DivergedError struct {
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
 
-// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. The error also names a NaN
-// or Inf of the tensor itself.
+// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. If the tensor itself has one,
+// the error names that too.
 func notFinite(p *nn.Params[float32]) error {
 	for i, f := range p.Fields {
 		grad, data := p.GradOf(i), p.Of(i)

@@ -35,7 +35,7 @@ var (
 
 // NewGRPO makes GRPO.
 func NewGRPO(s Setup) (*GRPO, error) {
-	p, err := newPPO(s, recipe{"grpo", groupRelative(newGroups(s), GRPOAdvantages), NormalizeNone}) // groups normalise
+	p, err := newPPO(s, recipe{"grpo", groupRelative(newGroups(s), GRPOAdvantages), NormalizeNone}) // per group instead
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 	return m, err
 }
 
-// groups configures the comparison of episodes. A group is size successive environments, or size successive texts.
+// groups tells how to compare episodes. A group is size successive environments, or size successive texts.
 type groups struct {
 	size         int
 	envs         int  // number of environments; 0 if the episodes are texts
@@ -86,8 +86,8 @@ func groupKeys(s *Setup, k *Keys) {
 	k.ReadIf(s.Config.LenRewardPenalty > 0, "len_reward_penalty > 0", "safe_length", "max_length")
 }
 
-// settle returns an error unless the episodes can be compared. It gives weight 0 to the groups that g drops, and lowers
-// the scores of long episodes.
+// settle finds the groups of x. It gives weight 0 to the groups that g drops, and lowers the scores of long episodes.
+// It returns an error if the episodes cannot be compared.
 func (g *groups) settle(x *experience) error {
 	e := x.Episodes
 	if g.envs%g.size != 0 {
@@ -107,7 +107,7 @@ func (g *groups) settle(x *experience) error {
 	return nil
 }
 
-// drops reports whether the group of episodes with these scores is not trained on.
+// drops reports whether g leaves a group of episodes with these scores out of training.
 func (g *groups) drops(score []float64) bool {
 	switch {
 	case g.compared && g.size > 1 && len(score) == 1, g.informative && !differ(score):
@@ -120,7 +120,7 @@ func (g *groups) drops(score []float64) bool {
 }
 
 // groupRelative returns an estimator that compares the episodes of each group. The return of a sample is the score of
-// its episode. comparison turns the scores of groups into advantages, in place.
+// its episode. The argument comparison turns the scores of groups into advantages, in place.
 func groupRelative(g groups, comparison func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {
@@ -199,8 +199,7 @@ func DrGRPOAdvantages(score []float64, size int) {
 }
 
 // RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
-// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one answer or episode, the advantage is
-// 0:
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one, the advantage is 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

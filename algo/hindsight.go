@@ -62,12 +62,12 @@ const (
 // ownGoal marks a transition that keeps its desired goal.
 const ownGoal = -1
 
-// A hindsight replaces the desired goals of some of the transitions that are drawn from a Replay.
+// A hindsight replaces the desired goals of some transitions that batches draw from a Replay.
 type hindsight struct {
 	HindsightConfig
 	Goals
 	replay            *Replay
-	achieved, desired []float32 // [envs, capacity, width]: goals after each step
+	achieved, desired []float32 // rings of the Replay, [envs, capacity, width]: both goals after each step
 	width             int       // numbers of a goal
 }
 
@@ -87,8 +87,8 @@ func newHindsight(cfg HindsightConfig, goals *Goals, r *Replay) (*hindsight, err
 	return h, nil
 }
 
-// draw draws the goals of transitions, which have the numbers rows. A goal is the number of the transition whose
-// achieved goal replaces the desired goal, or ownGoal.
+// draw sets goals[i] for the transition with number rows[i]. A goal is the number of the transition whose achieved goal
+// replaces the desired goal, or ownGoal.
 func (h *hindsight) draw(goals, rows []int32, s *philox.Stream) {
 	for i, k := range rows {
 		if goals[i] = ownGoal; s.IntN(h.NSampledGoal+1) > 0 {
@@ -97,7 +97,7 @@ func (h *hindsight) draw(goals, rows []int32, s *philox.Stream) {
 	}
 }
 
-// choose returns the number of a transition in the episode of transition k.
+// choose returns the number of the transition that GoalSelectionStrategy selects in the episode of transition k.
 func (h *hindsight) choose(k int, s *philox.Stream) int32 {
 	last := k
 	for oldest := k - k%h.replay.Size(); last+1 < oldest+h.replay.Size() && !h.ends(last); {
@@ -121,13 +121,13 @@ func (h *hindsight) ends(k int) bool {
 	return h.replay.terminated.U8()[at]|h.replay.truncated.U8()[at] != 0
 }
 
-// goalAt returns the numbers of a goal at a place in the rings.
+// goalAt returns the goal at a place in the rings, as a view of goals.
 func (h *hindsight) goalAt(goals []float32, place int) []float32 {
 	return goals[place*h.width : (place+1)*h.width]
 }
 
-// relabel computes the return of transition i of b anew, if its goal is replaced. The arguments are those of
-// Replay.Gather.
+// relabel computes the return of transition i of b again, if its goal is replaced. k is the number of this transition.
+// The other arguments are those of Replay.Gather.
 func (h *hindsight) relabel(b *Transitions, i, k, nStep int, gamma float32, bootstrapAlways bool) {
 	if b.goals[i] == ownGoal {
 		return
@@ -152,8 +152,8 @@ func (h *hindsight) relabel(b *Transitions, i, k, nStep int, gamma float32, boot
 	}
 }
 
-// endsOtherwise reports whether the step at a place in the rings terminated its episode for another reason than its own
-// goal.
+// endsOtherwise reports whether the step at a place in the rings terminated its episode for another reason than
+// reaching its own desired goal.
 func (h *hindsight) endsOtherwise(place int) bool {
 	if h.replay.terminated.U8()[place] == 0 {
 		return false

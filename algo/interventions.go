@@ -8,17 +8,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interventions are the part of a replica's demonstration buffer that grows: the transitions in which a person acted.
-// Each environment has a ring of them. A stretch is what a person did without a break; the last transition of a stretch
-// is truncated, so that returns of several steps end there.
+// interventions are transitions in which a person acted: the part of a replica's demonstration buffer that grows. Each
+// environment has a ring of them. Where the policy takes over again, the person's last transition is truncated, so that
+// returns of several steps end there.
 type interventions struct {
 	rings  pool          // one for each environment
 	all    tensor.Dict   // their memory, [envs, capacity, ...]
-	cursor tensor.Tensor // I64 [envs, cursorLen]: see Replay
-	enough int           // learning begins when so many transitions were ever added
+	cursor tensor.Tensor // I64 [envs, cursorLen]: the cursor of each ring, see Replay
+	enough int           // number of added transitions at which learning begins
 }
 
-// newInterventions returns the interventions of a replica, or nil if it keeps none.
+// newInterventions returns the interventions of a replica, or nil if the configuration or the environments have none.
 func newInterventions(s *Setup) (*interventions, error) {
 	window := s.Config.OffPolicy.Demos.SampleWindowSize
 	if window == 0 || !s.brings(FieldIntervened) {
@@ -66,7 +66,7 @@ func (p *interventions) added() (n int) {
 	return n
 }
 
-// used returns how many places of a ring are in use in any environment: of the steps, and of the frames.
+// used returns how many places of a ring are in use for steps and for frames: the maximum over the environments.
 func (p *interventions) used() (steps, frames int) {
 	for _, r := range p.rings {
 		c := r.cursor.I64()
@@ -81,8 +81,8 @@ func (p *interventions) used() (steps, frames int) {
 // interventionPrefix begins the names of the rings of interventions in saved states.
 const interventionPrefix = "env.interventions."
 
-// save adds views of the rings to d, and to used the number of places in use of each; see Replayer. steps and frames
-// are at least what interventions.used returns.
+// save adds views of the rings to d. For each ring it sets used, by name, to the number of places in use; see Replayer.
+// steps and frames are at least what interventions.used returns.
 func (p *interventions) save(d *tensor.Dict, used map[string]int, steps, frames int) {
 	d.Set(interventionPrefix+"cursor", p.cursor)
 	for i := range p.all.Len() {
@@ -120,8 +120,8 @@ func (p *interventions) load(d tensor.Dict) error {
 	return nil
 }
 
-// A pool is several Replays from which batches are drawn as if they were one. Their transitions have one numbering. If
-// there are several, none of them has aborted episodes.
+// A pool is several Replays from which batches are drawn as if they were one. The transitions of all of them are
+// numbered in one sequence. If there are several Replays, none of them has aborted episodes.
 type pool []*Replay
 
 // size returns the number of transitions that can be drawn.

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. The policy learns to act like the better
-// demonstrations of a mixed set. IQL estimates values only of actions that demonstrations contain.
-// Update makes update_epoch updates, each on a batch of Setup.Demos:
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From good and bad demonstrations, the policy
+// learns to act like the better ones. IQL estimates values only for actions in demonstrations. Update makes
+// update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. V(s) by expectile regression on min Q'(s, a): nearly the value of the best
 //     action that demonstrations take in s                                            ExpectileLoss
@@ -25,8 +25,8 @@ import (
 type IQL struct {
 	*offPolicy
 	actor         *actor
-	critics       *critics  // Q
-	values        *critics  // V
+	critics       *critics  // networks of Q
+	values        *critics  // network of V
 	half          []float32 // for ActionLoss, see halfWidths
 	least, weight []float32 // [micro]: min Q'(s, a) and AdvantageWeights
 }
@@ -137,7 +137,7 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// judge returns V(s) for the transitions b, and sets a.least to the minimum of the target critics' Q'(s, a).
+// judge returns V(s) for the transitions b. It also sets a.least to the minimum of the target critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	obs, err := a.features.ofTargetObs(b)
 	if err != nil {

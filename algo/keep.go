@@ -9,14 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// keepsMaps reports whether rollouts have feature maps in place of the images that the policy sees: see policy.Keeper.
+// keepsMaps reports whether rollouts hold feature maps instead of the images that the policy sees; see policy.Keeper.
 func (s *Setup) keepsMaps() bool {
 	return policy.Kept(s.Policy) != nil && slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool {
 		return f.Name == Observations+"."+policy.Cameras(s.Policy)[0].Name && f.DType == tensor.F32
 	})
 }
 
-// keepMaps puts feature maps in place of the images of s.Demos, if rollouts have them.
+// keepMaps replaces the images of s.Demos with feature maps, if rollouts hold feature maps.
 func (s *Setup) keepMaps() error {
 	if !s.keepsMaps() {
 		return nil
@@ -27,7 +27,7 @@ func (s *Setup) keepMaps() error {
 	demos, pictures := s.Demos.Slice(0, m), maps.Clone(s.Pictures)
 	row, pixels := tensor.Dict{}, tensor.Dict{}
 	sides := []string{Observations, NextObservations}
-	if _, ok := s.Demos.Get(NextObservations + "." + seen[0].Name); !ok { // cloning needs none
+	if _, ok := s.Demos.Get(NextObservations + "." + seen[0].Name); !ok { // behaviour cloning has no next observations
 		sides = sides[:1]
 	}
 	for _, side := range sides {
@@ -40,7 +40,7 @@ func (s *Setup) keepMaps() error {
 		}
 	}
 	for t := range m {
-		for _, side := range sides { // an image follows itself: it is computed once
+		for _, side := range sides { // a next image is often the image of the next step: the Keeper computes it once
 			for _, f := range seen {
 				name := side + "." + f.Name
 				if p := s.Pictures[name]; p != nil {

@@ -7,7 +7,7 @@ package algo
 // algorithm.
 type Keys struct {
 	read  map[string]bool
-	needs map[string]string // keys that are not read, with the setting that would make the algorithm read them
+	needs map[string]string // keys that are not read, each with the setting that would make the algorithm read it
 }
 
 // Read declares keys that the algorithm reads.
@@ -45,8 +45,8 @@ func (k *Keys) Has(name string) (read bool, setting string) {
 }
 
 // Reads is the Trait of algorithms that declare the keys that they read. declare must name all keys of Config and of
-// the sections actor.optim and actor.critic_optim that the algorithm reads; see Keys. Given keys without a declaration
-// are reported as keys without effect. An algorithm without this Trait may read all keys.
+// the sections actor.optim and actor.critic_optim that the algorithm reads; see Keys. If a configuration sets a key
+// that is not declared, the key is reported as one without effect. An algorithm without this Trait may read all keys.
 func Reads(declare func(s *Setup, k *Keys)) Trait { return func(e *entry) { e.declare = declare } }
 
 // Keys returns the keys that the algorithm of s.Config reads. s needs only the configuration. declared is false for an
@@ -62,8 +62,8 @@ func (r *Registry) Keys(s *Setup) (keys *Keys, declared bool) {
 	return keys, true
 }
 
-// ReadOptim declares the keys that an Adam reads from a section, such as "actor.optim". own has the section's values.
-// others are optimisers whose defaults are these values.
+// ReadOptim declares the keys that an Adam reads from a section, such as "actor.optim". The argument own has the
+// section's values. The optimisers in others take these values as their defaults.
 func (k *Keys) ReadOptim(section string, own *OptimConfig, others ...*OptimConfig) {
 	for _, name := range []string{"lr", "adam_beta1", "adam_beta2", "adam_eps", "weight_decay", "clip_grad",
 		"lr_scheduler", "lr_warmup_steps"} {

@@ -1,10 +1,11 @@
-package algo
+package algo_test
 
 import (
 	"math"
 	"slices"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/classic"
 	"github.com/rlinf/rlinf/internal/test"
@@ -18,21 +19,21 @@ func TestKLLoss(t *testing.T) {
 		kind                string
 		delta, loss, dDelta float64
 	}{
-		{"kl", 0.5, 0.5, 1}, {"k1", -0.5, -0.5, 1},
-		{"abs", 0.5, 0.5, 1}, {"abs", -0.5, 0.5, -1},
-		{"mse", 0.5, 0.125, 0.5}, {"k2", -0.5, 0.125, -0.5},
-		{"low_var_kl", 0.5, 0.10653066, 0.39346934}, // e^-½ - ½, 1 - e^-½
-		{"k3", -0.5, 0.14872127, -0.64872127},       // e^½ - 1½, 1 - e^½
-		{"k3", -3, 10, 0}, {"k3", -1000, 10, 0}, {"k3", 1000, 10, 0},
+		{algo.KLK1, 0.5, 0.5, 1}, {algo.KLK1, -0.5, -0.5, 1},
+		{algo.KLAbs, 0.5, 0.5, 1}, {algo.KLAbs, -0.5, 0.5, -1},
+		{algo.KLK2, 0.5, 0.125, 0.5}, {algo.KLK2, -0.5, 0.125, -0.5},
+		{algo.KLK3, 0.5, 0.10653066, 0.39346934},   // e^-½ - ½, 1 - e^-½
+		{algo.KLK3, -0.5, 0.14872127, -0.64872127}, // e^½ - 1½, 1 - e^½
+		{algo.KLK3, -3, 10, 0}, {algo.KLK3, -1000, 10, 0}, {algo.KLK3, 1000, 10, 0},
 	} {
 		d := []float32{7}
-		sum, n := KLLoss(d, []float32{float32(c.delta) - 1}, []float32{-1}, 1, nil, klName(c.kind), 2)
-		near(t, c.kind+": loss", sum, c.loss, 1e-6)
-		near(t, c.kind+": gradient, added", float64(d[0]), 7+2*c.dDelta, 1e-6)
-		near(t, c.kind+": count", n, 1, 0)
+		sum, n := algo.KLLoss(d, []float32{float32(c.delta) - 1}, []float32{-1}, 1, nil, c.kind, 2)
+		within(t, c.kind+": loss", sum, c.loss, 1e-6)
+		within(t, c.kind+": gradient, added", float64(d[0]), 7+2*c.dDelta, 1e-6)
+		within(t, c.kind+": count", n, 1, 0)
 	}
 	d := []float32{0}
-	KLLoss(d, []float32{float32(math.NaN())}, []float32{0}, 1, nil, KLK3, 1)
+	algo.KLLoss(d, []float32{float32(math.NaN())}, []float32{0}, 1, nil, algo.KLK3, 1)
 	if d[0] == d[0] {
 		t.Error("a NaN does not reach the gradient")
 	}
@@ -41,25 +42,21 @@ func TestKLLoss(t *testing.T) {
 // A strong penalty keeps the policy near the first policy, in spite of rewards. A weak penalty does not. The reference
 // stays the first policy in later iterations and after a checkpoint.
 func TestReferencePolicy(t *testing.T) {
-	make1 := func(beta float32, kind string) (*PPO, policy.Policy) {
+	make1 := func(beta float32, kind string) (ppoRun, policy.Policy) {
 		pol := cartPolePolicy(t)
-		return mustPPO(t, setup(func(s *Setup) {
+		return mustPPO(t, ppoSetup(func(s *algo.Setup) {
 			s.Policy, s.Config.KLBeta, s.Config.KLPenaltyType, s.Config.LossType = pol, beta, kind, "actor"
 			s.Optim.WeightDecay, s.Optim.LR = 0, 0.02
 		})), pol
 	}
-	iterate := func(p *PPO, n int) (m Metrics) {
+	iterate := func(p ppoRun, n int) (m algo.Metrics) {
 		for range n {
 			r := cartPoleLike(16, 8)
-			test.OK(t, p.Prepare(&r))
-			var err error
-			if m, err = p.Update(r); err != nil {
-				t.Fatal(err)
-			}
+			m = p.learn(t, &r)
 		}
 		return m
 	}
-	for _, kind := range []string{KLK2, KLK3} {
+	for kind, alias := range map[string]string{algo.KLK2: "k2", algo.KLK3: "k3"} {
 		free, _ := make1(1e-6, kind)
 		held, pol := make1(30, kind)
 		first := slices.Clone(pol.Params().Data)
@@ -76,8 +73,8 @@ func TestReferencePolicy(t *testing.T) {
 			t.Errorf("%s: the policy did not move at all", kind)
 		}
 
-		// a run from the checkpoint has the same numbers
-		again, other := make1(30, kind)
+		// a run from the checkpoint has the same numbers, with the other name of the estimate
+		again, other := make1(30, alias)
 		copy(other.Params().Data, pol.Params().Data)
 		test.OK(t, again.Load(state))
 		a, b := iterate(held, 2), iterate(again, 2)
@@ -100,7 +97,7 @@ func cartPolePolicy(t *testing.T) policy.Policy {
 
 // cartPoleLike is a random rollout with observations of four numbers, in which action 1 pays.
 func cartPoleLike(steps, envs int) tensor.Dict {
-	r := randomRollout(5, steps, 0, envs)
+	r := algo.RandomRollout(5, steps, 0, envs)
 	obs := tensor.New(tensor.F32, steps, envs, 4)
 	for i := range obs.F32() {
 		obs.F32()[i] = r.Must("value").F32()[i/4] * float32(i%4-1)

@@ -1,37 +1,32 @@
-package algo
+package algo_test
 
 import (
 	"math"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-func near(t *testing.T, what string, got, want, tol float64) {
-	t.Helper()
-	if !(math.Abs(got-want) <= tol) {
-		t.Errorf("%s: %v, want %v", what, got, want)
-	}
+func clippedLoss(dLogProb, logProb, old, adv, weight []float32, c algo.Clip, scale float32) algo.SurrogateSums {
+	o := algo.Surrogate{Kind: algo.Clipped, Clip: c}
+	return o.Loss(dLogProb, algo.Samples{LogProb: logProb, Old: old, Adv: adv, Weight: weight}, scale)
 }
 
-func clippedLoss(dLogProb, logProb, old, adv, weight []float32, c Clip, scale float32) SurrogateSums {
-	o := Surrogate{Kind: Clipped, Clip: c}
-	return o.Loss(dLogProb, Samples{LogProb: logProb, Old: old, Adv: adv, Weight: weight}, scale)
+func decoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c algo.Clip, most,
+	scale float32) algo.SurrogateSums {
+	o := algo.Surrogate{Kind: algo.Decoupled, Clip: c, MaxWeight: most}
+	return o.Loss(dLogProb, algo.Samples{LogProb: logProb, Old: old, Prox: prox, Adv: adv, Weight: weight}, scale)
 }
 
-func decoupledLoss(dLogProb, logProb, old, prox, adv, weight []float32, c Clip, most, scale float32) SurrogateSums {
-	o := Surrogate{Kind: Decoupled, Clip: c, MaxWeight: most}
-	return o.Loss(dLogProb, Samples{LogProb: logProb, Old: old, Prox: prox, Adv: adv, Weight: weight}, scale)
-}
-
-func gradientLoss(dLogProb, logProb, adv, weight []float32, scale float32) SurrogateSums {
-	o := Surrogate{Kind: PolicyGradient}
-	return o.Loss(dLogProb, Samples{LogProb: logProb, Adv: adv, Weight: weight}, scale)
+func gradientLoss(dLogProb, logProb, adv, weight []float32, scale float32) algo.SurrogateSums {
+	o := algo.Surrogate{Kind: algo.PolicyGradient}
+	return o.Loss(dLogProb, algo.Samples{LogProb: logProb, Adv: adv, Weight: weight}, scale)
 }
 
 // One sample for each branch of the surrogate, with ε⁻ = 0.2, ε⁺ = 0.3, c = 3.
 func TestPolicyLossBranches(t *testing.T) {
-	clip := Clip{Low: 0.2, High: 0.3, Dual: 3}
+	clip := algo.Clip{Low: 0.2, High: 0.3, Dual: 3}
 	for _, c := range []struct {
 		name       string
 		ratio, adv float64
@@ -51,26 +46,26 @@ func TestPolicyLossBranches(t *testing.T) {
 		old, d := []float32{-0.7}, []float32{99}
 		s := clippedLoss(d, []float32{-0.7 + float32(math.Log(c.ratio))}, old, []float32{float32(c.adv)}, nil, clip,
 			0.5)
-		near(t, c.name+": loss", s.Loss, c.loss, 1e-5)
-		near(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
-		near(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
-		near(t, c.name+": ratio", s.Ratio, c.ratio, 1e-5)
-		near(t, c.name+": ratio_abs", s.RatioAbs, math.Abs(c.ratio-1), 1e-5)
-		near(t, c.name+": clipped ratio", s.Clipped, min(max(c.ratio, 0.8), 1.3), 1e-5)
-		near(t, c.name+": approx_kl", s.KL, c.ratio-1-math.Log(c.ratio), 1e-5)
-		near(t, c.name+": outside", s.Outside, c.outside, 0)
-		near(t, c.name+": dual", s.DualClipped, c.dual, 1e-5)
-		near(t, c.name+": count", s.Count, 1, 0)
+		within(t, c.name+": loss", s.Loss, c.loss, 1e-5)
+		within(t, c.name+": loss_abs", s.LossAbs, math.Abs(c.loss), 1e-5)
+		within(t, c.name+": gradient", float64(d[0]), 0.5*c.grad, 1e-5)
+		within(t, c.name+": ratio", s.Ratio, c.ratio, 1e-5)
+		within(t, c.name+": ratio_abs", s.RatioAbs, math.Abs(c.ratio-1), 1e-5)
+		within(t, c.name+": clipped ratio", s.Clipped, min(max(c.ratio, 0.8), 1.3), 1e-5)
+		within(t, c.name+": approx_kl", s.KL, c.ratio-1-math.Log(c.ratio), 1e-5)
+		within(t, c.name+": outside", s.Outside, c.outside, 0)
+		within(t, c.name+": dual", s.DualClipped, c.dual, 1e-5)
+		within(t, c.name+": count", s.Count, 1, 0)
 	}
 }
 
 func TestPolicyLossClampsLogRatio(t *testing.T) {
 	d := []float32{9, 9}
 	s := clippedLoss(d, []float32{0.1, -5}, []float32{0, 0}, []float32{1, 1}, nil,
-		Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
-	near(t, "ratio", s.Ratio, math.Exp(0.1)+math.Exp(-1), 1e-6)
-	near(t, "gradient inside", float64(d[0]), -math.Exp(0.1), 1e-6)
-	near(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
+		algo.Clip{Low: 0.9, High: 0.9, LogMin: -1, LogMax: 1}, 1)
+	within(t, "ratio", s.Ratio, math.Exp(0.1)+math.Exp(-1), 1e-6)
+	within(t, "gradient inside", float64(d[0]), -math.Exp(0.1), 1e-6)
+	within(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
 }
 
 // The second of three samples is masked: it is in no sum and has no gradient. A NaN of another sample reaches the
@@ -80,30 +75,30 @@ func TestLossesMask(t *testing.T) {
 	d := []float32{9, 9, 9, 9, 9, 9}
 	zero := make([]float32, 6)
 	nan := float32(math.NaN())
-	s := clippedLoss(d, zero, zero, []float32{2, nan, 4}, mask, Clip{Low: 0.2, High: 0.2}, 1)
-	near(t, "policy loss", s.Loss, -12, 0)
-	near(t, "count", s.Count, 4, 0)
+	s := clippedLoss(d, zero, zero, []float32{2, nan, 4}, mask, algo.Clip{Low: 0.2, High: 0.2}, 1)
+	within(t, "policy loss", s.Loss, -12, 0)
+	within(t, "count", s.Count, 4, 0)
 	for i, want := range []float32{-2, -2, 0, 0, -4, -4} {
-		near(t, "policy gradient", float64(d[i]), float64(want), 0)
+		within(t, "policy gradient", float64(d[i]), float64(want), 0)
 	}
-	v := ValueLoss(d[:3], []float32{1, nan, 3}, zero[:3], []float32{2, 2, 5}, mask, 0, 0, 1)
-	near(t, "value loss", v.Loss, 0.5+2, 0)
-	near(t, "count", v.Count, 2, 0)
+	v := algo.ValueLoss(d[:3], []float32{1, nan, 3}, zero[:3], []float32{2, 2, 5}, mask, 0, 0, 1)
+	within(t, "value loss", v.Loss, 0.5+2, 0)
+	within(t, "count", v.Count, 2, 0)
 	for i, want := range []float32{-1, 0, -2} {
-		near(t, "value gradient", float64(d[i]), float64(want), 0)
+		within(t, "value gradient", float64(d[i]), float64(want), 0)
 	}
-	sum, n := EntropyLoss(d, []float32{1, 2, nan, nan, 3, 4}, 3, mask, 0.25)
-	near(t, "entropy", sum, 10, 0)
-	near(t, "count", n, 4, 0)
+	sum, n := algo.EntropyLoss(d, []float32{1, 2, nan, nan, 3, 4}, 3, mask, 0.25)
+	within(t, "entropy", sum, 10, 0)
+	within(t, "count", n, 4, 0)
 	for i, want := range []float32{-.25, -.25, 0, 0, -.25, -.25} {
-		near(t, "entropy gradient", float64(d[i]), float64(want), 0)
+		within(t, "entropy gradient", float64(d[i]), float64(want), 0)
 	}
-	clippedLoss(d, zero, zero, []float32{nan, 0, 0}, mask, Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+	clippedLoss(d, zero, zero, []float32{nan, 0, 0}, mask, algo.Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN advantage gave gradient %v", d[0])
 	}
 	clippedLoss(d[:3], []float32{nan, 0, 0}, zero[:3], []float32{1, 1, 1}, nil,
-		Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
+		algo.Clip{Low: 0.2, High: 0.2, LogMin: -1, LogMax: 1}, 1)
 	if !math.IsNaN(float64(d[0])) {
 		t.Errorf("a NaN log-prob gave gradient %v", d[0])
 	}
@@ -126,11 +121,11 @@ func TestValueLossBranches(t *testing.T) {
 		{"clip, moved far away", -4, 0, 3, 1, 0, 24.5, -7, 1},
 	} {
 		d := []float32{99}
-		s := ValueLoss(d, []float32{c.value}, []float32{c.old}, []float32{c.ret}, nil, c.clip, c.delta, 0.5)
-		near(t, c.name+": loss", s.Loss, c.wantLoss, 1e-6)
-		near(t, c.name+": gradient", float64(d[0]), 0.5*c.wantGrad, 1e-6)
-		near(t, c.name+": clipped", s.Clipped, c.clipped, 0)
-		near(t, c.name+": count", s.Count, 1, 0)
+		s := algo.ValueLoss(d, []float32{c.value}, []float32{c.old}, []float32{c.ret}, nil, c.clip, c.delta, 0.5)
+		within(t, c.name+": loss", s.Loss, c.wantLoss, 1e-6)
+		within(t, c.name+": gradient", float64(d[0]), 0.5*c.wantGrad, 1e-6)
+		within(t, c.name+": clipped", s.Clipped, c.clipped, 0)
+		within(t, c.name+": count", s.Count, 1, 0)
 	}
 }
 
@@ -151,27 +146,27 @@ func TestLossGradientsByDifferences(t *testing.T) {
 	for i := range mask {
 		mask[i] = float32(min(s.IntN(5), 1))
 	}
-	clip := Clip{Low: 0.3, High: 0.2, Dual: 2, LogMin: -1.5, LogMax: 1.2}
+	clip := algo.Clip{Low: 0.3, High: 0.2, Dual: 2, LogMin: -1.5, LogMax: 1.2}
 	check := func(name string, x []float32, loss func(d []float32) float64) {
 		t.Helper()
 		checkDifferences(t, name, x, loss)
 	}
 	check("policy", logProb, func(d []float32) float64 { return clippedLoss(d, logProb, old, adv, mask, clip, 1).Loss })
 	check("value", value,
-		func(d []float32) float64 { return ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
+		func(d []float32) float64 { return algo.ValueLoss(d, value, oldValue, ret, mask, 0.5, 1.5, 1).Loss })
 	check("gradient", logProb, func(d []float32) float64 { return gradientLoss(d, logProb, adv, mask, 1).Loss })
 	prox := draw(n*L, 1)
 	check("decoupled", logProb,
 		func(d []float32) float64 { return decoupledLoss(d, logProb, old, prox, adv, mask, clip, 2, 1).Loss })
-	for _, kind := range []string{KLK1, KLAbs, KLK2, KLK3} {
+	for _, kind := range []string{algo.KLK1, algo.KLAbs, algo.KLK2, algo.KLK3} {
 		check("kl "+kind, logProb, func(d []float32) float64 {
 			clear(d)
-			sum, _ := KLLoss(d, logProb, old, n, mask, kind, 1)
+			sum, _ := algo.KLLoss(d, logProb, old, n, mask, kind, 1)
 			return sum
 		})
 	}
 	check("entropy", logProb, func(d []float32) float64 {
-		sum, _ := EntropyLoss(d, logProb, n, mask, 1)
+		sum, _ := algo.EntropyLoss(d, logProb, n, mask, 1)
 		return -sum
 	})
 }
@@ -211,14 +206,14 @@ func TestLossesWeigh(t *testing.T) {
 	adv, ret, weight := []float32{1, 2, -3}, []float32{1, -1, 2}, []float32{2, 0, 0.25}
 	for name, loss := range map[string]func(d, weight []float32) float64{
 		"policy": func(d, w []float32) float64 {
-			return clippedLoss(d, logProb, old, adv, w, Clip{Low: 0.2, High: 0.2}, 0.5).Loss
+			return clippedLoss(d, logProb, old, adv, w, algo.Clip{Low: 0.2, High: 0.2}, 0.5).Loss
 		},
 		"gradient": func(d, w []float32) float64 { return gradientLoss(d, logProb, adv, w, 0.5).Loss },
-		"value":    func(d, w []float32) float64 { return ValueLoss(d, logProb, old, ret, w, 0, 0, 0.5).Loss },
-		"entropy":  func(d, w []float32) float64 { sum, _ := EntropyLoss(d, logProb, 3, w, 0.5); return sum },
+		"value":    func(d, w []float32) float64 { return algo.ValueLoss(d, logProb, old, ret, w, 0, 0, 0.5).Loss },
+		"entropy":  func(d, w []float32) float64 { sum, _ := algo.EntropyLoss(d, logProb, 3, w, 0.5); return sum },
 		"kl": func(d, w []float32) float64 {
 			clear(d)
-			sum, _ := KLLoss(d, logProb, old, 3, w, KLK2, 0.5)
+			sum, _ := algo.KLLoss(d, logProb, old, 3, w, algo.KLK2, 0.5)
 			return sum
 		},
 	} {
@@ -228,7 +223,7 @@ func TestLossesWeigh(t *testing.T) {
 			t.Errorf("%s: Σ %v with weights, %v with a mask", name, b, a)
 		}
 		for i, w := range weight {
-			near(t, name+": gradient", float64(weighted[i]), float64(w)*float64(plain[i]), 1e-7)
+			within(t, name+": gradient", float64(weighted[i]), float64(w)*float64(plain[i]), 1e-7)
 		}
 	}
 }
@@ -237,10 +232,10 @@ func TestLossesWeigh(t *testing.T) {
 func TestGradientLoss(t *testing.T) {
 	d := make([]float32, 4)
 	s := gradientLoss(d, []float32{-1, -2, -0.5, -4}, []float32{3, -0.5}, nil, 0.5)
-	near(t, "loss", s.Loss, 3*1+3*2-0.5*0.5-0.5*4, 1e-6)
-	near(t, "loss_abs", s.LossAbs, 3*1+3*2+0.5*0.5+0.5*4, 1e-6)
-	near(t, "count", s.Count, 4, 0)
+	within(t, "loss", s.Loss, 3*1+3*2-0.5*0.5-0.5*4, 1e-6)
+	within(t, "loss_abs", s.LossAbs, 3*1+3*2+0.5*0.5+0.5*4, 1e-6)
+	within(t, "count", s.Count, 4, 0)
 	for i, want := range []float64{-1.5, -1.5, 0.25, 0.25} {
-		near(t, "gradient", float64(d[i]), want, 1e-7)
+		within(t, "gradient", float64(d[i]), want, 1e-7)
 	}
 }

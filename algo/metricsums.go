@@ -21,10 +21,10 @@ func (m means) mean(i int) float64 { return quotient(m[2*i], m[2*i+1]) }
 // metricSums collects the sums behind an update's metrics in one slice, so that one reduction sums
 // them over all replicas.
 type metricSums struct {
-	sums []float64 // all fields below, side by side
+	sums []float64 // memory of the fields below, side by side
 	means
 	fit   []float64 // n, Σr, Σr², Σe, Σe² of returns r and errors e of the critic
-	most  []float64 // maxima: an element for each replica, because Replicas can only add
+	most  []float64 // maxima: one element for each replica, because Replicas can only add
 	extra []float64 // sums for the caller's use
 }
 
@@ -54,7 +54,7 @@ const (
 // Indices of the maxima of metricSums.
 const (
 	advantageMax = iota
-	advantageMin // maximum of the negative advantage; returnMin likewise
+	advantageMin // maximum of the negative advantage; returnMin: of the negative return
 	returnMax
 	returnMin
 	logRatioMax
@@ -87,7 +87,7 @@ func (t *metricSums) max(i int) float64 {
 	return most
 }
 
-// min returns the minimum whose negative is maximum i, or None if no replica set it.
+// min returns the minimum that is stored as maximum i of negative values. It returns None if no replica set it.
 func (t *metricSums) min(i int) float64 {
 	most := t.max(i)
 	if IsNone(most) {

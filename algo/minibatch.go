@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, and shuffles it (Fisher and Yates) if shuffle is set. The random numbers depend only
-// on seed, replica, iteration and epoch, so a resumed run draws the same order.
+// permute fills order with the numbers 0..n-1. If shuffle is set, it shuffles them (Fisher and Yates). The random
+// numbers depend only on seed, replica, iteration and epoch, so a resumed run draws the same order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -26,7 +26,7 @@ func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch
 	}
 }
 
-// A minibatch holds copies of scattered samples, side by side. Every gather uses the same memory.
+// A minibatch holds copies of the samples that gather selects, side by side. All calls of gather use the same memory.
 type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
@@ -36,7 +36,7 @@ type minibatch struct {
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
-	// each slice is nil if the rollout lacks the tensor
+	// each of these slices is nil if the rollout lacks the tensor
 	weight, refLogProb, proxLogProb, proxShare []float32
 	state                                      *sequenceState // nil if samples are single steps
 }

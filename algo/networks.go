@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An actor is a policy of continuous actions in training, with the memory for one micro-batch. The gradient of its loss
-// passes through the actions that it chooses.
+// An actor is a policy of continuous actions in training, with memory for one micro-batch. The gradient of its loss
+// passes through its chosen actions.
 type actor struct {
 	policy  *policy.SoftActor
 	train   *trainState
@@ -14,8 +14,8 @@ type actor struct {
 	dAction tensor.Tensor // [micro,C,A]
 }
 
-// newActor makes the actor for s.Policy, which must be a SoftActor. Its optimiser does not train an encoder, and its
-// micro-batches have the shapes of b.
+// newActor makes the actor for s.Policy, which must be a SoftActor. Its optimiser does not train the encoder. b has the
+// shapes of micro-batches.
 func newActor(s *Setup, b *Transitions) (*actor, error) {
 	pol := s.Policy.(*policy.SoftActor)
 	train, err := s.newGroupState(pol.Params(), s.Optim, policy.ActorGroup)
@@ -36,13 +36,13 @@ func halfWidths(pol policy.Policy) []float32 {
 	return half
 }
 
-// critics holds networks in training, and memory for one micro-batch. The networks estimate the values of actions or of
-// states (NewCritic and NewValue of policy.SoftActor).
+// critics holds critic networks in training, and memory for one micro-batch. They estimate the values of actions
+// (policy.SoftActor.NewCritic) or of states (NewValue).
 type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
-	features   *features      // of the actions' critics, if there is an encoder
+	features   *features      // for critics of actions, if there is an encoder; else nil
 	target     *policy.Critic // Q', the target network; may be nil
 	targetWork *policy.CriticWork
 	heads      []int         // indices of all heads; SAC moves the heads that it draws for targets to the front
@@ -73,11 +73,11 @@ func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*poli
 	return c, err
 }
 
-// criticKeys declares the keys of an actor with critics of actions. others are the optimisers, beside s.CriticOptim,
-// whose defaults are those of the actor.
+// criticKeys declares the keys of an actor with critics of actions. s.CriticOptim and the optimisers in others take
+// their defaults from the actor's optimiser.
 func criticKeys(s *Setup, k *Keys, others ...*OptimConfig) {
 	k.ReadOptim("actor.optim", &s.Optim, append(others, &s.CriticOptim)...)
-	k.Read("actor.optim.value_lr") // the default of the critics' value_lr
+	k.Read("actor.optim.value_lr") // the critics' value_lr has it as its default
 	k.ReadOptim("actor.critic_optim", &s.CriticOptim)
 	k.Read("actor.critic_optim.value_lr", "actor.model.num_q_heads", "actor.model.layer_norm")
 	imageKeys(k)

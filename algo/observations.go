@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ObservationStats is a policy that normalises observations by statistics. An algorithm gathers the statistics over all
+// ObservationStats is a policy that normalises observations by running statistics. An algorithm gathers them over all
 // replicas.
 type ObservationStats interface {
 	// StatsLen returns the length of sums, or 0 if observations are not normalised.
@@ -24,8 +24,8 @@ func observationStats(p policy.Policy) ObservationStats {
 	return nil
 }
 
-// addObservations adds the statistics of a rollout's observations to sums. It skips samples with mask 0. It gathers the
-// samples in b, one micro-batch at a time. rows is scratch space with an element for each sample.
+// addObservations adds the statistics of a rollout's observations to sums. It skips samples with mask 0. It copies
+// samples to b, one micro-batch at a time. rows is scratch space with an element for each sample.
 func addObservations(sums []float64, o ObservationStats, rollout tensor.Dict, b *minibatch, rows []int32) error {
 	var mask []uint8
 	if t, ok := rollout.Get(FieldMask); ok {

@@ -18,7 +18,7 @@ type offPolicy struct {
 	cfg        Config
 	off        OffPolicyConfig
 	seed       uint64
-	batchSizes         // of batches
+	batchSizes         // sizes of batches
 	perSample  float32 // weight of a sample in the mean over a batch
 	replicas   Replicas
 	count      int // number of replicas
@@ -26,8 +26,8 @@ type offPolicy struct {
 	progress   Progress
 
 	replay  *Replay        // experience, or demonstrations if offline is set
-	demos   int            // transitions in the demonstration buffer that never leave it
-	people  *interventions // nil if the demonstration buffer gets none
+	demos   int            // number of transitions that are always in the demonstration buffer
+	people  *interventions // transitions in which people acted; nil if the demonstration buffer gets none
 	offline bool
 	rows    []int32      // the batch: indices of transitions, see Replay.Draw
 	goals   []int32      // with hindsight: the goals of these transitions
@@ -35,9 +35,9 @@ type offPolicy struct {
 	seen    *Transitions // the micro-batch as networks see it: batch, or with feature maps in place of images
 	shares  []share      // one share of the micro-batch for each replay buffer
 
-	shift    *shift            // of the images of a micro-batch; nil without actor.enable_drq
+	shift    *shift            // shifts the images of a micro-batch; nil without actor.enable_drq
 	features *features         // of the batch; nil if the policy has no encoder
-	keepers  [2]*policy.Keeper // make feature maps of the images in batch, before and after steps; may be nil
+	keepers  [2]*policy.Keeper // for the images in batch before steps and after steps; may be nil
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
@@ -46,11 +46,11 @@ type offPolicy struct {
 	reported  int           // micro-batches of this iteration that were reported to progress
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
-	gathered  int           // value of first for the transitions in batch; -1 if there are none of the present update
+	gathered  int           // value of first when batch was filled; -1 if the present update has not filled it
 
 	held    [numHeld]float64 // sums over all replicas, of the present state of the buffers
 	rewards [2]float64       // sum and number of the rewards in the last rollout
-	sums    means            // of an iteration: rolloutReward, then the means of the algorithm
+	sums    means            // means of an iteration: rolloutReward, then those of the algorithm
 	metrics Metrics
 }
 
@@ -63,10 +63,10 @@ const (
 // Indices of offPolicy.held.
 const (
 	heldSize  = iota // transitions in the replay buffer that can be drawn
-	heldExtra        // Replay.extra of frames
-	heldDemos        // transitions of people that can be drawn
+	heldExtra        // Replay.extra
+	heldDemos        // transitions in which people acted, that can be drawn
 	heldReady        // replicas whose demonstration buffer is large enough
-	heldSteps        // interventions.used: at least that of every replica
+	heldSteps        // interventions.used, summed over the replicas: a bound for each of them
 	heldFrames
 	numHeld
 )
@@ -79,7 +79,7 @@ type share struct {
 	rows   *Transitions
 }
 
-// common replaces the replica's index in the key of random numbers that are the same on all replicas.
+// common takes the place of the replica's index in the keys of random numbers that are the same on all replicas.
 const common = 1<<32 - 1
 
 // seeds returns the random stream from which an algorithm draws its seeds. It is the same on all replicas.
@@ -87,8 +87,9 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// newChecked calls check, then build to make an algorithm. check returns an error that describes the required policy,
-// unless the algorithm can train s.Policy. newChecked also checks the demonstrations. Its errors begin with name.
+// newChecked calls check with s.Policy, and then calls build to make an algorithm. If the algorithm cannot train the
+// policy, check must return an error that describes the required policy. newChecked also checks the demonstrations. Its
+// errors begin with name.
 func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	build func(*Setup) (*A, error)) (*A, error) {
 	if err := check(s.Policy); err != nil {
@@ -109,9 +110,9 @@ func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 	return a, nil
 }
 
-// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations
-// or interventions, they are half of each batch. If offline is set, batches hold only demonstrations, and learning
-// begins in the first iteration. numMeans is the number of means, including rolloutReward.
+// newOffPolicy makes a training loop on the experience of the replica's environments. If there are demonstrations or
+// interventions, they are half of each batch. If offline is set, batches hold only demonstrations, and learning begins
+// in the first iteration. numMeans is the number of means, including rolloutReward.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -201,7 +202,8 @@ func returnKeys(k *Keys) { k.Read("n_step", "gamma", "bootstrap_type") }
 // actorKeys declares the keys that decide in which updates the actor learns.
 func actorKeys(k *Keys) { k.Read("critic_actor_ratio", "train_actor_steps") }
 
-// Prepare adds a rollout to the replay buffer, and what people did in it to the demonstration buffer; see Algorithm.
+// Prepare adds a rollout to the replay buffer. It also adds the steps in which people acted to the demonstration
+// buffer; see Algorithm.
 func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	if err := e.replay.Add(*rollout); err != nil {
 		return fmt.Errorf("replay buffer: rollout: %w", err)
@@ -224,7 +226,8 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// countHeld sets e.held. Without frames and interventions it is the same on all replicas.
+// countHeld sets e.held. It sums over the replicas only if there are frames or interventions, because otherwise all
+// replicas hold the same numbers.
 func (e *offPolicy) countHeld() error {
 	clear(e.held[:])
 	e.held[heldSize], e.held[heldExtra] = float64(e.replay.envs*e.replay.Size()), float64(e.replay.extra())
@@ -246,9 +249,9 @@ func (e *offPolicy) countHeld() error {
 	return nil
 }
 
-// iterate makes the updates of an iteration, each on a new batch, and sums e.sums over the replicas. It makes no
-// updates before iteration min_buffer_size, counted from 1, or before the demonstration buffer of every replica is
-// large enough.
+// iterate makes the updates of an iteration, each on a new batch. Then it sums e.sums over the replicas. The first
+// iteration with updates is iteration min_buffer_size, counted from 1. There are also no updates until the
+// demonstration buffer of every replica is large enough.
 func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
 	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])
@@ -293,8 +296,8 @@ func (e *offPolicy) draw() {
 	}
 }
 
-// descend makes one optimiser step of t on the batch. It calls addGradient for each micro-batch. addGradient passes
-// ready to the backward pass.
+// descend makes one optimiser step of t on the batch. It calls addGradient for each micro-batch. addGradient must pass
+// its argument ready to the backward pass.
 func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, ready func(lo, hi int)) error) error {
 	t.open()
 	for e.first = 0; e.first < e.local; e.first += e.micro {
@@ -309,7 +312,8 @@ func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, read
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch to e.batch, and shifts their images, unless they are there.
+// gather copies the transitions of the micro-batch to e.batch, shifts their images, and sets e.seen. It does nothing if
+// they are already there.
 func (e *offPolicy) gather() error {
 	if e.gathered == e.first {
 		return nil
@@ -374,8 +378,8 @@ func (e *offPolicy) reportCritic(t *trainState) {
 	e.metrics.add("critic/grad_norm", t.meanNorm())
 }
 
-// reportReplay adds the metrics of the buffers of all replicas: the number of transitions held, and the number ever
-// added.
+// reportReplay adds the metrics of the buffers of all replicas: the number of transitions held, and the number of
+// transitions that were ever added.
 func (e *offPolicy) reportReplay() {
 	e.metrics.add("replay_buffer/size", e.held[heldSize])
 	e.metrics.add("replay_buffer/total_samples", float64(e.replay.envs*e.count)*float64(e.replay.Total()))
@@ -384,8 +388,9 @@ func (e *offPolicy) reportReplay() {
 	}
 }
 
-// Save returns views of the algorithm's state, and the experience of the buffers, which is a copy until the rings are
-// full. Demonstrations of a file are not saved: a resumed run reads them again. See Algorithm.
+// Save returns views of the algorithm's state, and the experience of the buffers. The experience is a copy as long as
+// the rings are not full. Demonstrations from a file are not saved, because a resumed run reads them again. See
+// Algorithm.
 func (e *offPolicy) Save() (tensor.Dict, error) {
 	d, used := e.SaveInPlace()
 	packRings(&d, used)
@@ -413,7 +418,7 @@ func (e *offPolicy) SaveInPlace() (d tensor.Dict, used map[string]int) {
 	return d, used
 }
 
-// Names of numbers of offPolicy.held in saved states.
+// Names under which saved states hold numbers of offPolicy.held.
 const (
 	extraName  = "replay.extra_frames"
 	placesName = "interventions.places"
@@ -440,7 +445,7 @@ func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {
 		err = e.replay.load(from)
-		e.held[heldExtra] = math.MaxInt32 // a state without the number: until Prepare, all places count as in use
+		e.held[heldExtra] = math.MaxInt32 // for a state without this number: all places count as in use until Prepare
 		if extra, ok := from.Get(extraName); ok && extra.DType() == tensor.I64 && extra.Len() == 1 {
 			e.held[heldExtra] = float64(extra.I64()[0])
 		}

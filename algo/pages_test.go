@@ -1,4 +1,4 @@
-package algo
+package algo_test
 
 import (
 	"os"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/test"
 )
 
@@ -46,12 +47,13 @@ func TestPages(t *testing.T) {
 		seen = append(seen, x.pair)
 	}
 	index := test.Must(os.ReadFile("../docs/algorithms/README.md"))(t)
-	for _, e := range Builtin().entries {
-		if !slices.Contains(seen, e.advType+" "+e.lossType) {
-			t.Errorf("no page for adv_type %s, loss_type %s", e.advType, e.lossType)
+	for _, pair := range algo.Builtin().Pairs() {
+		advType, lossType := pair[0], pair[1]
+		if !slices.Contains(seen, advType+" "+lossType) {
+			t.Errorf("no page for adv_type %s, loss_type %s", advType, lossType)
 		}
-		if !strings.Contains(string(index), "`"+e.advType+"`, `"+e.lossType+"`") && e.lossType != "actor" {
-			t.Errorf("docs/algorithms/README.md does not list adv_type %s, loss_type %s", e.advType, e.lossType)
+		if !strings.Contains(string(index), "`"+advType+"`, `"+lossType+"`") && lossType != "actor" {
+			t.Errorf("docs/algorithms/README.md does not list adv_type %s, loss_type %s", advType, lossType)
 		}
 	}
 }
@@ -59,11 +61,9 @@ func TestPages(t *testing.T) {
 // ppoMetrics are the names of PPO's metrics with a critic and a reference policy.
 func ppoMetrics(t *testing.T, lossType string) []string {
 	t.Helper()
-	p := mustPPO(t, setup(func(s *Setup) {
+	p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
 		s.Policy, s.Config.KLBeta, s.Config.LossType = cartPolePolicy(t), 0.1, lossType
 	}))
 	r := cartPoleLike(16, 8)
-	test.OK(t, p.Prepare(&r))
-	m := test.Must(p.Update(r))(t)
-	return m.Names
+	return p.learn(t, &r).Names
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Pictures are images of one size that stay encoded, as PNG or JPEG, until a batch draws them. In demonstrations, an
-// observation with Pictures is an I32 [M] tensor: the index of each transition's image.
+// Pictures are images of one size that stay encoded, as PNG or JPEG, until a batch needs them. If an observation in
+// demonstrations has Pictures, its tensor is I32 [M]: the index of each transition's image.
 type Pictures struct {
 	shape []int // height, width, channels
 	all   [][]byte
@@ -28,8 +28,8 @@ func NewPictures(shape []int) (*Pictures, error) {
 	return &Pictures{shape: shape}, nil
 }
 
-// Add keeps an encoded image, and returns its index. It reads no more of the image than its size. The caller must not
-// change the bytes afterwards.
+// Add keeps an encoded image, and returns its index. It checks only the image's size, and does not decode the pixels.
+// The caller must not change encoded afterwards.
 func (p *Pictures) Add(encoded []byte) (int, error) {
 	config, err := decodeConfig(encoded)
 	if err != nil {
@@ -93,7 +93,7 @@ func DecodeImage(dst []byte, shape []int, encoded []byte) error {
 				continue
 			}
 			var c color.NRGBA
-			switch img := img.(type) { // without an allocation for each pixel
+			switch img := img.(type) { // these types need no allocation for each pixel
 			case *image.RGBA:
 				p := img.RGBAAt(x, y)
 				c = color.NRGBA(p)
@@ -112,8 +112,8 @@ func DecodeImage(dst []byte, shape []int, encoded []byte) error {
 	return nil
 }
 
-// Stored returns the fields of rollouts as demonstrations store them: an index for each image of pictures, which has
-// the names of fields as keys.
+// Stored returns the fields of rollouts as demonstrations store them. A field whose name is a key of pictures becomes
+// an index of an image.
 func Stored(rollout []tensor.Field, pictures map[string]*Pictures) []tensor.Field {
 	stored := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {

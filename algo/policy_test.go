@@ -1,10 +1,10 @@
-package algo
+package algo_test
 
 import (
 	"fmt"
 	"math"
-	"sync"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy"
@@ -30,8 +30,8 @@ type linearWork struct {
 }
 
 var (
-	_ policy.Policy    = (*linear)(nil)
-	_ ObservationStats = (*linear)(nil)
+	_ policy.Policy         = (*linear)(nil)
+	_ algo.ObservationStats = (*linear)(nil)
 )
 
 const pad = tensor.Align / 4
@@ -168,109 +168,4 @@ func (l *linear) MergeStats(sums []float64) {
 		panic(fmt.Sprintf("%d sums", len(sums)))
 	}
 	copy(l.stats, sums)
-}
-
-// A team has replicas that are goroutines of one process. A sum waits for all replicas, and adds them in their order.
-type team struct {
-	mu    sync.Mutex
-	cond  *sync.Cond
-	parts [][]float64
-	here  int
-	round int
-	sums  int // number of calls of Sum, on all replicas together
-}
-
-func newTeam(n int) *team {
-	t := &team{parts: make([][]float64, n)}
-	t.cond = sync.NewCond(&t.mu)
-	return t
-}
-
-func (t *team) sum(member int, x []float64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.parts[member] = x
-	if t.here++; t.here < len(t.parts) {
-		for round := t.round; round == t.round; {
-			t.cond.Wait()
-		}
-		return
-	}
-	total := make([]float64, len(x))
-	for _, p := range t.parts {
-		if len(p) != len(x) {
-			panic(fmt.Sprintf("replicas sum %d and %d numbers", len(p), len(x)))
-		}
-		for i, v := range p {
-			total[i] += v
-		}
-	}
-	for _, p := range t.parts {
-		copy(p, total)
-	}
-	t.here, t.round = 0, t.round+1
-	t.cond.Broadcast()
-}
-
-// A replica is one member's Replicas.
-type replica struct {
-	*team
-	member int
-	grad   []float32
-	ready  [][2]int // ranges made ready since the last Gradient
-	open   bool     // Wait was not called for the last gradient
-}
-
-var _ Replicas = (*replica)(nil)
-
-func (r *replica) Count() (int, int) { return len(r.parts), r.member }
-
-func (r *replica) Sum(x []float64) error {
-	r.sum(r.member, x)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sums++
-	return nil
-}
-
-func (r *replica) Gradient(grad []float32) GradientStream {
-	if r.open {
-		panic("two gradients are summed at once")
-	}
-	r.grad, r.ready, r.open = grad, r.ready[:0], true
-	return r
-}
-
-func (r *replica) Gather(x []float32, counts []int) error {
-	mine, at := make([]float64, len(x)), 0
-	for i, n := range counts {
-		for j := at; j < at+n && i == r.member; j++ {
-			mine[j] = float64(x[j])
-		}
-		at += n
-	}
-	r.sum(r.member, mine)
-	for i, v := range mine[:at] { // elements in no block stay
-		x[i] = float32(v)
-	}
-	return nil
-}
-
-func (r *replica) Ready(lo, hi int) { r.ready = append(r.ready, [2]int{lo, hi}) }
-
-func (r *replica) Wait(final func(lo, hi int)) error {
-	r.open = false
-	x := make([]float64, len(r.grad))
-	for i, g := range r.grad {
-		x[i] = float64(g)
-	}
-	r.sum(r.member, x)
-	for i := range x {
-		r.grad[i] = float32(x[i])
-	}
-	if final != nil {
-		final(len(x)/3, len(x)) // in two parts, from the end
-		final(0, len(x)/3)
-	}
-	return nil
 }

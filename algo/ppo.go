@@ -72,7 +72,7 @@ type PPO struct {
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
 	surrogate  Surrogate
-	critic     bool // the critic learns
+	critic     bool // whether the critic learns
 	advantages *advantages
 	sequences  *sequences       // nil if samples are single steps
 	reference  *reference       // nil without a reference policy
@@ -80,7 +80,7 @@ type PPO struct {
 	recompute  *recomputation   // nil if advantages are computed once per update
 	obsStats   ObservationStats // nil if the policy does not normalise observations
 
-	order    []int32     // of the samples in an epoch
+	order    []int32     // order of the samples in an epoch
 	plans    []batchPlan // of the minibatches of an epoch
 	planSums []float64   // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	batch    *minibatch  // made for the first rollout
@@ -98,7 +98,8 @@ type batchPlan struct {
 
 var _ Algorithm = (*PPO)(nil)
 
-// Prepare adds to the rollout the advantages and returns, and the weights of samples if there are any; see Algorithm.
+// Prepare adds advantages and returns to the rollout. If rollouts have a mask, or if the algorithm needs episodes, it
+// also adds the weights of samples. See Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	a := p.advantages
 	tr, mask, err := a.trajectory(*rollout)
@@ -268,8 +269,8 @@ func (p *PPO) minibatch(iteration, m int) error {
 	return err
 }
 
-// loss evaluates the gathered micro-batch. It returns the gradient of the micro-batch's share of the loss, which is a
-// mean over all replicas:
+// loss evaluates the gathered micro-batch, and returns the gradient of its share of the loss. The loss is a mean over
+// all replicas:
 //
 //	L = surrogate + kl_beta·KL + value_loss_coef·value loss - entropy_bonus·H
 func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error) {

@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// clipMetrics and proximalMetrics are RLinf's names of the metrics with the indices ratio to clipFraction. clipMetrics
+// clipMetrics and proximalMetrics are RLinf's names of the metrics whose indices are ratio to clipFraction. clipMetrics
 // is for the clipped loss, and proximalMetrics is for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
@@ -14,8 +14,8 @@ var (
 		"actor/dual_cliped_ratio", "actor/proximal_approx_kl", "actor/clip_fraction"}
 )
 
-// metrics makes the metrics of an update from its reduced sums. It reuses the memory of the previous metrics. It leaves
-// out metrics that have no meaning with the present options.
+// metrics makes the metrics of an update from its reduced sums, in the memory of the previous metrics. It leaves out
+// metrics that have no meaning with the present options.
 func (p *PPO) metrics(iteration int) Metrics {
 	m, s := Metrics{Names: p.report.Names[:0], Values: p.report.Values[:0]}, p.sums
 	decoupled := p.surrogate.Kind == Decoupled
@@ -76,7 +76,7 @@ func (p *PPO) Loss(m Metrics) float64 {
 		term(p.cfg.ValueLossCoef, "critic/value_loss") - term(p.cfg.EntropyBonus, "actor/entropy_loss")
 }
 
-// addClip adds the metrics of the ratio and its clip. PolicyGradient has no such metrics.
+// addClip adds the metrics of the ratio and its clip. It adds nothing for PolicyGradient.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {

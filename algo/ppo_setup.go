@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A recipe holds the differences between the algorithms that share PPO's training.
+// A recipe holds what differs between the algorithms that share PPO's training.
 type recipe struct {
 	name      string
 	estimator estimator
@@ -47,7 +47,7 @@ func updateKeys(s *Setup, k *Keys) {
 	k.Read("actor.optim.critic_warmup_steps")
 }
 
-// Settings that some keys need; see Keys.
+// Values of the argument setting of Keys.ReadIf.
 const (
 	learnsCritic  = "a loss_type with a critic"
 	clipsRatio    = "a loss_type that clips the ratio"
@@ -182,7 +182,7 @@ func (p *PPO) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Interrupt ends the running returns; see Interruptible.
+// Interrupt sets the running discounted returns to 0; see Interruptible.
 func (p *PPO) Interrupt() {
 	if s := p.advantages.rewards; s != nil {
 		s.running.Zero()

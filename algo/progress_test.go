@@ -1,15 +1,15 @@
-package algo
+package algo_test
 
 import (
 	"testing"
 
-	"github.com/rlinf/rlinf/internal/test"
+	"github.com/rlinf/rlinf/algo"
 )
 
 // TestProgress: an update reports all of its micro-batches.
 func TestProgress(t *testing.T) {
 	var done, moves int
-	p := mustPPO(t, setup(func(s *Setup) {
+	p := mustPPO(t, ppoSetup(func(s *algo.Setup) {
 		s.MicroBatch = 8
 		s.Progress = func(what string, now, total int) {
 			if now < done || what != "update" || total != 32 {
@@ -20,11 +20,10 @@ func TestProgress(t *testing.T) {
 			}
 		}
 	}))
-	r := randomRollout(1, 16, 0, 8)
-	test.OK(t, p.Prepare(&r))
-	test.Must(p.Update(r))(t)
+	r := algo.RandomRollout(1, 16, 0, 8)
+	p.learn(t, &r)
 	if done != 32 || moves != 32 {
 		t.Errorf("%d micro-batches in %d moves, expected 32 in 32", done, moves)
 	}
-	Progress(nil).Report("update", 1, 2) // is ignored
+	algo.Progress(nil).Report("update", 1, 2) // is ignored
 }

@@ -20,8 +20,8 @@ func interpolate(prox, logProb, oldLogProb, share []float32) {
 	}
 }
 
-// A proximal computes the log-probs of a rollout's actions under the proximal policy, around which the ratio is
-// clipped. Older policies may have taken the actions.
+// A proximal computes log-probs of a rollout's actions under the proximal policy. The ratio is clipped around this
+// policy. The policies that took the actions may be older.
 type proximal struct {
 	recompute bool
 	sequence  int           // Config.SequenceLength
@@ -50,7 +50,7 @@ func newProximal(s *Setup) *proximal {
 // samples.
 //
 // The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions, all
-// samples are from the present policy. A sample whose policy is d iterations older has the share d/(d+1): this
+// samples are from the present policy. A sample whose policy is d iterations older has the share d/(d+1), because this
 // iteration makes the last of d+1 steps away from that policy.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must(FieldAction)

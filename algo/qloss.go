@@ -55,7 +55,7 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 }
 
 // GreedyTargets sets y to the targets of a critic of A discrete actions. nextQ, [N,A], holds the values of the next
-// actions. chooserQ, [N,A], holds the values by which the next action is chosen. If chooserQ is nextQ, y is the target
+// actions. The next action is the one with the largest value in chooserQ, [N,A]. If chooserQ is nextQ, y is the target
 // of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If chooserQ comes from the network in training, y is the target
 // of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
 //
@@ -76,8 +76,8 @@ func GreedyTargets(y, reward, discount, nextQ, chooserQ []float32) {
 	}
 }
 
-// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta if delta > 0, for values q, [N,A]. It writes dQ,
-// which is 0 for all other actions. It returns the sums of the loss and of Q[action].
+// ChosenQLoss is ½ (Q[action] - y)² for values q, [N,A], or Huber's loss of width delta if delta > 0. It writes dQ,
+// which is 0 for actions that were not taken. It returns the sums of the loss and of Q[action].
 func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale float32) (loss, estimates float64) {
 	options := len(q) / len(y)
 	clear(dQ)
@@ -92,8 +92,8 @@ func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale floa
 }
 
 // SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7). q holds the estimates of actions that the policy drew,
-// and logProb the log-probs of these actions. kind, which is AggMin or AggMean, sets the function agg. SoftActorLoss
-// writes dQ and dLogProb, and returns the sums of the loss and of agg Q.
+// and logProb the log-probs of these actions. kind is AggMin or AggMean, and selects agg: the minimum or the mean over
+// the heads. SoftActorLoss writes dQ and dLogProb, and returns the sums of the loss and of agg Q.
 func SoftActorLoss(dQ, dLogProb, q, logProb []float32, kind string, alpha, scale float32) (loss, estimates float64) {
 	n := len(logProb)
 	heads := len(q) / n

@@ -5,14 +5,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// recomputation computes the advantages of a rollout again, with the present critic
-// (Config.RecomputeAdvantages; Andrychowicz et al. 2021, arXiv:2006.05990, §3.5).
+// A recomputation computes the advantages of a rollout again, with the present critic (Config.RecomputeAdvantages;
+// Andrychowicz et al. 2021, arXiv:2006.05990, §3.5).
 type recomputation struct {
 	of              *advantages
 	policy          policy.Policy
 	work            policy.Work
 	sequence        int       // Config.SequenceLength
-	newValues, next []float32 // values by the present critic: before each unit (see rolloutView), after each sample
+	newValues, next []float32 // values by the present critic: before each unit (see rolloutView); after each sample
 }
 
 func newRecomputation(s *Setup, of *advantages) *recomputation {
@@ -22,8 +22,8 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 	}
 }
 
-// recomputeAdvantages replaces the advantages and returns of a rollout. After the end of an episode the value of the
-// earlier critic remains, because a rollout has no observation there.
+// recomputeAdvantages replaces the advantages and returns of a rollout. The value after the end of an episode stays
+// that of the earlier critic, because a rollout does not hold this observation.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)
@@ -74,7 +74,7 @@ func (r *recomputation) recomputeValues(rollout tensor.Dict) error {
 		if obs := again.observe(t); again.recorded.IsZero() {
 			eval.Value, err = r.policy.Value(r.work, obs)
 		} else {
-			eval, err = r.policy.Evaluate(r.work, obs, action.At(t)) // returns the hidden state too
+			eval, err = r.policy.Evaluate(r.work, obs, action.At(t)) // unlike Value, returns the hidden state
 		}
 		if err != nil {
 			return err

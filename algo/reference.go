@@ -12,9 +12,9 @@ type reference struct {
 	policy   policy.Policy
 	work     policy.Work
 	state    tensor.Tensor // U8: the parameters and buffers
-	given    bool          // rollouts have ref_log_prob already
+	given    bool          // whether rollouts have ref_log_prob already
 	logProb  tensor.Tensor // F32 [T,N,L]
-	logRatio []float32     // of each advantage: Σ (log π - log π_ref) over its log-probs
+	logRatio []float32     // for each advantage, Σ (log π - log π_ref) over its log-probs
 	sequence int           // Config.SequenceLength
 }
 
@@ -38,8 +38,8 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 // take makes the policy's present parameters the parameters of the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate adds ref_log_prob to a rollout that lacks it: the reference's log-probs of the actions. It also fills
-// r.logRatio.
+// evaluate fills r.logRatio. If a rollout lacks ref_log_prob, evaluate also adds it: the reference's log-probs of the
+// actions.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get(FieldLogProb)
 	if _, there := rollout.Get(FieldAction); !ok || !there {

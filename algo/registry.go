@@ -48,8 +48,8 @@ func toAlgorithm[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorit
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
-// Add adds an algorithm. It panics if the registry already has this pair of adv_type and loss_type. An algorithm that
-// learns from rollouts of the present policy needs no kind.
+// Add adds an algorithm. It panics if the registry already has this pair of adv_type and loss_type. kind lists the
+// algorithm's Traits. An algorithm that learns from rollouts of the present policy needs none.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Trait) {
 	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
@@ -62,7 +62,7 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 }
 
 // Register adds an algorithm that has its own keys in the algorithm section; see package params. build receives the
-// values of these keys. For kind see Add.
+// values of these keys. kind is as in Add.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Trait) {
 	own := params.New(defaults)
@@ -76,9 +76,9 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Trait sets a property of an algorithm. The kinds OffPolicy, Offline and Labelled set the data that it learns from.
-// Their argument fits returns nil for a policy that the algorithm can train. For any other policy, fits returns an
-// error that names the required policy. The kind Reads sets the keys that the algorithm reads.
+// A Trait sets a property of an algorithm. OffPolicy, Offline and Labelled set the data that it learns from. Their
+// argument, the function fits, returns nil for a policy that the algorithm can train. For any other policy it returns
+// an error that names the required policy. Reads sets the keys that the algorithm reads.
 type Trait func(*entry)
 
 // OffPolicy is the Trait of algorithms that learn from transitions in a replay buffer. Their rollouts hold
@@ -109,7 +109,8 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 // Own returns the keys that the given algorithm adds to the keys of Config, with their defaults.
 func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
-// Owner returns the name of the algorithm whose own keys include key, or "" if there is none.
+// Owner returns the adv_type and loss_type, as one name, of the algorithm whose own keys include key. It returns "" if
+// there is none.
 func (r *Registry) Owner(key string) string {
 	for _, e := range r.entries {
 		if e.own.Has(key) {
@@ -134,7 +135,7 @@ func (r *Registry) OffPolicy(c Config) bool {
 	return e.fits != nil && !e.offline
 }
 
-// Fits returns an error if the algorithm of c cannot train pol. The error names the required policy.
+// Fits returns an error if the algorithm that c names cannot train pol. The error names the required policy.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	e := r.find(c.AdvType, c.LossType)
 	switch {
@@ -149,8 +150,8 @@ func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	return nil
 }
 
-// Check checks that r has the algorithm that c names, and calls want with the result. For an algorithm that learns from
-// transitions, Check also validates c.OffPolicy.
+// Check tells want whether r has the algorithm that c names. For an algorithm that learns from transitions, Check also
+// validates c.OffPolicy.
 func (r *Registry) Check(c Config, want Want) {
 	var adv, loss []string
 	for _, e := range r.entries {

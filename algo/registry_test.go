@@ -1,10 +1,11 @@
-package algo
+package algo_test
 
 import (
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 )
@@ -13,23 +14,23 @@ type ownKeys struct {
 	Coef float32 `yaml:"my_coef" doc:"a weight"`
 }
 
-func (k ownKeys) Check(want Want) { want(k.Coef < 1, "my_coef", k.Coef, "a number < 1") }
+func (k ownKeys) Check(want algo.Want) { want(k.Coef < 1, "my_coef", k.Coef, "a number < 1") }
 
 // TestRegister: an algorithm gets the values of its keys, or their defaults, and has the kind of its registration.
 func TestRegister(t *testing.T) {
-	r := Builtin()
+	r := algo.Builtin()
 	var got ownKeys
-	build := func(_ Setup, k ownKeys) (Algorithm, error) {
+	build := func(_ algo.Setup, k ownKeys) (algo.Algorithm, error) {
 		got = k
 		return nil, nil
 	}
 	fits := func(policy.Policy) error { return errors.New("another policy") }
-	Register(r, "own", "plain", ownKeys{0.5}, build)
-	Register(r, "own", "replay", ownKeys{0.5}, build, OffPolicy(fits))
-	Register(r, "own", "demos", ownKeys{0.5}, build, Offline(fits))
-	Register(r, "own", "labels", ownKeys{0.5}, build, Labelled(fits))
+	algo.Register(r, "own", "plain", ownKeys{0.5}, build)
+	algo.Register(r, "own", "replay", ownKeys{0.5}, build, algo.OffPolicy(fits))
+	algo.Register(r, "own", "demos", ownKeys{0.5}, build, algo.Offline(fits))
+	algo.Register(r, "own", "labels", ownKeys{0.5}, build, algo.Labelled(fits))
 
-	s := Setup{Config: DefaultConfig()}
+	s := algo.Setup{Config: algo.DefaultConfig()}
 	s.Config.AdvType, s.Config.LossType = "own", "plain"
 	if _, err := r.New(s); err != nil || got.Coef != 0.5 {
 		t.Errorf("made with %v (%v), want the default 0.5", got, err)
@@ -48,7 +49,7 @@ func TestRegister(t *testing.T) {
 		offPolicy, offline, labelled bool
 	}{{"plain", false, false, false}, {"replay", true, false, false}, {"demos", false, true, false},
 		{"labels", true, false, true}} {
-		k := Config{AdvType: "own", LossType: c.loss}
+		k := algo.Config{AdvType: "own", LossType: c.loss}
 		if r.OffPolicy(k) != c.offPolicy || r.Offline(k) != c.offline || r.Labelled(k) != c.labelled ||
 			(r.Fits(k, nil) == nil) == (c.loss != "plain") {
 			t.Errorf("%s: off-policy %v, offline %v, labelled %v, fits: %v", c.loss, r.OffPolicy(k), r.Offline(k),

@@ -1,8 +1,8 @@
 package algo
 
 // NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate without a critic. It also has no
-// groups, unless use_reinpp_baseline is set. It differs from PPO in these details; the function on the right computes
-// each:
+// groups, unless use_reinpp_baseline is set. It differs from PPO in these details. Each line ends with the function
+// that computes it:
 //
 //  1. the score of an episode is the return of all its steps                 Reinforce
 //  2. minus the mean score of its group, with use_reinpp_baseline            reinforce

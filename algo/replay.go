@@ -11,11 +11,11 @@ import (
 )
 
 // A Replay holds the newest transitions of one replica's environments. It has a ring of steps for each environment.
-// Rollouts fill the rings, and batches are drawn at random. Images lie in rings of their own: see frames.
+// Rollouts fill the rings, and batches are drawn at random. Images have rings of their own; see frames.
 type Replay struct {
 	envs, capacity int
 	size           int // number of the newest steps of each environment that can be drawn
-	stride         int // number of steps from a transition to the transition that begins where it ends
+	stride         int // number of steps from a transition to the next one without common steps
 	columns        []replayColumn
 	frames         []*frames
 	reward         tensor.Tensor // F32 [envs, capacity]
@@ -75,7 +75,7 @@ func ReplayBytes(rollout []tensor.Field, stacks Stacks, envs, capacity int) int 
 }
 
 // NewReplay returns a Replay with room for capacity steps of each environment. Rollouts have the given fields,
-// [T,N,...]. The observations in stacks are stored as frames; of very short episodes, fewer steps fit: see frames.
+// [T,N,...]. The observations in stacks are stored as frames. If episodes are very short, fewer steps fit; see frames.
 func NewReplay(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	all, err := newRings(rollout, stacks, envs, capacity, alloc)
 	if err != nil {
@@ -94,7 +94,7 @@ func newRings(rollout []tensor.Field, stacks Stacks, envs, capacity int, alloc t
 	return layout.Bind(mem), nil
 }
 
-// replayIn returns a Replay in the memory of newRings, with this cursor; see NewReplay.
+// replayIn returns a Replay in memory from newRings, with the given cursor; see NewReplay.
 func replayIn(all tensor.Dict, cursor tensor.Tensor, rollout []tensor.Field, stacks Stacks) (*Replay, error) {
 	r := &Replay{stride: 1, cursor: cursor}
 	for name, t := range map[string]*tensor.Tensor{FieldReward: &r.reward, FieldTerminated: &r.terminated,
@@ -120,7 +120,7 @@ func replayIn(all tensor.Dict, cursor tensor.Tensor, rollout []tensor.Field, sta
 	return r, nil
 }
 
-// framesOf returns the frames of an observation, or nil if there are none yet.
+// framesOf returns the frames of an observation, or nil if r has none for it yet.
 func (r *Replay) framesOf(name string) *frames {
 	if i := slices.IndexFunc(r.frames, func(f *frames) bool { return f.name == name }); i >= 0 {
 		return r.frames[i]
@@ -128,7 +128,7 @@ func (r *Replay) framesOf(name string) *frames {
 	return nil
 }
 
-// column returns the ring with the given name, [envs, capacity, ...].
+// column returns the ring of the column with the given name, [envs, capacity, ...].
 func (r *Replay) column(name string) (t tensor.Tensor, ok bool) {
 	for _, c := range r.columns {
 		if c.Name == name {
@@ -186,7 +186,7 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 	return nil
 }
 
-// findSize sets r.size, after steps were added or loaded.
+// findSize sets r.size. Call it after steps were added or loaded.
 func (r *Replay) findSize() {
 	c := r.cursor.I64()
 	r.size = int(c[ringSize])
@@ -201,8 +201,9 @@ const (
 	aborted = 1
 )
 
-// abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
-// truncated. start is the place of the first of the newest steps, and numOlder is the number of steps before it.
+// abort marks all steps of aborted episodes as aborted and truncated. It looks for aborted episodes in the newest
+// steps. start is the place of the first of these steps, steps is their number, and numOlder is the number of steps
+// before them.
 func (r *Replay) abort(start, steps, numOlder int) {
 	if r.status.IsZero() {
 		return
@@ -221,8 +222,8 @@ func (r *Replay) abort(start, steps, numOlder int) {
 	}
 }
 
-// push copies step t of environment n of a rollout, [T,N,...], into r, which is the Replay of one environment. findSize
-// must follow.
+// push copies step t of environment n of a rollout, [T,N,...], into r, which must be the Replay of one environment. The
+// caller must call findSize afterwards.
 func (r *Replay) push(rollout tensor.Dict, t, n int) {
 	c := r.cursor.I64()
 	at := int(c[ringNext])
@@ -240,7 +241,7 @@ func (r *Replay) push(rollout tensor.Dict, t, n int) {
 	c[ringTotal]++
 }
 
-// interrupt truncates the episodes that have not ended with the newest step.
+// interrupt truncates each episode that goes on after the newest step.
 func (r *Replay) interrupt() {
 	c := r.cursor.I64()
 	for n := range r.envs * int(min(c[ringSize], 1)) {
@@ -257,8 +258,8 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is the maximum number of times that Draw replaces a transition of an aborted episode. 100 is more than enough
-// if there are other transitions.
+// redraws is the maximum number of times that Draw draws again because a transition belongs to an aborted episode. 100
+// is more than enough if there are other transitions.
 const redraws = 100
 
 // Draw fills rows with the numbers of random transitions, drawn uniformly and with replacement. Transition k is step
@@ -281,7 +282,7 @@ func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 
 // Transitions are a batch drawn from a Replay. All batches use the same memory.
 type Transitions struct {
-	// [n, ...] for each observation, without the prefix: Obs before the first step, Next after the last step
+	// The observations by name, without the prefix, each [n, ...]: Obs before the first step, Next after the last step.
 	Obs, Next tensor.Dict
 	Action    tensor.Tensor // [n,C,A]
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
@@ -309,7 +310,7 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 		} else if c.Name == FieldAction {
 			b.Action = t
 		} else {
-			t = tensor.Tensor{} // Gather reads this column without a copy
+			t = tensor.Tensor{} // Gather reads this column in its ring, without a copy
 		}
 		b.columns = append(b.columns, t)
 	}
@@ -334,14 +335,14 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies transitions into b. rows has their numbers, from Draw. Each transition has the rewards of up to nStep
-// steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. An image that cannot be decoded
-// is an error.
+// Gather copies transitions into b. rows has their numbers, from Draw. The reward of a transition is the discounted sum
+// over at most nStep steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes. If an image
+// cannot be decoded, Gather returns an error.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	return r.gather(b, 0, rows, nStep, gamma, bootstrapAlways)
 }
 
-// gather is Gather into the rows of b that begin at first.
+// gather is Gather, but it writes to the rows of b from row first on.
 func (r *Replay) gather(b *Transitions, first int, rows []int32, nStep int, gamma float32, bootstrapAlways bool) error {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
@@ -394,11 +395,11 @@ func (r *Replay) gather(b *Transitions, first int, rows []int32, nStep int, gamm
 	return nil
 }
 
-// savedAborted marks a step whose status is not normal, in the tensor "truncated" of saved states. So all saved states
-// have the same tensors, whether simulators can fail or not.
+// savedAborted is the value of "truncated" in saved states for a step whose status is not normal. So saved states need
+// no tensor of statuses, and all have the same tensors.
 const savedAborted = 2
 
-// replayPrefix begins the names of the rings in saved states.
+// replayPrefix is the prefix of the names of rings in saved states.
 const replayPrefix = "env.replay."
 
 // save adds views of the cursor and of the rings to d.
@@ -426,8 +427,8 @@ func (r *Replay) save(d *tensor.Dict) {
 	}
 }
 
-// used returns the number of places in use of each ring that save adds to d, by its name. No ring of frames has more
-// than extra frames beyond one for each step that was ever added.
+// used returns, by name, the number of places in use of each ring that save has added to d. A ring of frames uses at
+// most one place for each step that was ever added, plus extra places.
 func (r *Replay) used(d tensor.Dict, extra int) map[string]int {
 	used := map[string]int{}
 	for i := range d.Len() {
@@ -442,7 +443,7 @@ func (r *Replay) used(d tensor.Dict, extra int) map[string]int {
 	return used
 }
 
-// extra returns the largest number of frames beyond one for each step that was ever added, in any ring of frames.
+// extra returns how many more frames than steps were ever added: the maximum over the rings of frames.
 func (r *Replay) extra() (n int) {
 	for _, f := range r.frames {
 		n = max(n, f.used(int(r.cursor.I64()[ringNext]))-int(min(r.Total(), int64(f.room))))
@@ -450,7 +451,8 @@ func (r *Replay) extra() (n int) {
 	return n
 }
 
-// packRings replaces rings in d, [envs, capacity, ...], by copies of their places in use.
+// packRings replaces each ring in d, [envs, capacity, ...], by a copy of its places in use. The map used has their
+// number, by name.
 func packRings(d *tensor.Dict, used map[string]int) {
 	for i := range d.Len() {
 		name, t := d.Entry(i)
@@ -504,8 +506,8 @@ func (r *Replay) load(d tensor.Dict) error {
 	return nil
 }
 
-// loadRings copies the rings called name in d into rings, [envs, capacity, ...]. Those in d may be packed: then they
-// have at least this number of steps.
+// loadRings copies the rings called name in d to rings, [envs, capacity, ...]. steps is the number of steps to copy.
+// The rings in d may be packed, but must have at least this number of steps.
 func loadRings(d tensor.Dict, name string, rings tensor.Tensor, steps int) error {
 	t, ok := d.Get(replayPrefix + name)
 	envs, size := rings.Dim(0), len(rings.Bytes())/(rings.Dim(0)*rings.Dim(1))
@@ -514,7 +516,7 @@ func loadRings(d tensor.Dict, name string, rings tensor.Tensor, steps int) error
 		return fmt.Errorf("%s%s is %v, expected %v with %d steps", replayPrefix, name, t, rings, steps)
 	}
 	ring := t.Dim(1) * size
-	if steps == 0 || &t.Bytes()[0] == &rings.Bytes()[0] { // the caller has filled the rings
+	if steps == 0 || &t.Bytes()[0] == &rings.Bytes()[0] { // d has the rings themselves, which the caller has filled
 		return nil
 	}
 	for n := range envs {

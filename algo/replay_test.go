@@ -2,6 +2,8 @@ package algo
 
 import (
 	"bytes"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/env"
@@ -252,5 +254,43 @@ func TestReplayInterrupted(t *testing.T) {
 	r.Gather(b, []int32{9}, 3, 0.5, false) // environment 1 terminates in each step
 	if b.Discount[0] != 0 {
 		t.Errorf("discount %v after a termination, want 0", b.Discount[0])
+	}
+}
+
+// TestReturnsOfChunkedDemonstrations: in a return of several steps no action's reward counts twice. The step after a
+// chunk is the chunk that begins where it ends. By hand: the rewards are 1, 2, 4, …, an episode ends after the fifth
+// action, and the file ends within the second episode.
+func TestReturnsOfChunkedDemonstrations(t *testing.T) {
+	const m, half = 8, 0.5
+	fields := transitions(1, 1, 1)
+	fields[2].Shape = []int{1, 1, 2, 1} // chunks of two actions
+	var file tensor.Dict
+	file.Set("action", tensor.New(tensor.F32, m, 1, 1))
+	file.Set("reward", tensor.FromF32([]float32{1, 2, 4, 8, 16, 32, 64, 128}, m))
+	file.Set("terminated", tensor.Of([]byte{0, 0, 0, 0, 1, 0, 0, 0}, tensor.U8, m))
+	file.Set("truncated", tensor.New(tensor.U8, m))
+	file.Set("observation.state", tensor.New(tensor.F32, m, 1))
+	file.Set("next_observation.state", tensor.FromF32([]float32{1, 2, 3, 4, 5, 6, 7, 8}, m, 1))
+	d, left, err := inChunks(file, fields)
+	test.OK(t, err)
+	d.Set(leftName, left)
+	r := test.Must(newDemos(fields, d.Slice(0, m), nil, tensor.Heap))(t)
+	rows := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+	b := r.NewBatch(m)
+	for nStep, want := range map[int]struct{ reward, discount, next []float32 }{
+		1: {[]float32{3, 6, 12, 24, 16, 96, 192, 128}, []float32{half, half, half, 0, 0, half, half, half},
+			[]float32{2, 3, 4, 5, 5, 7, 8, 8}},
+		2: {[]float32{3 + 12*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192, 128},
+			[]float32{half * half, 0, 0, 0, 0, half * half, half, half}, []float32{4, 5, 5, 5, 5, 8, 8, 8}},
+		math.MaxInt: {[]float32{3 + 12*half + 16*half*half, 6 + 24*half, 12 + 16*half, 24, 16, 96 + 128*half, 192,
+			128},
+			[]float32{0, 0, 0, 0, 0, half * half, half, half}, []float32{5, 5, 5, 5, 5, 8, 8, 8}},
+	} {
+		r.Gather(b, rows, nStep, half, false)
+		if !slices.Equal(b.Reward, want.reward) || !slices.Equal(b.Discount, want.discount) ||
+			!slices.Equal(b.Next.Must("state").F32(), want.next) {
+			t.Errorf("n_step %d: rewards %v, discounts %v, next %v, want %v", nStep, b.Reward, b.Discount,
+				b.Next.Must("state").F32(), want)
+		}
 	}
 }

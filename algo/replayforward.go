@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, step by
-// step. work is for N rows. sequence is Config.SequenceLength: a recurrent policy begins each
-// sequence with the recorded hidden state, as in training.
+// LogProbs fills dst, F32 [T,N,L], with the log-probs that p gives to a rollout's actions, step by step. work is for N
+// rows. sequence is Config.SequenceLength. A recurrent policy begins each sequence with the recorded hidden state, as
+// in training.
 func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tensor.Dict, sequence int) error {
 	action := rollout.Must(FieldAction)
 	again, err := newReplayForward(p, rollout, sequence)

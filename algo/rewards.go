@@ -30,8 +30,8 @@ func rewardKeys(s *Setup, k *Keys) {
 	k.ReadIf(s.Config.NormalizeRewards, "normalize_rewards", "reward_clip", "gamma")
 }
 
-// learn computes the discounted return at each step of tr, and adds the returns to the moments. It skips samples with
-// mask 0.
+// learn computes the discounted return at each step of tr, and updates the moments with these returns. It skips samples
+// with mask 0.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}
@@ -39,7 +39,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 		env := i % tr.N
 		if mask == nil || mask[i] != 0 {
 			ret := s.gamma*running[env] + float64(reward)
-			d := ret - m[1] // difference from the old mean, because sums of differences lose few digits
+			d := ret - m[1] // sums of differences from the old mean lose few digits
 			s.sums[0]++
 			s.sums[1] += d
 			s.sums[2] += d * d
@@ -77,7 +77,7 @@ func (s *rewardScale) scale(dst, reward []float32) {
 	}
 }
 
-// returnDeviation returns √(variance + 1e-8) for the moments m, or 0 if they are of no return.
+// returnDeviation returns √(variance + 1e-8) for the moments m, or 0 if no return was added.
 func returnDeviation(m []float64) float64 {
 	if m[0] == 0 {
 		return 0
@@ -85,8 +85,8 @@ func returnDeviation(m []float64) float64 {
 	return math.Sqrt(max(m[2], 0)/m[0] + 1e-8)
 }
 
-// RewardScale returns the number by which an algorithm with this saved state divides rewards. It returns 0 if the state
-// has none.
+// RewardScale returns the number by which an algorithm divides rewards. state is a saved state of the algorithm. The
+// result is 0 if the state has no such number.
 func RewardScale(state tensor.Dict) float64 {
 	if m, ok := state.Get(momentsName); ok && m.DType() == tensor.F64 && m.Len() == 3 {
 		return returnDeviation(m.F64())

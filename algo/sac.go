@@ -204,7 +204,7 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// nextActions draws actions for b.Next from the policy.
+// nextActions draws actions for the observations b.Next from the policy.
 func (a *SAC) nextActions(b *Transitions) (policy.Act, error) {
 	obs, err := a.features.ofNext(b)
 	if err != nil {
@@ -213,8 +213,8 @@ func (a *SAC) nextActions(b *Transitions) (policy.Act, error) {
 	return a.actor.policy.Forward(a.actor.work, obs, policy.Sample, a.noiseOf(2*a.number))
 }
 
-// noiseOf returns the Noise of a micro-batch. Env holds the indices of the samples, and Step the number of the draw, so
-// that no two samples and no two draws have the same noise.
+// noiseOf returns the Noise of a micro-batch for the draw with the given number. No two samples and no two draws have
+// the same noise, because Env holds the indices of the samples, and Step the number of the draw.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -238,8 +238,8 @@ func (a *SAC) setTargets(b *Transitions, nextQ, logProb []float32) {
 	SoftTargets(c.y, b.Reward, b.Discount, c.next, logProb, alpha)
 }
 
-// updateActor makes one step of the actor, and one step of the temperature. The temperature's loss uses the log-probs
-// of the actor's actions.
+// updateActor makes one step of the actor. Then it makes one step of the temperature, with the log-probs of the actor's
+// actions.
 func (a *SAC) updateActor() error {
 	before := a.sums.sum(sacLogProb)
 	if err := a.descend(a.actor.train, a.addActor); err != nil {

@@ -27,7 +27,7 @@ func (n *ScheduleName) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Schedule moves a number from its value at the start of a run to its value at the end.
+// A Schedule tells how a number moves from its value at the start of a run to its value at the end.
 type Schedule struct {
 	Kind   string // one of the constants
 	Warmup int    // iterations at the start, in which the number rises linearly from 1/Warmup of its value

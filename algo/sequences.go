@@ -36,8 +36,8 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 	return &sequences{length: length, envs: envs, order: make([]int32, steps/length*envs)}, nil
 }
 
-// permute fills order with the samples of shuffled sequences. A micro-batch has whole sequences: the first steps of all
-// of them, then the second steps, and so on. If s is nil, permute shuffles single samples.
+// permute fills order with the samples of shuffled sequences. A micro-batch has whole sequences. It holds the first
+// steps of all of them, then the second steps, and so on. If s is nil, permute shuffles single samples.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	if s == nil {
 		permute(order, shuffle, seed, replica, iteration, epoch)
@@ -51,8 +51,8 @@ func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64,
 	}
 }
 
-// A sequenceState is the recurrent input of a minibatch of sequences: the hidden state at the first step of each
-// sequence, and the steps at which episodes begin.
+// A sequenceState is the additional input of a recurrent policy for a minibatch of sequences. It has the hidden state
+// at the first step of each sequence, and marks the steps at which episodes begin.
 type sequenceState struct {
 	length int
 	hidden column        // [rows/length, M], from the rollout's [T,N,M]
@@ -60,7 +60,7 @@ type sequenceState struct {
 	ended  [2][]uint8    // terminated and truncated of the rollout
 }
 
-// newSequenceState returns the state for the given number of rows, from rollouts like r.
+// newSequenceState returns a sequenceState with the given number of rows, for rollouts like r.
 func newSequenceState(s *sequences, rows int, r tensor.Dict) (*sequenceState, error) {
 	hidden, ok := r.Get(policy.HiddenState)
 	if !ok || hidden.DType() != tensor.F32 || hidden.Rank() != 3 {
@@ -82,7 +82,7 @@ func (c *sequenceState) addTo(obs *tensor.Dict) {
 	obs.Set(policy.Begins, c.begins)
 }
 
-// gather copies the state of samples in the order of sequences.permute.
+// gather copies the state of the samples with the given indices, which are in the order of sequences.permute.
 func (c *sequenceState) gather(index []int32) {
 	n, begins := len(index)/c.length, c.begins.U8()
 	c.hidden.gather(index[:n])

@@ -14,7 +14,7 @@ import (
 type Setup struct {
 	Config      Config
 	Optim       OptimConfig
-	CriticOptim OptimConfig // of the critics of off-policy algorithms with an actor
+	CriticOptim OptimConfig // for the critics of off-policy algorithms with an actor
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
 	// samples evaluated at once (actor.micro_batch_size); the gradients of micro-batches are added up. 0 means all
 	// samples of an optimiser step on this replica
@@ -54,8 +54,8 @@ func (s *Setup) check() error {
 	return joined(wrong)
 }
 
-// checkOffPolicy calls check, and also validates the configuration of algorithms that learn from a replay buffer. If
-// offline is set, they learn only from demonstrations.
+// checkOffPolicy calls check, and also validates c.OffPolicy. If offline is set, the algorithm learns only from
+// demonstrations.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
@@ -122,7 +122,7 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 	return b, nil
 }
 
-// minibatches is like batches, for algorithms that train on whole rollouts in minibatches.
+// minibatches is batches for algorithms that train on whole rollouts, divided into minibatches.
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
@@ -136,11 +136,11 @@ func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	return s.batches(replicas)
 }
 
-// brings reports whether the fields of rollouts include a tensor with the given name.
+// brings reports whether s.Rollout has a field with the given name.
 func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
-// ReplaySteps returns the number of steps of each environment that fit in the replay buffer. A rollout has the given
-// number of steps.
+// ReplaySteps returns the number of steps of each environment that fit in the replay buffer. steps is the number of
+// steps of a rollout.
 func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

@@ -16,9 +16,9 @@ import (
 //	loss = -Σ log p(token | tokens before it) / T
 //
 // where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are summed, never
-// averaged. The sequences of a replica are packed one after the other, in their order. The micro-batch size changes no
-// bit, except with a mixture of experts: the load-balancing loss is a mean over micro-batches, weighted by their
-// tokens.
+// averaged. The sequences of a replica are packed one after the other, in their order. The results do not depend on the
+// micro-batch size, bit for bit. A mixture of experts is an exception: its load-balancing loss is a mean over
+// micro-batches, weighted by their tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture
 // of experts; actor/lr, actor/grad_norm.
@@ -37,8 +37,8 @@ type SFTSetup struct {
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh          // the ranks over which the model is sharded
-	Recompute  int              // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
-	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
+	Recompute  int              // number of layers to recompute, see lm.Model.NewRecomputing; does not change results
+	Threads    int              // number of threads, which does not change results; with more than 1, call Close
 	Replicas   Replicas         // nil means Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil means tensor.Heap
 	Progress   Progress         // of Update and Evaluate; may be nil
@@ -111,7 +111,7 @@ func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err erro
 }
 
 // Evaluate returns the metrics of the sequences of all replicas, without a training step; see TextSums.Metrics. texts
-// has the sequences of this replica. An error of one replica does not keep the others waiting; their metrics are wrong.
+// has the sequences of this replica. After an error on one replica, the others still return, but with wrong metrics.
 func (s *SFT) Evaluate(texts []Sequence) (Metrics, error) {
 	var sums TextSums
 	err := s.policy.measure(texts, func(int) *TextSums { return &sums }, s.progress)

@@ -9,10 +9,10 @@ import (
 )
 
 // A shift moves the images of a batch by up to mostShifted whole pixels along both axes, and repeats their edges (DrQ,
-// Kostrikov et al. 2021, arXiv:2004.13649). The images of each sample, before and after its steps, and of each camera
-// move by numbers of their own. All frames of an image move together.
+// Kostrikov et al. 2021, arXiv:2004.13649). Each sample, each camera, and each side of the steps (before, after) has
+// its own random shift. All frames of an image move together.
 //
-// The numbers follow from (seed, sample, update) alone, so all passes over a batch see the same images.
+// The shifts depend only on seed, sample and update, so all passes over a batch see the same images.
 type shift struct {
 	seed    uint64
 	cameras []policy.Camera
@@ -36,12 +36,12 @@ func newShift(seed uint64, p policy.Policy) (*shift, error) {
 	return s, nil
 }
 
-// apply shifts the images of b. first is the number of its first sample among the samples of all replicas.
+// apply shifts the images of b. first is the index of b's first sample among the samples of all replicas.
 func (s *shift) apply(b *Transitions, first int, update uint64) {
 	for side, obs := range [2]tensor.Dict{b.Obs, b.Next} {
 		for k, c := range s.cameras {
 			t, ok := obs.Get(c.Name)
-			if !ok { // cloning has no next observations
+			if !ok { // behaviour cloning has no next observations
 				continue
 			}
 			pixels, each := t.U8(), c.Image.Len()

@@ -5,9 +5,9 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// A is the advantage of an action. log π, old and prox are the log-probs of the action under three policies: log π
-// under the policy that learns, old under the policy that took the action, and prox under the policy around which
-// ratios are clipped. old and prox are usually equal.
+// In the following, A is the advantage of an action. log π, old and prox are the log-probs of the action under three
+// policies. log π is under the policy that learns. old is under the policy that took the action. prox is under the
+// policy around which ratios are clipped. old and prox are usually equal.
 const (
 	// Clipped is the objective of PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate
 	// bounds and the dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
@@ -31,7 +31,7 @@ const (
 // samples, which are the steps of environments or the tokens of texts.
 type Surrogate struct {
 	Kind SurrogateKind
-	Clip Clip // of Clipped and Decoupled
+	Clip Clip // for Clipped and Decoupled
 	// MaxWeight is for Decoupled: log-probs with w > MaxWeight have no loss and no gradient, but
 	// still count in the mean. 0 means no bound.
 	MaxWeight float32
@@ -67,7 +67,7 @@ type SurrogateSums struct {
 	KL          float64 // (ρ - 1) - log ρ, whose mean estimates KL(old‖new) without bias and is never negative
 	Outside     float64 // number of log-probs whose ρ is outside the clip range
 
-	// only with Decoupled
+	// The following sums are only for Decoupled.
 	Behave        float64 // w
 	BehaveKL      float64 // (w - 1) - log w, whose mean estimates KL(behaviour‖proximal)
 	BehaveClipped float64 // number of log-probs with w > MaxWeight
@@ -143,8 +143,8 @@ func (x *term) clip(c *Clip, a, logRatio float64) {
 	}
 }
 
-// behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x, multiplied by the
-// weight. Both are 0 if the weight is larger than limit. A limit of 0 means no limit.
+// behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x times this weight. Both
+// are 0 if the weight exceeds limit. A limit of 0 means no limit.
 func (s *SurrogateSums) behave(x *term, logW, limit float64) (loss, slope float64) {
 	w := math.Exp(logW)
 	s.Behave += w
@@ -156,7 +156,7 @@ func (s *SurrogateSums) behave(x *term, logW, limit float64) (loss, slope float6
 	return x.loss * w, x.slope * w
 }
 
-// add adds the term of one log-prob to the sums, except for Count.
+// add adds the term of one log-prob to all sums except Count.
 func (s *SurrogateSums) add(x *term) {
 	s.Loss += x.loss
 	s.LossAbs += math.Abs(x.loss)

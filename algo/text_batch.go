@@ -9,7 +9,7 @@ import (
 
 // A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer to it.
 // TextSetup.GroupSize successive texts answer the same prompt and form a group. Slices of log-probs and other token
-// values have an element for each token with Learn, one text after the other, without padding.
+// values have an element for each token that Learn marks, one text after the other, without padding.
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
@@ -21,17 +21,17 @@ type TextBatch struct {
 
 	Reward     []float32 // reward of each text
 	Group      []int64   // number of the prompt of each text
-	Ended      []bool    // whether each text ended with a stop token, and was not cut off
+	Ended      []bool    // whether each text ended with a stop token; false if it was cut off
 	Right      []bool    // whether each text has the right answer, for metrics; may be nil
 	Unparsable []bool    // whether each text lacks a readable answer; nil if Right is nil
 
-	// Prepare fills the next four fields, for the tokens with Learn.
+	// Prepare fills the following four fields. They have an element for each token that Learn marks.
 	Old    []float32 // old log-probs, in the denominators of ratios
 	Adv    []float32
 	Ret    []float32 // returns without a baseline, which are the critic's targets
 	Weight []float32 // 0 for a token that is not trained on
 
-	starts []int32 // number of tokens with Learn before each text; the last element is the total
+	starts []int32 // number of tokens that Learn marks before each text; the last element is the total
 }
 
 // Names of the tensors of a batch of answers for a Witness.
@@ -39,13 +39,13 @@ const (
 	AnswerTokens  = "tokens"    // I32: tokens of all texts, one text after the other
 	AnswerLearn   = "learn"     // U8: 1 for a token that the policy drew
 	AnswerLength  = "length"    // I64 [n]: number of tokens of a text
-	AnswerGroup   = "group"     // I64 [n]: number of its prompt
+	AnswerGroup   = "group"     // I64 [n]: number of the text's prompt
 	AnswerReward  = "reward"    // F32 [n]
 	AnswerLogProb = "log_prob"  // F32: of the tokens that the policy drew
-	AnswerAdv     = "advantage" // F32, after Prepare
+	AnswerAdv     = "advantage" // F32: of the tokens that the policy drew; after Prepare
 )
 
-// show shows the answers to w, and after Prepare their advantages.
+// show shows the answers to w. After Prepare, it includes their advantages.
 func (b *TextBatch) show(w Witness, phase string) {
 	if w == nil {
 		return
@@ -74,7 +74,8 @@ func (b *TextBatch) show(w Witness, phase string) {
 	w(phase, d)
 }
 
-// check validates a batch with groups of the given size, and sets b.starts. With recompute the batch may lack LogProb.
+// check validates a batch with groups of the given size, and sets b.starts. If recompute is set, the batch may lack
+// LogProb.
 func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {
@@ -148,8 +149,8 @@ func (b *TextBatch) part(lo, hi int) TextBatch {
 	return p
 }
 
-// JoinTexts returns one batch of the texts of all parts, in their order. Recomputed must be in all
-// parts or in none. The same holds for LogProb, Ref, Value and Right.
+// JoinTexts returns one batch of the texts of all parts, in their order. Each of LogProb, Recomputed, Ref, Value and
+// Right must be set in all parts or in none.
 func JoinTexts(parts ...TextBatch) TextBatch {
 	var all TextBatch
 	for _, p := range parts {

@@ -60,14 +60,14 @@ type TextSetup struct {
 
 	Model      *lm.Model       // its Params are trained
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
-	Values     bool            // whether batches bring Value, from a separate TextCriticPPO; false with a Critic
-	Reference  *lm.Model       // computes TextBatch.Ref for batches that lack it; nil if no batch needs this
-	Sampling   engine.Sampling // options with which answers were drawn
+	Values     bool            // whether batches have Value from a separate TextCriticPPO; false with a Critic
+	Reference  *lm.Model       // computes TextBatch.Ref of batches that lack it; nil if no batch needs it
+	Sampling   engine.Sampling // options of sampling, with which the answers were drawn
 	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks over which the models are sharded
-	Recompute  int     // number of layers to recompute, see lm.Model.NewRecomputing; changes no bit
-	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
+	Recompute  int     // number of layers to recompute, see lm.Model.NewRecomputing; does not change results
+	Threads    int     // number of threads, which does not change results; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
 	Replicas   Replicas
@@ -111,8 +111,8 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair validates adv_type and loss_type. It replaces values of c that only texts have by similar values that
-// Config.Check accepts.
+// checkPair validates adv_type and loss_type. Some values exist only for texts. checkPair replaces them in c by similar
+// values that Config.Check accepts.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"
 	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil || s.Values), "loss_type", c.LossType,

@@ -9,12 +9,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A TextCritic estimates the return of an answer from the tokens so far. It is a language model with a linear function
-// of its last hidden state in place of the output matrix:
+// A TextCritic estimates the return of an answer from the tokens so far. It is a language model whose output matrix is
+// replaced by a linear function of the last hidden state:
 //
 //	v_t = w · h_t + b
 //
-// w and b are 0 at first, and so is every value.
+// w and b begin as 0, so every value is 0 at first.
 type TextCritic struct{ Model *lm.Model }
 
 // NewTextCritic makes a critic, or one part of a sharded critic. It allocates the weights, but does not set them.
@@ -29,9 +29,9 @@ func NewTextCritic(c lm.Config, part lm.Shard, alloc tensor.Allocator) (*TextCri
 }
 
 // TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. If the critic has its own
-// replicas, batches carry the critic's values to the policy (TextSetup.Values). Policy and critic can then train at the
-// same time. The results equal those of a TextPPO with a critic if policy and critic have the same number of replicas,
-// and replica i of both has the same texts.
+// replicas, it sends its values to the policy in batches (TextSetup.Values). Policy and critic can then train at the
+// same time. The results are those of a TextPPO with a critic, if policy and critic have the same number of replicas,
+// and if replica i of both gets the same texts.
 //
 // Values computes the values of a batch. Prepare and Update work as in TextPPO. The metrics are the metrics of TextPPO
 // whose names begin with critic/.
@@ -39,7 +39,7 @@ type TextCriticPPO struct {
 	*textTraining // shared with the TextPPO, if there is one
 	pass          *textPass
 	train         *trainState
-	batch         *TextBatch // in training
+	batch         *TextBatch // the batch of the present update
 	now           *textMinibatch
 	loss          func(first, end int, o *lm.Outputs) // setLoss; set once, because each method value allocates
 }
@@ -79,7 +79,8 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	return c, err
 }
 
-// Values appends to dst the critic's values before the tokens with Learn, one text after the other.
+// Values appends the critic's values to dst, one text after the other. A text has one value before each token that
+// Learn marks.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
 	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err
@@ -134,7 +135,7 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 	return c.step(iteration)
 }
 
-// accumulate adds the gradient of a minibatch on this replica. A caller that passes ready must have called
+// accumulate adds the gradient of a minibatch on this replica. If ready is not nil, the caller must have called
 // trainState.begin.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
@@ -179,12 +180,12 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 // Close ends the threads.
 func (c *TextCriticPPO) Close() { c.pass.Close() }
 
-// Save returns views of the critic and its optimiser, which are the same on all replicas. The names are those of
-// TextPPO.Save. To restore the critic, copy saved values into these views and into Counters.
+// Save returns views of the critic and its optimiser, which are the same on all replicas. They have the names that
+// TextPPO.Save gives them. To restore the critic, copy saved values into these views and into Counters.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d
 }
 
-// Counters returns a view of the counters, which are also in TextPPO.Save under the name counters.
+// Counters returns a view of the counters, which TextPPO.Save also returns, under the name counters.
 func (c *TextCriticPPO) Counters() tensor.Tensor { return c.counters }

@@ -1,6 +1,6 @@
 package algo
 
-// Indices of the means over all answers drawn for an update.
+// Indices of the means over all answers that were drawn for an update.
 const (
 	answerReward = iota
 	answerPrompt // number of tokens of the prompt
@@ -18,7 +18,7 @@ const (
 	numTextSums = scaledLoss + 1
 )
 
-// addAnswers adds a batch of answers to the means, before any of the answers is replaced.
+// addAnswers adds a batch of answers to the means. Call it before Resample replaces answers.
 func (p *TextPPO) addAnswers(b *TextBatch) {
 	for k, s := range b.Texts {
 		lo, hi := b.tokens(k)

@@ -36,7 +36,7 @@ type textPass struct {
 	limit MicroBatch
 	head  lm.Head
 
-	got     func(lo, hi int, o *lm.Outputs) // callback of the present call of train or infer
+	got     func(lo, hi int, o *lm.Outputs) // the function that receives outputs in the present call of train or infer
 	texts   []Sequence
 	total   float64 // tokens of the minibatch in training, else 1
 	aux     float64 // in training: load-balancing loss of the minibatch, for a mixture of experts
@@ -46,8 +46,8 @@ type textPass struct {
 }
 
 // newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. Backward passes
-// recompute the first layers; recomputed is the maximum number of these layers. mesh connects the ranks over which m is
-// sharded.
+// recompute the first layers; the argument recomputed is the largest number of these layers. mesh connects the ranks
+// over which m is sharded.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
 	p.work.SetThreads(threads)
@@ -57,8 +57,9 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm
 
 var _ lm.Feed = (*textPass)(nil)
 
-// train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. For
-// each micro-batch, texts[lo:hi], it calls loss with the outputs. For ready see lm.Model.Train.
+// train adds the gradient of a minibatch. texts are this replica's part of the minibatch, and tokens is the number of
+// tokens of the whole minibatch. For each micro-batch, texts[lo:hi], it calls loss with the outputs. lm.Model.Train
+// describes ready.
 func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, o *lm.Outputs),
 	ready func(lo, hi int)) error {
 	p.cut(texts)
@@ -116,7 +117,7 @@ func (p *textPass) Micro(k int) lm.Micro {
 		b.Starts = append(b.Starts, int32(len(b.IDs)))
 	}
 	micro := lm.Micro{Batch: *b, Targets: p.targets}
-	if !p.head.Values { // a critic's experts are not balanced
+	if !p.head.Values { // a critic has no load-balancing loss
 		micro.Aux = float32(p.share(k))
 	}
 	return micro
@@ -132,7 +133,7 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 // Close ends the threads.
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// TextLogProbs computes log-probabilities with one language model. They have the same bits as in training. Only one
+// TextLogProbs computes log-probabilities with one language model. They equal those of training, bit for bit. Only one
 // goroutine may use a TextLogProbs.
 type TextLogProbs struct{ *textPass }
 
@@ -143,7 +144,7 @@ func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, t
 	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes
 }
 
-// Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
+// Append appends log-probabilities to dst, one text after the other. A text has one for each token that Learn marks.
 func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
 	err := p.infer(texts, p.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
 	return dst, err

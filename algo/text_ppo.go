@@ -32,8 +32,8 @@ import (
 //	12. gradients summed over replicas, never averaged                            trainState
 //	13. no step if all advantages are 0, or if the mean ratio is too large        minibatch
 //
-// The texts of a micro-batch are packed. Neither the size of a micro-batch nor its number of texts
-// changes a bit of parameters or metrics, except with a mixture of experts.
+// The texts of a micro-batch are packed. Parameters and metrics do not depend on the size of a micro-batch or on its
+// number of texts, bit for bit, except with a mixture of experts.
 //
 // Metrics, over all replicas:
 //
@@ -64,24 +64,24 @@ type TextPPO struct {
 	progress Progress
 
 	policy    *textPass
-	reference *TextLogProbs  // nil if batches bring Ref or do not need it
+	reference *TextLogProbs  // nil if batches have Ref or do not need it
 	train     *trainState    // of the policy
-	critic    *TextCriticPPO // nil without a critic, and with a critic that is trained separately
+	critic    *TextCriticPPO // nil without a critic, and if the critic is trained separately
 
 	surrogate Surrogate
 	logRatio  []float32
 	moments   [3]float64
 
-	kept    []TextBatch // groups, for Resample
+	kept    []TextBatch // the groups that Resample has chosen so far
 	batches int         // number of batches made for this update
-	answers means       // of the answers in these batches
+	answers means       // means over the answers in these batches
 
 	tried                int     // number of minibatches of this update with a gradient
 	taken                int     // number of minibatches of this update with a step of the policy
-	ratioSum, ratioCount float64 // of a minibatch
+	ratioSum, ratioCount float64 // sum and number of the ratios in a minibatch
 	largest              float64 // largest |log ratio| in the first minibatch with a gradient
 
-	batch *TextBatch // in training
+	batch *TextBatch // the batch of the present update
 	now   *textMinibatch
 	loss  func(first, last int, o *lm.Outputs) // setLoss; set once, because each method value allocates
 }
@@ -121,10 +121,9 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	return p, err
 }
 
-// Resample replaces groups whose rewards are all equal. The replacements are groups of later batches whose rewards
-// differ. Resample sets batch to the groups chosen so far. n is the number of earlier batches of this update. Resample
-// reports whether another batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does
-// nothing.
+// Resample replaces groups whose rewards are all equal by groups of later batches whose rewards differ. Resample sets
+// batch to the groups chosen so far. n is the number of earlier batches of this update. Resample reports whether
+// another batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches
@@ -153,8 +152,8 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	return more && n+1 < most, err
 }
 
-// Infer fills Recomputed and Ref, if the configuration needs them and the batch lacks them. Prepare calls Infer. An
-// earlier call saves time, because it can run while other answers are generated.
+// Infer fills Recomputed and Ref, if the configuration needs them and the batch lacks them. Prepare calls Infer. To
+// save time, call it earlier, while other answers are generated.
 func (p *TextPPO) Infer(b *TextBatch) (err error) {
 	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
 		if b.Recomputed, err = p.policy.Append(nil, b.Texts); err != nil {
@@ -193,7 +192,7 @@ func (p *TextPPO) prepare(b *TextBatch) error {
 	if err := p.estimate(b, p.logRatios(b)); err != nil {
 		return err
 	}
-	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added the answers
+	if p.cfg.MaxNumGenBatches <= 1 { // otherwise Resample has added the answers
 		clear(p.answers)
 		p.addAnswers(b)
 	}
@@ -230,8 +229,8 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	return err
 }
 
-// logRatios returns an estimate of each token's KL divergence from the reference policy, for the penalty in the reward.
-// It returns nil if there is no penalty.
+// logRatios returns, for each token, an estimate of the KL divergence from the reference policy. The penalty in the
+// reward uses it. logRatios returns nil if there is no penalty.
 func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	if p.cfg.ReinppKLBeta == 0 {
 		return nil
@@ -306,10 +305,10 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// sumEarly says when the sum of the policy's gradient over replicas may start. If nothing comes before this sum, it
-// starts while the backward pass still runs: sumEarly begins it, and returns the function that hands in ranges that are
-// final. Otherwise sumEarly returns nil, and the method step makes the sum: a critic's sum comes first, or the step can
-// be left out because of early_stop_imp_ratio, or the gradient is on a device.
+// sumEarly tells whether the sum of the policy's gradient over the replicas can start during the backward pass. If so,
+// it begins the sum, and returns the callback for ranges of the gradient that are final. It returns nil if the sum must
+// wait for the method step. That is so on a device, if the critic's gradient is summed first, or if early_stop_imp_ratio
+// can skip the step.
 func (p *TextPPO) sumEarly() (ready func(lo, hi int)) {
 	if ready = p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0); ready != nil {
 		p.train.begin()
@@ -360,7 +359,7 @@ func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 //
 //	s = exp(mean_t (log π_t - old_t)),    L = max(-A s, -A clip(s, 1-low, 1+high))
 //
-// x holds the tokens of the text, with the text's advantage. The gradient flows through s.
+// x holds the tokens of the text, with the text's advantage. The gradient of L passes through s.
 func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateSums {
 	logProb, old, slope := []float32{float32(mean(x.LogProb))}, []float32{float32(mean(x.Old))}, []float32{0}
 	s := o.Loss(slope, Samples{LogProb: logProb, Old: old, Adv: x.Adv[:1]}, scale)

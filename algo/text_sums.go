@@ -42,8 +42,8 @@ func (s *TextSums) Metrics() (m Metrics) {
 }
 
 // MeasureTexts returns the TextSums of each text, without a training step. threads is the number of threads, and mesh
-// connects the ranks over which m is sharded. Neither changes a bit of the results. progress, which may be nil,
-// receives the number of texts measured so far.
+// connects the ranks over which m is sharded. The results do not depend on either of them, bit for bit. progress, which
+// may be nil, receives the number of texts measured so far.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, texts []Sequence, progress Progress) (
 	[]TextSums, error) {
 	p := NewTextLogProbs(m, limit, threads, mesh, 1)

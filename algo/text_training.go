@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining is the common part of TextPPO and TextCriticPPO: advantages of a batch, minibatches, weights of tokens
-// and sums of metrics.
+// A textTraining is what TextPPO and TextCriticPPO have in common: it computes the advantages of a batch, divides it
+// into minibatches, weighs tokens, and sums metrics.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
@@ -26,10 +26,10 @@ type textTraining struct {
 
 	prepared *TextBatch // batch of the last Prepare; nil after Update
 	episodes episodes
-	order    []int32         // of the texts in an epoch
+	order    []int32         // order of the texts in an epoch
 	plans    []textMinibatch // the minibatches of the epoch
 	planSums []float64       // the sums in plans, in one slice for one reduction
-	weights  []float32       // of tokens in the loss
+	weights  []float32       // weights of tokens in the loss
 }
 
 // A textMinibatch is a minibatch of texts. A token counts if its weight is not 0. The minibatch leaves out texts in
@@ -48,7 +48,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A| over the tokens that count
 }
 
-// common returns a Setup with values of s, for functions that need a Setup. Defaults replace zero values.
+// common returns a Setup with the values of s, for functions that need a Setup. Zero values are replaced by defaults.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize, Witness: s.Witness}
@@ -109,7 +109,7 @@ func TextKeys(s *Setup, text *TextConfig, k *Keys) {
 		"actor.critic_optim.value_lr", "actor.optim.critic_warmup_steps")
 }
 
-// valued reports whether the estimator needs a critic's values. The critic may be trained separately.
+// valued reports whether the estimator needs a critic's values. The critic may be one that is trained separately.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
@@ -128,10 +128,10 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	return nil
 }
 
-// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. For the estimator,
-// each text is an episode, and all texts are the trajectory of one environment. The last token of a text has the reward
-// and ends the episode. With a critic, the batch must have the critic's values. The estimator gets logRatio as
-// experience.LogRatio.
+// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. To the estimator,
+// each text is an episode, and all texts together are the trajectory of one environment. The last token of a text gets
+// the reward and ends the episode. With a critic, the batch must have the critic's values. The estimator gets logRatio
+// as experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
 	b.Adv, b.Ret, b.Weight = sized(b.Adv, n), sized(b.Ret, n), sized(b.Weight, n)
@@ -202,8 +202,8 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 	}
 }
 
-// plan divides the texts of an epoch into minibatches, and sets the weights of the tokens. One reduction sums the
-// fields of all minibatches over the replicas.
+// plan divides the texts of an epoch into minibatches, and sets the weights of the tokens. One reduction over the
+// replicas computes the sums of all minibatches.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // episodes.steps becomes the number of tokens that count
 	per := len(t.order) / len(t.plans)
@@ -239,7 +239,7 @@ func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	return nil
 }
 
-// add adds text k of b to the minibatch. tokens is the number of tokens in this text that count.
+// add adds text k of b to the minibatch. tokens is the number of this text's tokens that count.
 func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
 	m.tokens += float64(tokens)

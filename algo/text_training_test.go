@@ -93,7 +93,7 @@ func trainText(t *testing.T, p *algo.TextPPO, b *algo.TextBatch) algo.Metrics {
 	return m
 }
 
-func metric(t *testing.T, m algo.Metrics, name string) float64 {
+func metric(t testing.TB, m algo.Metrics, name string) float64 {
 	t.Helper()
 	x, ok := m.Get(name)
 	if !ok {

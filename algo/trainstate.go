@@ -18,17 +18,17 @@ type trainState struct {
 	adam     *Adam
 	clip     float64
 	replicas Replicas
-	shares   []int          // number of parameters that each replica updates; nil if each replica updates all
-	sum      GradientStream // sum of the gradient over the replicas; nil if it has not begun
+	shares   []int          // number of parameters that each replica updates; nil if every replica updates all
+	sum      GradientStream // sum of the gradient over the replicas; nil before it begins
 	ready    func(lo, hi int)
 	only     string // name of the only group to update; "" means all groups
 	witness  Witness
 
-	// beside is another network that learns in the same steps: the limit of the norm counts for both together. Its
-	// gradient is summed after that of this network. nil if there is none.
+	// beside is another network that learns in the same steps, or nil. Both are clipped by the norm of their common
+	// gradient. The gradient of beside is summed after the gradient of this network.
 	beside *trainState
 
-	norm    gradNorm                // empty for a language model
+	norm    gradNorm                // the zero gradNorm for a language model
 	final   func(lo, hi int)        // norm.sumFinal; nil for a language model, and if stays is set
 	stays   bool                    // the gradient stays on its device, because there is one replica
 	squares func() (float64, error) // returns the sum of squares of the final gradient
@@ -79,7 +79,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 			return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
 		}
 	}
-	t.squares = func() (float64, error) { return m.GradSquares(w) } // of the whole model, also on other ranks
+	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all shards of the model
 	if cfg.UseDistributedOptimizer {
 		for r := range replicas {
 			lo, hi := shareOf(n, replicas, r)
@@ -120,8 +120,9 @@ func (t *trainState) open() {
 // begin starts the sum of the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
 
-// A transfer is Upload or Download of nn.Params. Between updates the program's memory has the newest parameters and
-// moments: there they are published, saved, restored and compared. In an update a device has them.
+// A transfer is the method Upload or Download of nn.Params. Between updates, the newest parameters and moments are in
+// the program's memory, where they are published, saved, restored and compared. During an update they are on the
+// device, if there is one.
 type transfer func(p *nn.Params[float32], x []float32)
 
 // transfer transfers the parameters and the optimiser's moments.
@@ -132,8 +133,8 @@ func (t *trainState) transfer(to transfer) {
 }
 
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
-// last is set, because only the last pass of a gradient makes ranges final. It also returns nil on a device, whose
-// gradient comes to the program as a whole.
+// last is set, because only the last backward pass of a gradient makes ranges final. It also returns nil if the network
+// is on a device, because the program gets that gradient as a whole.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last && !t.params.OnDevice() {
 		return t.ready
@@ -175,7 +176,7 @@ func (t *trainState) move(iteration int, scale float32) error {
 	return nil
 }
 
-// show shows the witness data, which has the layout of the parameters.
+// show shows data to the witness. data has the layout of the parameters.
 func (t *trainState) show(phase string, data []float32) {
 	if t.witness != nil {
 		t.params.Download(data[t.lo:t.hi])
@@ -204,7 +205,7 @@ func (t *trainState) sumGradient() (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if t.stays && squares-squares != 0 { // root names the tensor
+	if t.stays && squares-squares != 0 { // the sum is not finite: root names the tensor
 		t.params.Download(grad)
 		t.params.Download(t.params.Data[t.lo:t.hi])
 	}

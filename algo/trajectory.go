@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A rolloutView reads the inputs of advantages from rollouts.
+// A rolloutView reads from rollouts what estimators need.
 type rolloutView struct {
 	steps, envs int       // T and N
 	units       int       // number of advantages per sample: C with reward_type action_level, else 1

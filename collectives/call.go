@@ -94,7 +94,7 @@ func bytesOf[T any](x []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(*new(T))))
 }
 
-// view returns b as a slice of T.
+// view returns the memory of b as a slice of T.
 func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }

@@ -45,7 +45,7 @@ func (s Shape) cost(rounds float64, roundsFormula string, factor float64, bytesF
 	return Cost{rounds, factor * float64(s.Bytes), roundsFormula, bytesFormula}
 }
 
-// others returns n-1; part returns (n-1)/n.
+// others returns n-1, and part returns (n-1)/n. n is the number of members.
 func (s Shape) others() float64 { return float64(s.Members - 1) }
 func (s Shape) part() float64   { return s.others() / float64(s.Members) }
 

@@ -40,10 +40,10 @@ func subtrees(p, m int) (own, before, after subtree) {
 // each member has one shard of the subtree's sum. The rounds of two levels may be merged: four members then exchange
 // quarters, which takes three messages instead of two, but the latency of one round.
 //
-// The next subtree is smaller and reduces at the same time, in fewer rounds. Then its members split their shards into
-// parts, and send each part to the member of the larger subtree that has the same range. If this would take too many
-// parts, they send fewer and larger parts, before an earlier round, to the first members of the larger subtree (see
-// entry). In the later rounds these members send half of their part along with half of their own range.
+// The next subtree is smaller and reduces at the same time, in fewer rounds. Then each of its members splits its shard
+// into parts, and sends each part to the member of the larger subtree that has the same range. If this would take too
+// many parts, the parts are fewer and larger: they go to the first members of the larger subtree, before an earlier
+// round (see entry). In each later round, these members send half of the part along with half of their own range.
 //
 // If whole is true, members exchange whole vectors instead of halves. This is recursive doubling.
 //
@@ -67,7 +67,8 @@ type halving struct {
 // maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns a level. The members of s receive the next subtree's sum before the exchange of this level.
+// entry returns the level at which the members of s receive the next subtree's sum. They receive it before the exchange
+// of this level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
 // newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy has the block

@@ -90,7 +90,8 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	return g.inNode(ctx, c, spmd.Broadcast, inNode)
 }
 
-// headed returns the team of the nodes' heads, and the root's index in the team. The root is the head of its node.
+// headed returns the team of the nodes' heads, and the root's index in this team. The head of the root's node is the
+// root itself.
 func (g *Group) headed(root int) (heads team, at int) {
 	g.rooted = append(g.rooted[:0], g.heads.members...)
 	heads = team{g, g.rooted, -1}

@@ -46,8 +46,8 @@ func (r *Reducer) Gather(x []float32, counts []int) error {
 	return r.g.Run(r.ctx, AllGather(x, counts))
 }
 
-// Gradient begins the sum of grad, which must be memory of World.Alloc. The previous sum must have ended. The
-// result is valid until the next call.
+// Gradient begins the sum of grad, which must be memory of World.Alloc. The sum of the previous call must have ended.
+// The GradientSum is valid until the next call.
 func (r *Reducer) Gradient(grad []float32) *GradientSum {
 	r.grad.begin(r, grad)
 	return &r.grad
@@ -134,8 +134,8 @@ func (s *GradientSum) Wait(onBucket func(lo, hi int)) error {
 	return nil
 }
 
-// CompressionError returns the relative error, in the Euclidean norm, of rounding this member's gradients
-// to bfloat16 since the last call. It returns 0 if no gradients were compressed.
+// CompressionError returns the relative error by which rounding to bfloat16 has changed this member's gradients since
+// the last call, in the Euclidean norm. It returns 0 if no gradients were compressed.
 func (r *Reducer) CompressionError() float64 {
 	s := &r.grad
 	e := 0.0

@@ -39,7 +39,7 @@ const (
 	maxAlone = 512 << 10
 )
 
-// runShared runs c over the team of all members on this node.
+// runShared runs c over the team t, which consists of all members on this node.
 func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	g := t.g
 	if g.window == nil {

@@ -87,7 +87,8 @@ func sameWeights(a, b []byte) error {
 	return nil
 }
 
-// The kinds of tensors. The head of a publication has the kind of each tensor, which says how the tensor is sent.
+// The kinds of tensors in a publication. A kind says how the tensor is sent. The head of the publication has the kind
+// of each tensor.
 const (
 	notSent    = iota // unchanged
 	sentSparse        // changed elements, in the patch
@@ -348,8 +349,8 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether an unsent tensor lies between two offsets in an image: the end of one tensor and the start of a
-// later tensor.
+// gap reports whether a tensor that is not sent lies between two offsets in an image. The offset end is the end of one
+// tensor, and start is the start of a later tensor.
 func (c *channel) gap(end, start int) bool { return start-end >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type in which it is sent.

@@ -55,7 +55,7 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	return p, err
 }
 
-// patchHead is the number of bytes that precede the numbers of a tensor in a patch.
+// patchHead is the number of bytes before the numbers of a tensor in a patch.
 const patchHead = 16
 
 // diff updates the image of a slot to src, writes the kind of each tensor to kinds, and returns the patch.
@@ -85,8 +85,8 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends the changes of a tensor to a patch. It returns the kind of the tensor, and the patch. It appends
-// nothing if there are no changes, or if they would not take fewer bytes than the whole tensor.
+// compare appends the changes of a tensor to a patch. It returns the kind of the tensor, and the patch. If there are no
+// changes, or if they would take at least as many bytes as the whole tensor, compare appends nothing.
 func (p *patcher) compare(f *wireField, patch, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes

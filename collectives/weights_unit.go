@@ -75,7 +75,7 @@ type unit struct {
 	using []spmd.Signal // the publication that each reader uses; 0 if it uses none
 }
 
-// control is the start of a unit's memory.
+// control holds the words by which the ranks of a unit synchronize. It is at the start of the unit's memory.
 type control struct {
 	ready    spmd.Signal   // newest complete publication; 0 if there is none
 	sent     spmd.Signal   // newest publication that was broadcast to other units
@@ -86,7 +86,7 @@ type control struct {
 
 const maxSlots = 2
 
-// signals has the methods of spmd.Shared that a unit uses after newUnit.
+// signals has the methods of spmd.Shared that a unit calls after newUnit has returned.
 type signals interface {
 	Await(ctx context.Context, s *spmd.Signal, old uint32, rank int) error
 	Post(s *spmd.Signal, value uint32)
@@ -138,7 +138,7 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	return u, nil
 }
 
-// tagLocations is a tag that the group of the set-up does not use.
+// tagLocations is the tag of the messages of sendLocations. The Group of the set-up does not use this tag.
 const tagLocations = debugTag
 
 // sendLocations sends two locations to the unit's other ranks: the location of the control words,

@@ -96,9 +96,8 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 	return w, nil
 }
 
-// arrive enters the next barrier and reports whether this member is the last to arrive. The last member
-// must call release, for which the other members wait. After the release, they see all earlier writes of
-// the last member.
+// arrive enters the next barrier and reports whether this member is the last to arrive. The last member must then call
+// release, because the other members wait for that call. After it, they see all earlier writes of the last member.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)

@@ -128,7 +128,7 @@ func DefaultConfig() Config {
 		DataCollection: DataCollection{ExportFormat: ExportPickle, FPS: 10}}
 }
 
-// ID returns the environment's name in the registry.
+// ID returns the environment's name in the registry: InitParams.ID, or EnvType if that is empty.
 func (c Config) ID() string {
 	if c.InitParams.ID != "" {
 		return c.InitParams.ID
@@ -223,7 +223,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	c.DataCollection.check(below("data_collection", want))
 }
 
-// below returns a function that puts the section and a dot before each key, and then calls the given function.
+// below returns a function for Check. The function puts the section and a dot before the key, and then calls want.
 func below(section string, want func(ok bool, key string, value any, want string)) func(bool, string, any, string) {
 	return func(ok bool, key string, value any, need string) { want(ok, section+"."+key, value, need) }
 }

@@ -57,8 +57,8 @@ type Step struct {
 	Steps tensor.Tensor
 	// U8 [N,K], only if Spec.Intervene: Acted or Clipped where a person acted in place of the policy, else 0
 	Intervened tensor.Tensor
-	// [N,K,A], only if Spec.Intervene: what the person did where Intervened is not 0, finite and within the bounds of
-	// the space. Elsewhere the numbers have no meaning
+	// [N,K,A], only if Spec.Intervene: the actions of the person, where Intervened is not 0. They are finite and within
+	// the bounds of the space. Elsewhere the numbers have no meaning
 	Taken tensor.Tensor
 }
 
@@ -76,9 +76,8 @@ const (
 	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of this episode.
 	// Metrics count the episode as lost and ignore all its figures.
 	Aborted
-	// NoEpisode: the simulator is permanently gone. If the previous status was Normal, the running
-	// episode is lost; otherwise no episode was running. This status occurs only in steps with
-	// seeds.
+	// NoEpisode: the simulator has failed for good. If the previous status was Normal, the running episode is lost;
+	// otherwise no episode was running. This status occurs only in steps with seeds.
 	NoEpisode
 )
 
@@ -97,7 +96,7 @@ type Spec struct {
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int
-	// Intervene is true if a person may act in place of the policy. Each Step says where: see Step.Intervened.
+	// Intervene is true if a person may act in place of the policy. Step.Intervened says in which steps the person did.
 	Intervene bool
 	// Tasks are the names of the tasks. Each episode has one task. Tasks is nil if there is only
 	// one task. The figure TaskNumber is the index of the episode's task in Tasks.

@@ -294,10 +294,10 @@ func (e *Episodes) memory() memory {
 	return m
 }
 
-// episodeWidth is the number of figures in a row of AppendRows, without the Info.
+// episodeWidth is the number of figures that AppendRows writes for an episode besides Info.
 const episodeWidth = 11
 
-// AppendRows appends each episode to rows, as a row of numbers that can be sent to other ranks.
+// AppendRows appends to rows one row of numbers for each episode. Such rows can be sent to other ranks.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),

@@ -156,7 +156,7 @@ func (e *Episodic) takeTurns() bool {
 	return alive
 }
 
-// actions returns action k of each chunk, as contiguous rows.
+// actions returns the actions number k of all chunks, as contiguous rows.
 func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 	chunk := a.Dim(1)
 	if chunk == 1 {

@@ -66,13 +66,13 @@ func sparseGoal(achieved, desired []float32, threshold float32) (float32, bool) 
 	return -1, false
 }
 
-// Sparse is the rule SparseGoal with the threshold of g, for environments that compute their rewards.
+// Sparse is the rule SparseGoal with the threshold of g, for environments that compute their own rewards.
 func (g Goal) Sparse(achieved, desired []float32) (reward float32, reached bool) {
 	return sparseGoal(achieved, desired, g.Threshold)
 }
 
-// Under returns g in environments of cfg: with IgnoreTerminations, reaching the goal does not terminate an episode. g
-// may be nil.
+// Under returns the Goal of an environment with the configuration cfg. It is g, unless IgnoreTerminations is set: then
+// reaching the goal does not terminate an episode. If g is nil, the result is nil.
 func (g *Goal) Under(cfg Config) *Goal {
 	if g == nil || !cfg.IgnoreTerminations {
 		return g
@@ -90,7 +90,7 @@ func (r *Registry) GoalRule(g Goal) (func(achieved, desired []float32) (reward f
 	return func(achieved, desired []float32) (float32, bool) { return rule(achieved, desired, g.Threshold) }, nil
 }
 
-// CheckGoal returns an error if s has a Goal without two observations that fit it, or with an invalid threshold.
+// CheckGoal returns an error if s has a Goal with an invalid threshold, or without two observations that fit it.
 func (s Spec) CheckGoal() error {
 	if s.Goal == nil {
 		return nil

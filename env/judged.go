@@ -5,7 +5,8 @@ import "github.com/rlinf/rlinf/tensor"
 // A Judge decides from an image whether the task is done.
 type Judge struct {
 	Camera string // the observation that it sees
-	// Score writes the score of each image, [N,…], to score. It must compute each score independently.
+	// Score computes a score for each image, [N,…], and writes it to score. The score of an image must not depend on
+	// the other images.
 	Score     func(score []float32, images tensor.Tensor)
 	Threshold float32 // a score above it is a success
 	Hold      int     // number of successes in a row that terminate an episode; 0 if none do
@@ -14,19 +15,20 @@ type Judge struct {
 	Weight, EnvWeight float32
 }
 
-// Judged lets a Judge see what each step has led to, and replaces rewards and terminations before anybody sees the
-// step. The Judge sees the last observation of an episode, and not the first. Its Steps need one action and seeds. An
-// episode that the simulator has lost has no score.
+// Judged lets a Judge decide about rewards and terminations, before anybody else sees the step. The Judge sees the
+// observation after each step. If the step ends the episode, this is the last observation of the episode, and not the
+// first of the next. Its Step takes one action per environment and needs seeds. If the simulator has lost an episode,
+// the episode has no score.
 type Judged struct {
 	wrapper
 	judge  Judge
-	images tensor.Tensor // [N,…]: what each step has led to
+	images tensor.Tensor // [N,…]: the observation after each step
 	score  []float32
 	held   tensor.Tensor // I32 [N]: number of successes in a row
 	done   []bool        // the Judge has ended the episode
 }
 
-// NewJudged wraps v.
+// NewJudged wraps v, which must have the observation j.Camera.
 func NewJudged(v Vec, j Judge) *Judged {
 	n := v.Len()
 	w := &Judged{wrapper: wrapper{Vec: v}, judge: j, score: make([]float32, n), held: tensor.New(tensor.I32, n),
@@ -90,7 +92,7 @@ func (w *Judged) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return w.Vec.Reset(w.done, seeds, out)
 }
 
-// look copies what the step has led to.
+// look copies the observation after each step to images.
 func (w *Judged) look(out *Step) {
 	to, obs, final := w.images.Bytes(), out.Obs.Must(w.judge.Camera).Bytes(), out.FinalObs.Must(w.judge.Camera).Bytes()
 	each := len(to) / w.Len()

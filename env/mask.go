@@ -38,8 +38,8 @@ func (s Space) Allow(action []int32, mask []uint8) {
 	}
 }
 
-// A masked Vec returns an error if a choice has no allowed option. After the last step of an
-// episode no action follows, so the Vec then allows every option instead.
+// A masked Vec returns an error if a choice has no allowed option. No action follows the last step of an episode, so
+// the Vec then allows every option instead of returning the error.
 type masked struct {
 	wrapper
 	spec Spec

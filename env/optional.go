@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns a copy of the state of v, a Vec or a Simulator. The error is errors.ErrUnsupported if v is no Saver, or
-// wraps a Vec that is none.
+// Save returns a copy of the state of v, a Vec or a Simulator. The error is errors.ErrUnsupported if v, or a Vec that v
+// wraps, is no Saver.
 func Save(v any) (tensor.Dict, error) {
 	if s, ok := v.(Saver); ok {
 		return s.Save()
@@ -26,7 +26,7 @@ func Load(v any, state tensor.Dict) error {
 }
 
 // Act fills action, [N,1,A], with the actions of v's expert in the current states. v is a Vec or a Simulator. The error
-// is errors.ErrUnsupported if v is no Expert, or wraps a Vec that is none.
+// is errors.ErrUnsupported if v, or a Vec that v wraps, is no Expert.
 func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
@@ -34,8 +34,8 @@ func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	return fmt.Errorf("%s has no expert (%w)", v.Spec().Name, errors.ErrUnsupported)
 }
 
-// Render draws environments of v; see Renderer. The error is errors.ErrUnsupported if v is no
-// Renderer, or wraps a Vec that is none.
+// Render draws environments of v; see Renderer. The error is errors.ErrUnsupported if v, or a Vec that v wraps, is no
+// Renderer.
 func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	if r, ok := v.(Renderer); ok {
 		return r.Render(view, mask, rgb)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A PersonConfig is the section person of env.train: a scripted person, who takes over from the policy as a person
-// takes over from a robot's. The person does what the environment's expert would do.
+// A PersonConfig is the section person of env.train. It describes a scripted person who takes over from the policy in
+// some steps, as an operator does who watches a robot. The person does what the environment's expert would do.
 type PersonConfig struct {
 	// Share is the probability, in [0, 1], with which the person acts in a stretch of 5 steps. 0, the default, means
 	// that nobody acts in place of the policy.
@@ -30,7 +30,7 @@ type Person struct {
 	wrapper
 	cfg    PersonConfig
 	spec   Spec
-	action tensor.Dict   // what is taken
+	action tensor.Dict   // the actions that the wrapped Vec gets
 	expert tensor.Tensor // [N,1,A]
 	now    tensor.Tensor // I64 [N,3]: see the constants
 }
@@ -42,7 +42,7 @@ const (
 	personSeed           // seed of the episode
 )
 
-// personStretch is the number of steps after which the person begins or stops to act.
+// personStretch is the number of steps in a stretch. The person acts in all steps of a stretch, or in none.
 const personStretch = 5
 
 // NewPerson wraps v, which must be an Expert. Otherwise Step returns errors that wrap errors.ErrUnsupported.
@@ -56,7 +56,7 @@ func NewPerson(v Vec, cfg PersonConfig) *Person {
 	return w
 }
 
-// Spec returns the Spec of the wrapped Vec, with Intervene.
+// Spec returns the Spec of the wrapped Vec, with Intervene set.
 func (w *Person) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
@@ -78,7 +78,8 @@ func (w *Person) begin(n int, seed uint64) {
 	now[personEpisode], now[personStep], now[personSeed] = now[personEpisode]+1, 0, int64(seed)
 }
 
-// acts reports whether the person acts in the next step of environment n. It is drawn from the seed of the episode.
+// acts reports whether the person acts in the next step of environment n. The answer is drawn at random from the seed
+// of the episode.
 func (w *Person) acts(n int) bool {
 	now := w.now.At(n).I64()
 	if now[personStep] < 0 || w.cfg.Episodes > 0 && now[personEpisode] > int64(w.cfg.Episodes) {

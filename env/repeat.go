@@ -9,8 +9,8 @@ type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// Reward, Terminated and Truncated are allocated here, [N,K·times], and Steps if the wrapped
-	// Vec also repeats actions; all other tensors are the caller's
+	// Reward, Terminated and Truncated are allocated here, [N,K·times]. So is Steps, if the wrapped Vec also repeats
+	// actions. All other tensors are the caller's
 	inner Step
 }
 

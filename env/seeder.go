@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. Training and evaluation have different initial states.
+// A Use says what environments are for: training or evaluation. The two have different initial states.
 type Use uint8
 
 const (
@@ -41,7 +41,7 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 }
 
 // InitialStates returns the number of different initial states in n environments that play the given number of episodes
-// each. The environments have the global indices from 0.
+// each. The environments have the global indices 0 to n-1.
 func (c Config) InitialStates(n, episodes int) int {
 	group := max(c.GroupSize, 1)
 	groups := (n + group - 1) / group

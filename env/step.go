@@ -46,7 +46,7 @@ type flags struct {
 
 func (s *Step) flags() flags { return flags{s.Terminated.U8(), s.Truncated.U8(), s.Reward.Dim(1)} }
 
-// took is Step.Took.
+// took implements Step.Took.
 func (f *flags) took(n int) (steps int, ended bool) {
 	for k := n * f.chunk; k < (n+1)*f.chunk; k++ {
 		if f.terminated[k]|f.truncated[k] != 0 {
@@ -66,13 +66,14 @@ func (s *Step) InfoOf(n int) []float32 {
 	return s.infoOf(n, steps)
 }
 
-// infoOf is InfoOf after Took has returned steps. Info must not be the zero Tensor.
+// infoOf is like InfoOf, but steps is what Took returned. Info must not be the zero Tensor.
 func (s *Step) infoOf(n, steps int) []float32 {
 	row := s.Info.Dim(2)
 	return s.Info.F32()[n*s.Info.Dim(1)*row:][:s.taken(n, steps)*row]
 }
 
-// taken returns the number of steps that environment n took, counting repeated actions. Took has returned steps.
+// taken returns the number of steps that environment n took, counting repeated actions. The argument steps is what Took
+// returned.
 func (s *Step) taken(n, steps int) int {
 	if !s.Steps.IsZero() {
 		return int(s.Steps.I32()[n])

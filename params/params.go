@@ -1,9 +1,8 @@
-// Package params lets parts that users add define their own keys in the configuration. A part is an
-// algorithm, policy, environment or reward that another module adds to a registry.
+// Package params lets user-defined parts have their own keys in the configuration. A part is an algorithm, policy,
+// environment or reward that another module adds to a registry.
 //
-// The keys are the fields of a struct. The yaml tag is the key's name, and the doc tag is its
-// documentation. The registered value of the struct holds the defaults. An optional method Check
-// reports invalid values:
+// The keys are the fields of a struct. The yaml tag is the key's name, and the doc tag is its documentation. The
+// registered value of the struct holds the defaults. An optional method Check reports invalid values:
 //
 //	type Params struct {
 //		Coef float32 `yaml:"my_coef" doc:"Weight of the entropy of the values."`
@@ -15,8 +14,8 @@
 //
 //	algo.Register(registry, "gae", "my_loss", Params{Coef: 0.1}, newAlgorithm)
 //
-// The functions Register of packages algo, policy, env and reward take this struct, and pass the
-// configured values to the part's constructor. Package internal/config reads and writes the keys.
+// The functions Register of packages algo, policy, env and reward take this struct, and pass the configured values to
+// the part's constructor. Package internal/config reads and writes the keys.
 package params
 
 import (

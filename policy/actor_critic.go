@@ -13,10 +13,10 @@ import (
 )
 
 // An ActorCritic chooses actions with one network, and estimates values with another network or with a second head on
-// the same network. Both can read the features of images and words. In NewRNN, actor and critic are only heads on a
-// recurrent layer. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that
-// is constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded;
-// Act.Feed bounds them for the environment (Config.ActionBound).
+// the same network. Both can read the features of images and words. With NewRNN, both are only heads on a recurrent
+// layer. Discrete actions are categorical. Continuous actions are normally distributed, with a deviation that is
+// constant or depends on the state (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed
+// bounds them for the environment (Config.ActionBound).
 type ActorCritic struct {
 	obs    *observations
 	action env.Space

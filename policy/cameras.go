@@ -10,7 +10,7 @@ import (
 )
 
 // A Camera describes the images of one camera that a policy sees. The observation Name is U8 [N, Frames, Views, H, W,
-// C], without the axes that are 1. A row has several frames, stacked along the channels.
+// C], without axes of length 1. The policy stacks the frames of a row along the channels.
 type Camera struct {
 	Name   string
 	Frames int
@@ -18,7 +18,7 @@ type Camera struct {
 	View   int // number of this camera among them
 	nn.Image
 
-	span [2]float64 // the numbers for the bytes 0 and 255
+	span [2]float64 // the numbers that stand for the bytes 0 and 255
 }
 
 // Cameras returns the cameras that p sees. It returns nil for a policy that has no method Cameras.
@@ -29,7 +29,7 @@ func Cameras(p Policy) []Camera {
 	return nil
 }
 
-// Names of the observations that Config.ImageNum counts, as in RLinf. An observation of extra views is U8 [N, V, H, W,
+// Names, as in RLinf, of the observations that Config.ImageNum counts. An observation of extra views is U8 [N, V, H, W,
 // C].
 const (
 	mainImages = "main_images"
@@ -58,7 +58,8 @@ func (c Camera) bytes(dst []uint8, t tensor.Tensor, n int) []uint8 {
 	return dst[:n*c.Frames*each]
 }
 
-// check returns an error if the images are too small for the named encoder, or if Config.ImageSize does not agree.
+// check returns an error if the images are too small for the encoder of cfg, or if they do not have the size in
+// Config.ImageSize.
 func (c Camera) check(cfg Config) error {
 	least := 1
 	if cfg.Encoder == NatureCNN {
@@ -75,7 +76,7 @@ func (c Camera) check(cfg Config) error {
 	return nil
 }
 
-// cameraOf returns the camera of the images in f. Four dimensions are frames and an image.
+// cameraOf returns the camera of the images in f, [H,W,C] or [frames,H,W,C].
 func cameraOf(f env.Field, cfg Config) (Camera, error) {
 	frames, dims := 1, f.Shape
 	if len(dims) == 4 {
@@ -108,8 +109,8 @@ func viewsOf(f env.Field, cfg Config, n int) (views []Camera, err error) {
 	return views, nil
 }
 
-// camerasOf returns the cameras of the images in fields. With Config.AddQHead and Config.ImageNum these are main_images
-// and the first ImageNum - 1 views of extra_view_images.
+// camerasOf returns the cameras of the images in fields. If Config.AddQHead and Config.ImageNum are set, they are
+// main_images and the first ImageNum - 1 views of extra_view_images.
 func camerasOf(fields []env.Field, cfg Config) (cameras []Camera, err error) {
 	num := cfg.ImageNum
 	if !cfg.AddQHead {

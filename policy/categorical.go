@@ -88,7 +88,7 @@ func (w *categoricalWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inp
 	}
 }
 
-// Backward uses, for a choice with logits z, probabilities p = softmax(z) and entropy H:
+// Backward uses these derivatives, for a choice with logits z, probabilities p = softmax(z) and entropy H:
 //
 //	∂ log p_a / ∂z_j = [j=a] - p_j,    ∂H / ∂z_j = -p_j (log p_j + H)
 func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T]) {

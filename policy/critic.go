@@ -119,7 +119,7 @@ func (c *Critic) fill(w *CriticWork, firstRow int, obs tensor.Dict, action tenso
 }
 
 // StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this critic does not normalise. The running
-// statistics are buffers of the parameters, and change once per update:
+// statistics are buffers of the parameters. They change once per update:
 //
 //	c.AddStats(sums, w)         // for the calls of JointQ on w since the last AddStats
 //	err = reducer.Sum(sums)     // over the replicas

@@ -43,7 +43,8 @@ func (p *ActorCritic) Graph() graph.Node {
 	return root
 }
 
-// ActorNode describes an actor that computes dims numbers, a chunk of actions.
+// ActorNode describes an actor with the given parts. Its output has dims numbers: a chunk of actions. chunks is the
+// number of these actions.
 func ActorNode(chunks, dims int, parts ...graph.Node) graph.Node {
 	return graph.Node{Op: graph.Actor, Out: []int{chunks, dims / chunks}, Parts: parts}
 }

@@ -12,7 +12,7 @@ import (
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
-	// Graph describes how the distribution makes the most likely action of the head's outputs.
+	// Graph describes how the most likely action is computed from the head's outputs.
 	Graph() graph.Node
 	// Init sets the distribution's own parameters.
 	Init()

@@ -33,13 +33,13 @@ func (s obsShape) input() ([]nn.Layer, []nn.Source) {
 	return []nn.Layer{nn.Input(allNumbers)}, []nn.Source{{Name: allNumbers, Width: s.numbers}}
 }
 
-// Names of the sources that join all numbers and all words.
+// Names of two sources: one has all numbers, the other all words.
 const (
 	allNumbers = "all numbers"
 	allWords   = "all words"
 )
 
-// addWords adds the bounds of the words of f to c.
+// addWords adds the bounds of the choices in f to c.
 func addWords(c *nn.Choices, f env.Field) error {
 	for k := range f.Dim() {
 		low, high := 0, 0

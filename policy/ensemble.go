@@ -51,7 +51,7 @@ type ensembleWork[T nn.Float] struct {
 	heads      []*nn.NetWork[T]
 	q          []T // [H,n]
 	dx         []T // [n,width]
-	sum        []T // [n,width], for backward with dFirst
+	sum        []T // [n,width], used by backward if dFirst is not nil
 	input, out []T // mirrors of x and of the values of a head
 }
 
@@ -65,8 +65,8 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values, [H,n], of the rows x. x must not change before backward. If batch is true, normalising
-// layers use the statistics of x.
+// forward returns the values, [H,n], of the rows x. x must not change before backward. If batch is true, layers that
+// normalise use the statistics of x.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.n = n
 	x = e.params.Import(w.input, x[:n*e.width])
@@ -117,7 +117,7 @@ func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	}
 }
 
-// statsLen, addStats and mergeStats handle the statistics of the normalising layers, one head after the other.
+// statsLen, addStats and mergeStats handle the statistics of layers that normalise, one head after the other.
 func (e *ensemble[T]) statsLen() int { return len(e.heads) * e.heads[0].StatsLen() }
 
 func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {

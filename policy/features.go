@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Features is the observation in which critics and a SoftActor take what an Encoder computed, F32 [N,F]. An actor that
-// gets features passes no gradient to its Encoder.
+// Features is the name of an observation, F32 [N,F], that holds what an Encoder computed. Critics and a SoftActor take
+// it in place of other observations. An actor that gets Features passes no gradient to its Encoder.
 const Features = "features"
 
 // EncoderGroup and ActorGroup are the groups of the parameters of an Encoder and of a SoftActor.
@@ -20,7 +20,7 @@ const (
 )
 
 // An Encoder computes the features that a SoftActor and its critics read from images. Its parameters are the group
-// "encoder" of the policy. In off-policy training the critics' loss alone changes them, as in DrQ-v2 (Yarats et al.
+// "encoder" of the policy. In off-policy training, only the critics' loss changes them, as in DrQ-v2 (Yarats et al.
 // 2021, arXiv:2107.09645).
 type Encoder struct {
 	cfg  Config
@@ -28,12 +28,13 @@ type Encoder struct {
 	obs  *observations
 	net  *nn.Net[float32]
 
-	frozen *frozen       // layers before net; nil if net reads the images
-	kept   *observations // what net reads: obs, or if there are frozen layers, obs with their outputs
+	frozen *frozen       // the layers before net; nil if net reads the images
+	kept   *observations // what net reads: obs; with frozen layers, feature maps replace its images
 }
 
 // newSharedEncoder declares the parameters of an Encoder in the first group of params. If own is not nil, its layers
-// compute the features. If before is not nil, it has the frozen layers. Params.Alloc allocates the parameters.
+// compute the features. If cfg.Frozen is set, the argument before has the frozen layers; if it is nil, new ones are
+// made. Params.Alloc allocates the parameters.
 func newSharedEncoder(cfg Config, spec env.Spec, own *nn.Layer, before *frozen, params *nn.Params[float32]) (*Encoder,
 	error) {
 	obs, err := newObservations(spec, cfg, own, params)
@@ -76,7 +77,7 @@ func (e *Encoder) NewTarget(alloc tensor.Allocator) (*Encoder, error) {
 	return t, nil
 }
 
-// CopyFrom sets the parameters of e to those of from.
+// CopyFrom sets the parameters of e to those of another Encoder.
 func (e *Encoder) CopyFrom(from *Encoder) { copy(e.Data(), from.Data()) }
 
 // Data returns the parameters of e, the group "encoder" of Params.
@@ -88,7 +89,7 @@ func (e *Encoder) Data() []float32 {
 // Width returns F, the number of features.
 func (e *Encoder) Width() int { return e.net.Out }
 
-// Params returns the parameters that contain those of the Encoder.
+// Params returns the Params whose group "encoder" belongs to e.
 func (e *Encoder) Params() *nn.Params[float32] { return e.obs.params }
 
 // An EncoderWork holds one user's activations. Only the Encoder that made the EncoderWork can read them.
@@ -98,16 +99,16 @@ type EncoderWork struct {
 	images          [][]uint8
 	net             *nn.NetWork[float32]
 
-	Drop         nn.Drop     // of the next Encode; Drop.First is that of its first row
-	keeper       *Keeper     // of images, if there are frozen layers; made for the first images
+	Drop         nn.Drop     // for the next Encode; Drop.First is for its first row
+	keeper       *Keeper     // for frozen layers; made when an Encode first gets images
 	maps, copies [][]float32 // of each camera: see frozen.mapsOf
 	now          [][]float32 // the maps of the rows that are computed at once
 
 	input, results []float32 // mirrors of the numbers and of the features of the rows that are computed at once
 }
 
-// NewWork returns an EncoderWork for at most maxRows rows. It computes atOnce rows at a time, which bounds its memory.
-// Backward needs all rows of a batch at once.
+// NewWork returns an EncoderWork for at most maxRows rows. It computes atOnce rows at a time, to bound its memory. For
+// Backward, a batch must have at most atOnce rows.
 func (e *Encoder) NewWork(maxRows, atOnce int) *EncoderWork {
 	w := &EncoderWork{maxRows: maxRows, atOnce: min(maxRows, atOnce), obs: e.kept.newWork(maxRows),
 		images: make([][]uint8, len(e.kept.images)), net: e.net.NewWork(min(maxRows, atOnce))}
@@ -120,7 +121,7 @@ func (e *Encoder) NewWork(maxRows, atOnce int) *EncoderWork {
 }
 
 // Encode sets the first rows of dst, [maxRows,F], to the features of the N rows of obs, and returns N. obs has images,
-// or what a Keeper makes of them.
+// or the feature maps that a Keeper made from them.
 func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, error) {
 	var err error
 	if e.frozen != nil && e.frozen.sees(obs) {
@@ -160,7 +161,7 @@ func (e *Encoder) Encode(w *EncoderWork, dst []float32, obs tensor.Dict) (int, e
 }
 
 // Backward adds the gradient of a loss to Params().Grad. dFeatures, [N,F], is the gradient of the loss with respect to
-// the features of the last Encode with w. For ready see Policy.Backward.
+// the features of the last Encode with w. Policy.Backward describes ready.
 func (e *Encoder) Backward(w *EncoderWork, dFeatures []float32, ready func(lo, hi int)) {
 	e.net.SetOutGrad(w.net, dFeatures)
 	e.net.Backward(w.net, nil, ready)

@@ -15,8 +15,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Backbone has the keys that cnn_policy adds under actor.model to those of Config. Without Config.Encoder, with
-// Config.AddQHead and with continuous actions, backbone resnet is RLinf's network: a frozen ResNet-10 for each camera.
+// Backbone has keys of actor.model that cnn_policy adds to those of Config. The backbone resnet is RLinf's network: a
+// frozen ResNet-10 for each camera. It needs Config.AddQHead and continuous actions, and applies only without
+// Config.Encoder.
 type Backbone struct {
 	Backbone  string `yaml:"backbone" doc:"With add_q_head and without encoder, resnet: a frozen ResNet-10 (RLinf)."`
 	ModelPath string `yaml:"model_path" doc:"For backbone resnet: the folder of its weights."`
@@ -25,7 +26,7 @@ type Backbone struct {
 	} `yaml:"encoder_config"`
 }
 
-// ResNet is the value of Backbone.Backbone, and then of Config.Encoder.
+// ResNet is a value of Backbone.Backbone. If it applies, it is also the value of Config.Encoder.
 const ResNet = "resnet"
 
 // Check validates the values.
@@ -33,12 +34,13 @@ func (b Backbone) Check(want func(ok bool, key string, value any, want string)) 
 	want(b.Backbone == "" || b.Backbone == ResNet, "backbone", b.Backbone, "resnet")
 }
 
-// Applies reports whether a policy of continuous actions has the network of b.
+// Applies reports whether b asks for the network of Backbone in a policy with the configuration cfg.
 func (b Backbone) Applies(cfg Config) bool {
 	return b.Backbone == ResNet && cfg.AddQHead && cfg.Encoder == ""
 }
 
-// file returns the file of weights. PyTorch's files stand beside safetensors of the same name.
+// file returns the file of weights. In place of a file of PyTorch (.pt, .pth), it returns the safetensors file of the
+// same name.
 func (b Backbone) file() string {
 	path := filepath.Join(b.ModelPath, b.Encoder.File)
 	if ext := filepath.Ext(path); ext == ".pt" || ext == ".pth" {
@@ -47,13 +49,13 @@ func (b Backbone) file() string {
 	return path
 }
 
-// CheckFile returns an error with the remedy if the file of weights is missing.
+// CheckFile returns an error if the file of weights is missing. The error says how to make the file.
 func (b Backbone) CheckFile() error {
 	_, err := os.Stat(b.file())
 	return withRemedy(b.file(), err)
 }
 
-// withRemedy adds to err, about the missing file of weights, how to make it.
+// withRemedy adds to err how to make the file of weights, which is missing. If err is nil, it returns nil.
 func withRemedy(file string, err error) error {
 	if err == nil {
 		return nil
@@ -63,7 +65,7 @@ func withRemedy(file string, err error) error {
 		"s.save_file(torch.load('%s', map_location='cpu'), '%s')%s", err, torch, file, withoutWeights)
 }
 
-// configure returns cfg for the network of b.
+// configure returns cfg with the settings for the network of b.
 func (b Backbone) configure(cfg Config, action env.Space) (Config, error) {
 	switch {
 	case action.Kind != env.Box:
@@ -79,14 +81,14 @@ func (b Backbone) configure(cfg Config, action env.Space) (Config, error) {
 
 const withoutWeights = "; actor.model.encoder=nature_cnn needs no weights"
 
-// A frozen computes feature maps of images by a ResNet-10 for each camera, whose weights are in a file. Weights are
-// read for the first images.
+// A frozen computes feature maps of images, by a ResNet-10 for each camera. It reads the weights from a file when it
+// first gets images.
 type frozen struct {
 	file    string
 	fields  []env.Field // observations with images
 	kept    []env.Field // observations with feature maps in place of images
 	cameras []Camera
-	nets    []*resnet.Frozen // of each camera; cameras with images of one shape share it
+	nets    []*resnet.Frozen // for each camera; cameras with images of the same shape share a network
 	read    sync.Once
 	err     error
 }
@@ -127,7 +129,7 @@ func newFrozen(cfg Config, obs *observations) (*frozen, error) {
 	return f, nil
 }
 
-// load reads the weights, once.
+// load reads the weights. Only the first call reads the file; later calls return the same error.
 func (f *frozen) load() error {
 	f.read.Do(func() {
 		text, err := os.ReadFile(f.file)
@@ -147,8 +149,9 @@ func (f *frozen) load() error {
 	return f.err
 }
 
-// A Keeper computes the feature maps that the frozen layers of a policy make of images, so that rollouts and replay
-// buffers can keep these in place of the images. As long as the images of a row stay the same, it computes them once.
+// A Keeper computes the feature maps of images with the frozen layers of a policy. Rollouts and replay buffers can then
+// keep feature maps in place of images. If the images of a row do not change, the Keeper does not compute their maps
+// again.
 type Keeper struct {
 	*frozen
 	rows  int
@@ -162,8 +165,8 @@ type Keeper struct {
 // keptAtOnce is the largest number of images that a Keeper computes at once.
 const keptAtOnce = 8
 
-// Kept returns the observations of p with feature maps in place of images, if p has frozen layers, and nil otherwise.
-// All methods of p take such observations, too.
+// Kept returns the observations of p with feature maps in place of images. All methods of p take such observations,
+// too. Kept returns nil if p has no frozen layers.
 func Kept(p Policy) []env.Field {
 	if s, ok := p.(*SoftActor); ok && s.encoder != nil && s.encoder.frozen != nil {
 		return s.encoder.frozen.kept
@@ -171,7 +174,7 @@ func Kept(p Policy) []env.Field {
 	return nil
 }
 
-// FrozenBytes returns the size of the weights of frozen layers, which are in no Params of p.
+// FrozenBytes returns the size in bytes of the weights of frozen layers, which Params of p does not include.
 func FrozenBytes(p Policy) (n int) {
 	if Kept(p) == nil {
 		return 0
@@ -213,8 +216,8 @@ func (f *frozen) newKeeper(rows int) *Keeper {
 	return k
 }
 
-// Keep returns obs, with feature maps in place of images. If only is not nil, only these rows of the maps are valid.
-// The result is valid until the next call.
+// Keep returns obs, with feature maps in place of images. If only is not nil, Keep computes only the rows that it
+// lists; the maps of other rows are not valid. The result is valid until the next call.
 func (k *Keeper) Keep(obs tensor.Dict, only []int) (tensor.Dict, error) {
 	n, err := Rows(k.fields, obs, k.rows)
 	if err == nil {
@@ -238,10 +241,11 @@ func (k *Keeper) Keep(obs tensor.Dict, only []int) (tensor.Dict, error) {
 	return k.obs, nil
 }
 
-// look computes the maps of camera i in those of n rows whose images have changed.
+// look computes the maps of camera i for those of n rows whose images have changed. If only is not nil, it skips all
+// other rows.
 func (k *Keeper) look(i int, images []byte, n int, only []int) {
 	c, each := k.cameras[i], k.cameras[i].Image.Len()
-	first := 0 // of the changed rows that are next to each other
+	first := 0 // the first of neighbouring rows that have changed
 	for row := range n {
 		image, seen := images[(row*c.Views+c.View)*each:][:each], k.seen[i][row*each:][:each]
 		if only != nil && !slices.Contains(only, row) || k.known[i][row] && bytes.Equal(image, seen) {
@@ -259,7 +263,7 @@ func (k *Keeper) look(i int, images []byte, n int, only []int) {
 	k.compute(i, first, n)
 }
 
-// compute computes the maps of camera i in the rows [lo, hi).
+// compute computes the maps of camera i for rows [lo, hi).
 func (k *Keeper) compute(i, lo, hi int) {
 	if lo >= hi {
 		return
@@ -277,7 +281,7 @@ func (k *Keeper) compute(i, lo, hi int) {
 	}
 }
 
-// sees reports whether obs has images, not feature maps.
+// sees reports whether obs has images. If not, it has feature maps.
 func (f *frozen) sees(obs tensor.Dict) bool {
 	t, ok := obs.Get(f.cameras[0].Name)
 	return ok && t.DType() == tensor.U8
@@ -286,7 +290,7 @@ func (f *frozen) sees(obs tensor.Dict) bool {
 // size returns the number of elements of a feature map of camera i.
 func (f *frozen) size(i int) int { return resnet.MapOf(f.cameras[i].Image).Len() }
 
-// newMaps returns memory for mapsOf, and a list of the same length.
+// newMaps returns the arguments dst and copies for mapsOf, and one more list of the same length.
 func (f *frozen) newMaps(rows int) (maps, copies, now [][]float32) {
 	maps, copies, now = make([][]float32, len(f.cameras)), make([][]float32, len(f.cameras)),
 		make([][]float32, len(f.cameras))
@@ -298,8 +302,8 @@ func (f *frozen) newMaps(rows int) (maps, copies, now [][]float32) {
 	return maps, copies, now
 }
 
-// mapsOf sets dst to the feature maps of the cameras, for n rows of observations that a Keeper has returned. copies has
-// memory for the cameras of which an observation has several.
+// mapsOf sets dst to the feature maps of the cameras, for n rows of observations from a Keeper. If an observation has
+// several cameras, mapsOf copies the maps of each of them to copies.
 func (f *frozen) mapsOf(dst, copies [][]float32, obs tensor.Dict, n int) {
 	for i, c := range f.cameras {
 		t, size := obs.Must(c.Name), f.size(i)

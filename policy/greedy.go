@@ -141,7 +141,7 @@ func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, h
 	return nil
 }
 
-// Forward implements Policy. LogProb is the log-probability of the choice at the current ε.
+// Forward implements Policy. Act.LogProb is the log-probability of the action at the present ε.
 func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {

@@ -33,12 +33,12 @@ type Spaced interface {
 	Spaces() (obs []env.Field, action env.Space)
 }
 
-// CheckChoices returns the index of the first element of action, [n,C,A], that is not an option of s, or that the mask
-// forbids. The error describes the valid choices. mask has n rows of an ActionMask; nil allows every option. If all
-// elements are valid, CheckChoices returns -1 and nil.
+// CheckChoices checks that each element of action, [n,C,A], is an option of s that the mask allows. It returns the
+// index of the first element that is not, and an error that describes the valid choices. mask has n rows of an
+// ActionMask; nil allows every option. If all elements are valid, CheckChoices returns -1 and nil.
 func CheckChoices(s env.Space, action tensor.Tensor, mask []uint8) (int, error) {
 	perRow := action.Dim(1) * len(s.Nvec)
-	at, options := 0, 0 // first column of the choice in the mask; number of columns of the mask
+	at, options := 0, 0 // at: first column of the choice in the mask; options: number of columns of the mask
 	for _, k := range s.Nvec {
 		options += k
 	}

@@ -12,8 +12,8 @@ import (
 //	x → front → actor trunk → actor head → distribution
 //	          → critic → value
 //
-// The front has the encoder, with Config.ShareTrunk all hidden layers, and the recurrent layer. Otherwise actor trunk
-// and critic have hidden layers of their own.
+// The front has the encoder and the recurrent layer, if there are any. With Config.ShareTrunk, it also has all hidden
+// layers. Otherwise actor trunk and critic have hidden layers of their own.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
@@ -126,7 +126,7 @@ type networkWork[T nn.Float] struct {
 
 	input []T // mirror of the numbers of x
 
-	// inputs and results of the last evaluate, for backward
+	// The inputs and results of the last evaluate, for backward.
 	x      batch[T]
 	h      []T // the output of the front
 	in     inputs[T]
@@ -236,7 +236,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 	w.dist.Backward(w.dOut, n.spread(w.dDimLogProb, dLogProb, w.zeros, rows),
 		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
 	n.params.Upload(w.dOut[:rows*n.dist.Outputs()])
-	dFeatures, added := dh, n.critic != nil // if the critic's term is in dh, the head goes on with this sum
+	dFeatures, added := dh, n.critic != nil // if dh already has the critic's term, the head adds its own
 	if n.actorTrunk != nil {
 		dFeatures, added = n.actorTrunk.OutGrad(w.actorTrunk), false
 	}
@@ -276,7 +276,7 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread is the backward pass of sumDims. It takes src, [n,L], the gradient with respect to the sums, and returns the
+// spread is the backward pass of sumDims. src, [n,L], is the gradient with respect to the sums. spread returns the
 // gradient with respect to the dimensions, [n,D]. If src is nil, spread returns zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {

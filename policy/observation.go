@@ -42,7 +42,7 @@ type numeric struct {
 	low, scale []float32 // for U8: byte b stands for the number (b-low)·scale; nil for F32
 }
 
-// maxOptions is the largest total number of options of all observed choices.
+// maxOptions is the largest allowed number of options of all observed choices together.
 const maxOptions = 1 << 16
 
 // newObservations returns a converter for the observations of spec. It adds buffers for statistics to params. If
@@ -129,8 +129,8 @@ func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Pa
 	return o, nil
 }
 
-// pixelSpan returns the numbers for the bytes 0 and 255. Critics of continuous actions see numbers with about mean 0
-// and deviation 1, because convolutions learn several times faster from them than from numbers from 0 to 1.
+// pixelSpan returns the numbers that stand for the bytes 0 and 255. Critics of continuous actions see numbers with
+// about mean 0 and deviation 1, because convolutions learn several times faster from these than from numbers in [0, 1].
 func pixelSpan(cfg Config, spec env.Spec) [2]float64 {
 	if cfg.AddQHead && spec.Action.Kind == env.Box {
 		return [2]float64{-2, 2}
@@ -138,8 +138,8 @@ func pixelSpan(cfg Config, spec env.Spec) [2]float64 {
 	return [2]float64{0, 1}
 }
 
-// isImage reports whether the bytes of f are an image. Numbers have one dimension. Without an encoder, stacked frames
-// of numbers can have two dimensions.
+// isImage reports whether the bytes of f are an image. Bytes with one dimension are numbers. Without an encoder, bytes
+// with two dimensions can also be numbers: stacked frames.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -203,7 +203,7 @@ func (o *observations) sources() []nn.Source {
 
 // An obsWork holds the rows of observations for one user, such as an actor or a critic.
 type obsWork struct {
-	rows, mean, inv []float32 // rows has only the numbers, [n,numbers]
+	rows, mean, inv []float32 // rows: only the numbers, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes
 
 	images [][]uint8 // images of the last read; views of the observations, or of copies
@@ -212,7 +212,7 @@ type obsWork struct {
 	mask   []uint8 // [n,ΣNvec], a view of the observations; nil allows every option
 }
 
-// batch returns the n rows of the last read, with x as their numbers.
+// batch returns a batch of the n rows of the last read. Its numbers are x.
 func (w *obsWork) batch(x []float32, n int) batch[float32] {
 	return batch[float32]{nn.Batch[float32]{Rows: n, Numbers: x, Images: w.images, Choices: w.words}, w.mask}
 }
@@ -270,7 +270,7 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	return w.wide[:n*o.width], n, nil
 }
 
-// alone reports whether a single observation of F32 holds all numbers of a row.
+// alone reports whether one observation of F32 holds all numbers of a row.
 func (o *observations) alone() bool { return len(o.vectors) == 1 && o.vectors[0].low == nil }
 
 // readNumbers returns the numbers of n rows of obs, [n,numbers].

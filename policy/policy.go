@@ -31,7 +31,7 @@ type Policy interface {
 // A Work holds one user's activations. Only the Policy that made the Work can read them.
 type Work interface{}
 
-// A Mode selects how Forward chooses actions.
+// A Mode tells Forward how to choose actions.
 type Mode uint8
 
 const (
@@ -86,8 +86,8 @@ type Eval struct {
 }
 
 // Grad holds the gradients of the loss with respect to the fields of an Eval, in the shapes of these fields. The zero
-// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action. After Forward, Action and
-// LogProb are the gradients with respect to Act.Action and Act.LogProb.
+// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action: its Backward can follow
+// Forward. Action and LogProb are then the gradients with respect to Act.Action and Act.LogProb.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
 // A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of this chain, so
@@ -98,7 +98,7 @@ type Denoiser interface {
 	LatentLen() int
 }
 
-// Latent is the observation in which Evaluate takes Act.Latent.
+// Latent is the name of the observation in which Evaluate takes Act.Latent.
 const Latent = "latent"
 
 // LatentLen returns K, the size of a chain of p, or 0 if p makes no chains.
@@ -115,8 +115,8 @@ type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
-// A FileChecker is a Policy with initial parameters in files. CheckFiles returns an error if the files do not fit the
-// policy, without reading the parameters. The policy may be blank (Config.Blank).
+// A FileChecker is a Policy that loads parameters from files. CheckFiles returns an error if the files do not fit the
+// policy. It does not read the parameters. The policy may be blank (Config.Blank).
 type FileChecker interface {
 	CheckFiles() error
 }
@@ -130,16 +130,17 @@ type Foreseer interface {
 }
 
 const (
-	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the numbers after
-	// GoalSteps more steps, or at the end of the episode if the end comes sooner. The second half holds the numbers at
-	// the end of the episode.
+	// Goal is the name of the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the
+	// numbers after GoalSteps more steps, or at the end of the episode if the end comes sooner. The second half holds
+	// the numbers at the end of the episode.
 	Goal = "goal"
 	// GoalSteps is roughly the number of steps that a robot's hand needs to reach the next object.
 	GoalSteps = 10
 )
 
-// An Augmenter is a Policy that crops images, or drops features, at random while it learns from demonstrations. Augment
-// sets the noise that the next Evaluate, or Forward of a policy without log-probs, uses for each row.
+// An Augmenter is a Policy that makes random changes while it learns from demonstrations: it crops images, or drops
+// features. Augment sets the noise of each row for the next Evaluate, or for the next Forward of a policy without
+// log-probs.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

@@ -13,7 +13,7 @@ import (
 // on seed, and lie in memory from alloc.
 type Builder func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)
 
-// A Registry maps Config.ModelType to builders. The zero Registry is empty.
+// A Registry maps values of Config.ModelType to builders. The zero Registry is empty.
 type Registry struct{ params.Registry[Builder] }
 
 // Builtin returns a registry of the policies of this package. Your own main can add policies to it.
@@ -25,7 +25,7 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds to r a builder of a policy with additional keys under actor.model (see package params). The function
+// Register adds a builder to r, for a policy with additional keys under actor.model (see package params). The function
 // build gets the values of these keys.
 func Register[P any](r *Registry, name string, defaults P,
 	build func(cfg Config, keys P, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)) {

@@ -8,12 +8,12 @@ import (
 )
 
 // sde is generalised state-dependent exploration (Raffin, Kober and Stulp 2021, arXiv:2005.05719). An action is the
-// mean μ(s), the outputs of the head, plus a linear function of φ(s), the F inputs of the head,
+// mean μ(s) plus a linear function of φ(s). μ(s) are the outputs of the head, and φ(s) are its F inputs:
 //
 //	a_k = μ_k(s) + Σ_j φ_j(s) Z_jk S_jk,    Z ~ N(0, 1),    S = exp(log_std), [F,D]
 //
-// Z stays the same for sample_freq steps of an environment, so that exploration is smooth in time.
-// For a given s and random Z, a_k is normal:
+// Z stays the same for sample_freq steps of an environment, so that exploration is smooth in time. For a given s and
+// random Z, a_k is normal:
 //
 //	a_k ~ N(μ_k, v_k),    v_k = Σ_j φ_j² S_jk² + ε
 type sde[T nn.Float] struct {
@@ -96,8 +96,8 @@ func (w *sdeWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inputs[T]) 
 	w.logProbs(logProb, entropy, a, in)
 }
 
-// Backward uses these derivatives. a is an action, μ its mean, v its variance, u = (a - μ)/√v, φ are the features and S
-// the standard deviations of the noise matrix:
+// Backward uses these derivatives. a is an action, μ its mean, v its variance, and u = (a - μ)/√v. φ are the features,
+// and S the standard deviations of the noise matrix:
 //
 //	∂ log p / ∂μ = u/√v,    ∂ log p / ∂v = (u² - 1)/(2v),    ∂H / ∂v = 1/(2v),    ∂v_k / ∂ log S_jk = 2 φ_j² S_jk²
 func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inputs[T]) {

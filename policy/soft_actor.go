@@ -9,8 +9,8 @@ import (
 )
 
 // A SoftActor chooses bounded continuous actions. It draws from a normal distribution that depends on the observation,
-// and squashes the result into the bounds by tanh (see squashed). Soft actor-critic trains a SoftActor with gradients
-// with respect to new actions, not with log-probs of earlier actions.
+// and squashes the result into the bounds by tanh (see squashed). Soft actor-critic trains a SoftActor by gradients
+// with respect to newly drawn actions, not by log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // gradients with respect to Action and LogProb
@@ -18,8 +18,8 @@ import (
 // Imitation trains a SoftActor with the log-probs of demonstrated actions (Evaluate). Log-probs are densities of
 // actions scaled to [-1, 1]. A chunk of actions has one log-prob.
 //
-// With Config.Encoder a SoftActor reads the features of an Encoder. All methods take observations, or instead only
-// Features. A gradient passes to the Encoder if the method got observations.
+// With Config.Encoder, a SoftActor reads the features of an Encoder. All methods take either the observations or only
+// Features. If a method got the observations, the gradient passes to the Encoder.
 type SoftActor struct {
 	cfg     Config
 	spec    env.Spec
@@ -91,8 +91,8 @@ func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.s
 // Params returns the parameters, in the group "actor", after a group "encoder" if there is one.
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
-// Noisy reports whether an action is a deterministic function of the observation, plus noise (Config.ExplorationNoise).
-// If so, Backward must follow a Forward in mode Deterministic.
+// Noisy reports whether an action is a deterministic function of the observation to which exploration adds noise
+// (Config.ExplorationNoise). If so, Backward must follow a Forward in mode Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
 // QHeadType returns Config.QHeadType, the kind of network of actor and critics.
@@ -145,7 +145,7 @@ func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
 	return t, nil
 }
 
-// behindEncoder returns the configuration and the observations of networks that read what the network of p reads.
+// behindEncoder returns the configuration and the observations for networks with the same input as the network of p.
 func (p *SoftActor) behindEncoder() (Config, env.Spec) {
 	cfg, spec := p.cfg, p.spec
 	if p.encoder != nil {
@@ -156,7 +156,7 @@ func (p *SoftActor) behindEncoder() (Config, env.Spec) {
 	return cfg, spec
 }
 
-// Follow sets the parameters of p, a target network, to those of from.
+// Follow sets the parameters of p, a target network, to those of another policy.
 func (p *SoftActor) Follow(from *SoftActor) {
 	copy(p.Data(), from.Data())
 	p.Params().Buffers.CopyFrom(from.Params().Buffers)
@@ -195,7 +195,7 @@ func (p *SoftActor) NewWork(maxRows int) Work {
 	return w
 }
 
-// NewFeatureWork is NewWork, but if there is an Encoder, the Work takes only Features. It then needs less memory.
+// NewFeatureWork is NewWork for a Work that takes only Features, if p has an Encoder. Such a Work needs less memory.
 func (p *SoftActor) NewFeatureWork(maxRows int) Work {
 	dims := p.net.dims
 	net := p.net.newWork(maxRows)

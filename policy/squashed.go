@@ -22,7 +22,7 @@ import (
 // with the standard deviation Config.ExplorationNoise to the action a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
-	net     *nn.Net[T] // its outputs are the means, then the z
+	net     *nn.Net[T] // its outputs are the means, then z of each dimension
 	width   int        // of a row of its input
 	dims    int        // D
 	initial float64
@@ -70,7 +70,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(bias[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is the state of one user of a squashed, after forward or evaluate of n rows.
+// A squashedWork is the state of one user of a squashed, after forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.NetWork[T]
 	n                 int
@@ -90,8 +90,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs. In mode Deterministic, ε is 0. If batch is true,
-// normalising layers use the statistics of x.
+// forward sets w.a to actions and w.logProb to their log-probs. In mode Deterministic, ε is 0. If batch is true, layers
+// that normalise use the statistics of x.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -119,7 +119,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inward.
+// evaluate sets w.logProb to the log-probs of the actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inward.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -253,7 +253,7 @@ func (s *squashed[T]) throughLogStd(g, zt T) T {
 }
 
 // backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
-// log-probs of the last evaluate. For dx and ready see backward. With ε = (u - μ)/σ,
+// log-probs of the last evaluate. The method backward describes dx and ready. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb, dx []T, ready func(lo, hi int)) {

@@ -38,7 +38,7 @@ func (o *observations) statsLen() int {
 }
 
 // add adds to sums the number of rows, then Σ(x-m) for each element, then Σ(x-m)² for each element. m is the current
-// mean. Subtracting m keeps precision for values that are far from 0 and vary little.
+// mean. The subtraction of m keeps precision if values are far from 0 and vary little.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || !o.normalizes {
@@ -71,8 +71,8 @@ func addTo(s1, s2, mean []float64, k int, x float32) {
 	s2[k] += d * d
 }
 
-// merge updates the running mean and variance of count values with the sums of n new values (Chan, Golub and LeVeque
-// 1983):
+// merge updates the running mean and variance with n new values, whose sums are given. The running statistics cover
+// count earlier values (Chan, Golub and LeVeque 1983):
 //
 //	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count
 func (o *observations) merge(sums []float64) {

@@ -80,7 +80,8 @@ func ClassifierInputOf(s env.Spec) (ClassifierInput, error) {
 		"[H W 3] of U8; %s has %s", ResNet, mainImages, s.Name, has)
 }
 
-// NewClassifier makes the classifier of c for the images of camera, with parameters of 0. c.Images must be ok.
+// NewClassifier makes the classifier of c for the images of camera, with parameters of 0. The method Images of c must
+// return true.
 func (c *Config) NewClassifier(camera ClassifierInput, alloc tensor.Allocator) (*resnet.Classifier, error) {
 	m, _ := c.Images()
 	net, err := resnet.NewClassifier(m.Config, c.Model.HiddenDim, camera.Image, alloc)
@@ -99,7 +100,7 @@ type Scorer struct {
 	images    []byte // [rows,H,W,3]
 }
 
-// NewScorer returns a Scorer for at most rows images in a call.
+// NewScorer returns a Scorer for calls with at most the given number of rows.
 func NewScorer(c *Config, net *resnet.Classifier, camera ClassifierInput, rows int) *Scorer {
 	m, _ := c.Images()
 	return &Scorer{Camera: camera, threshold: m.RewardThreshold, net: net, work: net.NewWork(rows),
@@ -107,7 +108,7 @@ func NewScorer(c *Config, net *resnet.Classifier, camera ClassifierInput, rows i
 }
 
 // Score writes the score of each row of images, [n,frames,H,W,3], to score. If ends is not nil, it computes only the
-// rows where ends is true, and the scores of other rows are 0.
+// scores of rows i for which ends(i) is true. The other scores are 0.
 func (s *Scorer) Score(score []float32, images tensor.Tensor, ends func(i int) bool) {
 	each, row, n := s.Camera.Image.Len(), images.Len()/len(score), 0
 	for i := range score {
@@ -132,7 +133,7 @@ func (s *Scorer) Score(score []float32, images tensor.Tensor, ends func(i int) b
 	}
 }
 
-// rule returns the rule of s. In the mode Terminal it computes only the scores of last steps.
+// rule returns a Rule with the scores of s. If terminal is true, it computes only the scores of last steps.
 func (s *Scorer) rule(terminal bool) Rule {
 	return func(score []float32, b *Batch) error {
 		var ends func(i int) bool

@@ -9,7 +9,7 @@
 //	language   the tasks of training language models, sft and reasoning: runners, plan, workers, evaluation
 //	loop       what every runner does between iterations: report, vote, save and load checkpoints, stop
 //	weights    the transfer of new weights from actors to the workers that read them
-//	member     what workers of every task share: timeline, sums of gradients, saved state
+//	member     what workers of every task share: sums of gradients and of activations, early stops
 //	job        what every task needs: placement, available memory, files of weights
 //	config     the configuration and its checks
 //	trainer    training in one process, without ranks

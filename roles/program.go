@@ -130,7 +130,7 @@ func NewReasoningRunner(ctx context.Context, c *Cluster, g ReasoningGroups) (*Re
 	return language.NewReasoningRunner(ctx, c, g)
 }
 
-// LaunchSFT launches the group of an SFTRunner.
+// LaunchSFT launches the group of an SFTRunner. Every rank must call it.
 func LaunchSFT(ctx context.Context, c *Cluster) (SFTGroups, error) { return language.LaunchSFT(ctx, c) }
 
 // NewSFTRunner returns the runner of the group in g. Every rank must call it. A job has one runner.

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// An Axis is one dimension of a group's mesh: see GroupSpec.Axes.
+// An Axis is one dimension of a group's mesh; see GroupSpec.Axes.
 type Axis struct {
 	Name string
 	Size int
@@ -42,8 +42,8 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// Line returns the numbers of the members on the mesh line through this member along an axis, in ascending order. This
-// member is included. Line panics for an unknown axis.
+// Line returns the numbers of the members that have this member's coordinates on all axes but the given one. The
+// numbers ascend and include this member's. Line panics for an unknown axis.
 func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
 	members := make([]int, size)
@@ -53,14 +53,15 @@ func (m *Member) Line(axis string) []int {
 	return members
 }
 
-// AxisComm returns a communicator of the members that Line returns, in the same order. It shares Comm(purpose): only
-// the goroutine of Comm(purpose) may use AxisComm, and closing either closes both. Messages along different axes do
+// AxisComm returns a communicator of the members that Line returns, in the same order. It sends over Comm(purpose), so
+// only the goroutine of Comm(purpose) may use it, and closing one closes the other. Messages along different axes do
 // not mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
 func (m *Member) AxisComm(axis, purpose string) Comm {
 	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }
 
-// axis returns the size of an axis. stride is the difference between the numbers of two neighbours on the axis.
+// axis returns the size of an axis and its stride. The stride is the difference between the numbers of two neighbours
+// on the axis.
 func (m *Member) axis(name string) (size, stride int) {
 	axes := m.group.spec.Axes
 	stride = 1
@@ -73,7 +74,7 @@ func (m *Member) axis(name string) (size, stride int) {
 	panic(fmt.Sprintf("spmd: group %q has no axis %q, only %v", m.Group(), name, axes))
 }
 
-// A line is the part of a group's communicator along an axis.
+// A line is a Comm of the members on one line of the mesh. It sends over the communicator of the whole group.
 type line struct {
 	Comm
 	axis    string

@@ -25,8 +25,8 @@ type ChannelSpec struct {
 	MaxSize int
 	// ItemBytes is the largest Layout.Size of an item.
 	ItemBytes int
-	// Pairs reports whether a producer sends to keys of a consumer. nil means all pairs. A consumer posts
-	// receives only for its own producers, so large jobs should set Pairs.
+	// Pairs reports whether the given producer may send to keys of the given consumer. If Pairs is nil, every producer
+	// may. A consumer posts receives only for the producers that may send to it, so large jobs should set Pairs.
 	Pairs func(producer, consumer int) bool
 	// Shared allows keys with To: AnyMember. Each process with consumers has a goroutine that serves such keys.
 	Shared bool
@@ -36,7 +36,7 @@ type ChannelSpec struct {
 // Get first.
 const AnyMember = -1
 
-// A Key is one queue of a Channel.
+// A Key names one queue of a Channel.
 type Key struct {
 	To   int // consumer member, or AnyMember
 	Name string
@@ -127,8 +127,8 @@ func NewChannel(w *World, spec ChannelSpec) (_ *Channel, err error) {
 	return c, nil
 }
 
-// connect makes the communicator of all members, unless they are in one process. It makes the ports and
-// inboxes of this rank's members, and starts the goroutine that serves the shared keys of this rank.
+// connect makes the communicator of all members, unless all of them are in one process. It also makes the ports and
+// inboxes of this rank's members, and starts the goroutine that serves this rank's shared keys.
 func (c *Channel) connect(members []int) error {
 	var ends []Comm
 	if slices.ContainsFunc(members, func(r int) bool { return r != members[0] }) {
@@ -186,8 +186,8 @@ func (c *Channel) serve(box *inbox) {
 	})
 }
 
-// Sender returns member m's handle to put items under a key. m must be a producer. Calls with the same key return the
-// same handle. The call announces the producer to the consumer at once.
+// Sender returns the handle with which member m puts items under a key. m must be a producer. Calls with the same key
+// return the same handle. The call announces the producer to the consumer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)
@@ -210,8 +210,8 @@ func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	return s, nil
 }
 
-// Receiver returns member m's handle to get the items of a key. m must be a consumer. The key must be
-// shared or belong to m. Calls with the same key return the same handle.
+// Receiver returns the handle with which member m gets the items of a key. m must be a consumer. The key must be shared
+// or belong to m. Calls with the same key return the same handle.
 func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	err := c.check(m, c.spec.To, key)
 	if err == nil && key.To != AnyMember && key.To != m.Index() {
@@ -234,7 +234,8 @@ func (c *Channel) Receiver(m *Member, key Key) (*Receiver, error) {
 	return r, nil
 }
 
-// site returns the site of an operation on a key. peer is the group at the other end.
+// site returns the Site under which an operation on a key is recorded. peer is the group at the other end of the
+// channel.
 func (c *Channel) site(op SiteOp, key Key, peer GroupSpec) Site {
 	name := key.Name
 	if key.To != AnyMember { // members may have keys of the same name
@@ -279,7 +280,8 @@ func (c *Channel) check(m *Member, group GroupSpec, key Key) error {
 	return nil
 }
 
-// ownerOf returns the communicator member that owns a key, and the owner's inbox if the owner is in this process.
+// ownerOf returns the communicator member that owns a key, and the owner's inbox. The inbox is nil if the owner is in
+// another process.
 func (c *Channel) ownerOf(key Key) (member int, box *inbox) {
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
 	if key.To != AnyMember {
@@ -294,7 +296,7 @@ func (c *Channel) ownerOf(key Key) (member int, box *inbox) {
 	return from + to + i, nil
 }
 
-// tag reserves n consecutive tags between two members of the communicator and returns the first.
+// tag reserves n consecutive tags for messages between two members of the communicator. It returns the first tag.
 func (c *Channel) tag(here, there, n int) (int, error) {
 	p := [2]int{here, there}
 	t := max(c.tags[p], firstKeyTag)

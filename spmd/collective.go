@@ -35,7 +35,8 @@ func (k CollectiveKind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
-// Native reports whether a Native runs operations of this kind: barriers, broadcasts and allreduces.
+// Native reports whether the type Native can run operations of this kind. It is true for Barrier, Broadcast and
+// AllReduce.
 func (k CollectiveKind) Native() bool { return k == Barrier || k == Broadcast || k == AllReduce }
 
 // An Op is the operation of a reduction, applied element by element.
@@ -168,8 +169,8 @@ func checkCounts(what string, counts []int, n, size, member int, whole bool) err
 	return nil
 }
 
-// A Native is a member's end of a communicator that runs the MPI library's own barrier, broadcast and allreduce. Like a
-// Comm it belongs to one goroutine at a time. Every member makes the same calls in the same order.
+// A Native gives one member access to the MPI library's own barrier, broadcast and allreduce, on a communicator made
+// for them. Like a Comm it belongs to one goroutine at a time. Every member makes the same calls in the same order.
 type Native interface {
 	Rank() int
 	Size() int
@@ -203,8 +204,8 @@ type Signal struct {
 // Shared gives access to the memory of all ranks on the same node. Its methods may be called from any
 // goroutine.
 type Shared interface {
-	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
-	// node. The bool is false if b is not in that memory.
+	// Locate returns the offset of b within this rank's Alloc memory. Other ranks of the node pass this offset to View.
+	// The bool is false if b is not in that memory.
 	Locate(b []byte) (offset int64, ok bool)
 	// View returns n bytes at an offset in the memory of a rank on this node. It does not copy. The view is valid as
 	// long as the memory itself.

@@ -2,9 +2,9 @@ package spmd
 
 import "context"
 
-// A Comm is one member's end of a communicator. The members are numbered 0..Size-1. Messages with the
-// same tag, from one member to another, arrive in the order in which they were sent. A Comm belongs to
-// one goroutine at a time. Messages of different Comms do not mix.
+// A Comm is one member's end of a communicator: the object with which this member sends and receives. The members are
+// numbered 0..Size-1. Messages with the same tag, from one member to another, arrive in the order in which they were
+// sent. A Comm belongs to one goroutine at a time. Messages of different Comms do not mix.
 //
 // A buffer belongs to the Comm from Isend or Irecv until Wait. Memory of World.Alloc is sent without a
 // copy; other memory may be pinned or copied. A message may be empty.

@@ -46,7 +46,7 @@ func (m *Member) RecvFrom(ctx context.Context, group string, member int, buffers
 	return buffers, nil
 }
 
-// directTo returns the communicator that reaches a member of a group, and the member's number there.
+// directTo returns the communicator that reaches a member of a group, and the member's number in it.
 func (m *Member) directTo(group string, member int) (Comm, int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -121,7 +121,7 @@ func recvDict(ctx context.Context, c Comm, from int, buffers tensor.Dict) (tenso
 	return d, c.Wait(ctx, reqs)
 }
 
-// checkBuffers returns an error unless there are no buffers, or the buffers have exactly the fields of layout.
+// checkBuffers returns an error if there are buffers that do not have exactly the fields of layout.
 func checkBuffers(buffers tensor.Dict, layout *tensor.Layout) error {
 	if buffers.Len() == 0 {
 		return nil

@@ -61,8 +61,8 @@ func (p *panicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and passes its error to report. A panic or Goexit of f counts as an error. protect has
-// no result, because after a Goexit of f it never returns.
+// protect runs f and calls report with the error of f, which is nil after a success. A panic or Goexit of f counts as
+// an error. protect has no result, because after a Goexit of f it never returns.
 func protect(report func(error), f func() error) {
 	err := errGoexit
 	defer func() {

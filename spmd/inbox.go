@@ -120,7 +120,6 @@ func (b *inbox) slab(q *queue) (*slab, error) {
 	return sl, nil
 }
 
-// recycle returns a slab to its pool.
 func (b *inbox) recycle(sl *slab) {
 	sl.src = nil
 	sl.queue.pool.put(b.c, sl)

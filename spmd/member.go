@@ -39,8 +39,8 @@ func (m *Member) Index() int { return m.index }
 // Size returns the number of members of the group.
 func (m *Member) Size() int { return len(m.group.spec.Ranks) }
 
-// Comm returns the member's end of the group's communicator for a purpose of GroupSpec.Comms. Its
-// Rank is the member's Index. Comm panics for an unknown purpose.
+// Comm returns the group's communicator for a purpose of GroupSpec.Comms. In this communicator the member's Rank is its
+// Index. Comm panics for an unknown purpose.
 func (m *Member) Comm(purpose string) Comm {
 	c, ok := m.comms[purpose]
 	if !ok {
@@ -50,7 +50,7 @@ func (m *Member) Comm(purpose string) Comm {
 	return c
 }
 
-// A roster describes a launched group on every rank.
+// A roster is what a rank knows about a launched group. Every rank has a roster, even without members of the group.
 type roster struct {
 	spec    GroupSpec
 	members []*Member // the members of this rank

@@ -168,7 +168,6 @@ func (b *inbox) expect(e event) {
 	b.reqs = append(b.reqs, *e.req)
 }
 
-// handle handles a completed event.
 func (b *inbox) handle(e event) error {
 	switch e.kind {
 	case itemCame:
@@ -265,7 +264,7 @@ func (b *inbox) drain(ctx context.Context) error {
 	return b.port.drain(ctx)
 }
 
-// cancel cancels all receives.
+// cancel cancels all receives of the owner, when the channel closes.
 func (b *inbox) cancel(ctx context.Context) error {
 	if b.port == nil {
 		return nil

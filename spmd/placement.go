@@ -195,7 +195,7 @@ func (p *Placement) String() string {
 	return b.String()
 }
 
-// A placer collects the groups of a Components and the mistakes in it.
+// A placer computes the Placement of a Components. It collects the groups and the mistakes.
 type placer struct {
 	cluster Components
 	nodes   []int

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A port is a member's end of a channel's communicator. It keeps the member's small sends in progress, and
-// belongs to the member's goroutine. It is nil if all peers of the member are in the same process.
+// A port holds the Comm with which one member uses a channel's communicator. It keeps the member's small sends in
+// progress, and belongs to the member's goroutine. It is nil if all peers of the member are in the same process.
 type port struct {
 	comm  Comm
 	sends []Request

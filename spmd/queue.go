@@ -123,7 +123,8 @@ func (q *queue) peek() *slab {
 	return q.items[q.first]
 }
 
-// state returns the number of items, and the oldest item.
+// state returns the number of items, and the oldest item. If there are none, first is the zero Item. The error is
+// always nil.
 func (q *queue) state() (n int, first Item, err error) {
 	if head := q.peek(); head != nil {
 		first = head.item

@@ -10,11 +10,12 @@ type Recorder interface {
 	// End ends the current span. The meaning of arg depends on the operation of the site: see SiteOp. For an OpGet, n
 	// is the number of the item among the items of its producer, from 0. For other operations n is 0.
 	End(arg, n int64)
-	// Mark records an instant at a site.
+	// Mark records an instant at a site. The meaning of arg is that of End.
 	Mark(site int, arg int64)
 	// Pass records a wait of zero duration at a site. The arguments arg and n are those of End.
 	Pass(site int, arg, n int64)
-	// Divide moves so many nanoseconds of the current span to a site, in sums of times. It records no span.
+	// Divide moves so many nanoseconds from the current span to another site. Only sums of times show them there,
+	// because Divide records no span.
 	Divide(site int, ns int64)
 }
 
@@ -45,13 +46,13 @@ const (
 	OpSave                  // the loop saves a checkpoint; 0
 )
 
-// A Span is a site of one goroutine, ready to be recorded. The zero Span records nothing.
+// A Span records the time that one goroutine spends at a site. The zero Span records nothing.
 type Span struct {
 	r    Recorder
 	site int
 }
 
-// NewSpan returns a span at a site. If r is nil, the span records nothing.
+// NewSpan returns a Span that tells r about the time at a site. If r is nil, the Span records nothing.
 func NewSpan(r Recorder, at Site) Span {
 	if r == nil {
 		return Span{}
@@ -74,7 +75,7 @@ func (s Span) End(arg, n int64) {
 	}
 }
 
-// Mark records an instant.
+// Mark records an instant at the span's site; see Recorder.Mark.
 func (s Span) Mark(arg int64) {
 	if s.r != nil {
 		s.r.Mark(s.site, arg)
@@ -88,7 +89,7 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Divide moves so many nanoseconds of the current span to the site of s, in sums of times.
+// Divide moves so many nanoseconds from the current span to the site of s; see Recorder.Divide.
 func (s Span) Divide(ns int64) {
 	if s.r != nil && ns > 0 {
 		s.r.Divide(s.site, ns)
@@ -112,8 +113,8 @@ func (w *World) Recorder() Recorder { return w.recorder }
 // Recorder returns the member's recorder, or nil if nothing is recorded.
 func (m *Member) Recorder() Recorder { return m.recorder }
 
-// Part returns a span for a part of the work of: its Divide records time of that work under a name. peer is the group
-// whose work it is.
+// Part returns a span for one part of a worker's work. The arguments are the name of the part, the name of the work,
+// and the group that does the work. Divide on the span counts time of the work as time of the part.
 func (m *Member) Part(name, of, peer string) Span {
 	return NewSpan(m.recorder, Site{Op: OpWork, Name: name, Key: of, Peer: peer})
 }

@@ -38,7 +38,7 @@ func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {
 
 var errSchema = errors.New("not a layout")
 
-// parseSchema parses a schema.
+// parseSchema is the inverse of appendSchema. It returns an error if b is not a valid schema.
 func parseSchema(b []byte) (*tensor.Layout, error) {
 	if len(b) < 2 {
 		return nil, errSchema

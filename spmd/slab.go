@@ -89,7 +89,6 @@ func (p *pool) get(c *Channel) (*slab, error) {
 	return sl, nil
 }
 
-// put adds a slab to the pool.
 func (p *pool) put(c *Channel, sl *slab) {
 	if c.w.job.opts.Debug {
 		sl.spoil()
@@ -98,7 +97,7 @@ func (p *pool) put(c *Channel, sl *slab) {
 	*p = append(*p, sl)
 }
 
-// bind gives the slab the tensors of layout l.
+// bind makes the item's Dict the tensors of layout l, in the memory of the slab.
 func (sl *slab) bind(l *tensor.Layout) {
 	sl.layout = l
 	for i := range sl.bound {

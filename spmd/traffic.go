@@ -19,8 +19,8 @@ func (w *World) Traffic() []Traffic {
 	return all
 }
 
-// keep records new communicators, which the world closes when it ends. After Record it wraps them, so that their
-// messages are counted.
+// keep records new communicators, which the world closes when it ends, and returns them. After Record it returns
+// wrapped communicators, which count their messages.
 func (w *World) keep(ends []Comm) []Comm {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,15 +13,15 @@ type Transport interface {
 	Nodes() []int
 	// Describe describes the transport and the machine, for the provenance of a run and for rlinf doctor.
 	Describe() WorldInfo
-	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if
-	// several workers share it. The call is collective over these ranks only, and returns the ends of this
-	// rank's members, in order. All ranks pass the same label. The transport uses the label to match the calls
-	// of the ranks, and in messages about stalls and leaks.
+	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if several
+	// workers share it. The call is collective over these ranks only, and returns one Comm for each member on this
+	// rank, in order. All ranks pass the same label. The transport uses the label to match the calls of the ranks, and
+	// in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
 	// NewGroup makes a component's communicators, one for each purpose. Each is like a communicator of NewComm with the
 	// label name/purpose. The group has a message space of its own. If the MPI library supports names, debuggers and
-	// profilers show the group's name. The call is collective over these ranks only. ends[p] holds the ends of this
-	// rank's members for purposes[p].
+	// profilers show the group's name. The call is collective over these ranks only. ends[p] holds, for purposes[p],
+	// one Comm for each member on this rank.
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
 	// Spaces returns the message spaces of this rank, as reported by the MPI library if there is one: the world, then
 	// the groups in the order of their creation.
@@ -40,7 +40,7 @@ type Transport interface {
 	Close() error
 }
 
-// A Departer is a Transport that can fail a wait for a rank whose program has ended.
+// A Departer is a Transport in which waits for a rank can fail because the program of that rank has ended.
 type Departer interface {
 	// Leave records that this rank's program has ended. From then on the rank sends and receives only on communicators
 	// passed to Outlast. Other ranks' waits for this rank fail once the timeout has passed. Their error names this

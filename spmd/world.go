@@ -160,8 +160,8 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
 // NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call is
-// collective over these ranks only, and returns the ends of this rank's members, in order. The communicator is closed
-// when the world ends.
+// collective over these ranks only, and returns one Comm for each member on this rank, in order. The communicator is
+// closed when the world ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return w.newComm(ranks, label, false)
 }
@@ -198,7 +198,7 @@ func (w *World) Calls() (n int64, hash uint64) {
 	return w.calls, w.history
 }
 
-// note adds one collective step to the history.
+// note adds one collective step to the count and the hash that Calls returns.
 func (w *World) note(kind, name string, members []int) {
 	h := fnv.New64a()
 	fmt.Fprint(h, kind, name, members)

@@ -7,8 +7,8 @@ import (
 )
 
 // FirstDifference compares the elements of two tensors of the same type, in little-endian bytes of the same length. It
-// returns the index of the first element that differs, or -1 if the bytes are equal. what has both values, and for F32
-// and F64 their distance in units in the last place.
+// returns the index of the first element that differs, or -1 if the bytes are equal. The text what has both values. For
+// F32 and F64 it also has their distance in units in the last place.
 func FirstDifference(d DType, one, other []byte) (index int, what string) {
 	size := d.Size()
 	for i := 0; i+size <= len(one); i += size {

@@ -133,19 +133,19 @@ func first(shape []int) int {
 	return shape[0]
 }
 
-// FromF32 returns a tensor over x.
+// FromF32 returns a tensor of the given shape over the memory of x.
 func FromF32(x []float32, shape ...int) Tensor { return Of(BytesOf(x), F32, shape...) }
 
-// FromF64 returns a tensor over x.
+// FromF64 returns a tensor of the given shape over the memory of x.
 func FromF64(x []float64, shape ...int) Tensor { return Of(BytesOf(x), F64, shape...) }
 
-// FromI32 returns a tensor over x.
+// FromI32 returns a tensor of the given shape over the memory of x.
 func FromI32(x []int32, shape ...int) Tensor { return Of(BytesOf(x), I32, shape...) }
 
-// FromI64 returns a tensor over x.
+// FromI64 returns a tensor of the given shape over the memory of x.
 func FromI64(x []int64, shape ...int) Tensor { return Of(BytesOf(x), I64, shape...) }
 
-// FromU8 returns a tensor over x.
+// FromU8 returns a tensor of the given shape over the memory of x.
 func FromU8(x []byte, shape ...int) Tensor { return Of(x, U8, shape...) }
 
 // DType returns the element type.
@@ -307,7 +307,7 @@ func (t Tensor) refuse(want DType) {
 	}
 }
 
-// BytesOf returns the memory of x.
+// BytesOf returns the memory of x as bytes, without a copy.
 func BytesOf[T any](x []T) []byte {
 	var e T
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), len(x)*int(unsafe.Sizeof(e)))

@@ -1,8 +1,9 @@
 /* fake_robot is a hand that follows velocities on a table, with a camera, a clock and a scripted person: a robot to try
  * without hardware. clients/python/rlb/fake_robot.py is the same in Python, and describes it.
  *
- *	cc -std=c99 -pthread -o fake_robot fake_robot.c rlb_robot.c rlb.c
- *	rlinf -c robot.yaml env.train.external.command="./fake_robot --virtual --person 0.3 --log robot.jsonl"
+ *	cc -std=c99 -pthread -o fake_robot fake_robot.c rlb_robot.c rlb.c -lm
+ *	rlinf -c robot.yaml actor.model.model_type=cnn_policy \
+ *		env.train.external.command="./fake_robot --virtual --person 0.3 --log robot.jsonl"
  */
 #define _POSIX_C_SOURCE 200809L
 #include "rlb.h"

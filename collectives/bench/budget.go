@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// mostBuffers is the maximum size in bytes of all buffers on a host, if the benchmark chooses the number of buffers. It
-// does so for OffCache, the roof and the windows of P2P. A single operation may take more.
+// mostBuffers limits the total size in bytes of all buffers on a host if the benchmark chooses the number of buffers.
+// It chooses this number for OffCache, the roof and the windows of P2P. A single operation may take more.
 const mostBuffers = 1536 << 20
 
 // A budget limits the memory of the buffers. It is the same on all ranks, so that they agree on the number of buffers.
@@ -44,19 +44,19 @@ func (b *budget) beyondCaches() int {
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
-// window returns the maximum size in bytes of a window's messages on a rank.
+// window returns the maximum number of bytes that the messages of a window may take on a rank.
 func (b *budget) window() int {
 	const most = 64 << 20
 	return min(most, b.limit(len(b.hosts), 1))
 }
 
-// limit returns the maximum size in bytes of a rank's buffers in one of several kinds of memory. Groups have up to n
-// ranks, and all groups of a rank use the same buffers.
+// limit returns the maximum size in bytes of a rank's buffers in one kind of memory. The argument kinds is the number
+// of kinds of memory in use. Groups have up to n ranks, and all groups of a rank use the same buffers.
 func (b *budget) limit(n, kinds int) int { return b.buffers() / raceFactor / kinds / b.onHost(n) }
 
-// slots returns the number of slots that calls use in rotation, at least 1. A slot takes step bytes on a rank, and a
-// call touches `touched` bytes on a host. One rotation touches twice the cache of a host. The slots of a rank take at
-// most limit bytes.
+// slots returns the number of slots that calls use in rotation, at least 1. A slot takes step bytes on a rank. The
+// argument touched is the number of bytes that a call touches on a host. One rotation touches twice the cache of a
+// host. The slots of a rank take at most limit bytes.
 func (b *budget) slots(step, touched, limit int) int {
 	return max(1, min((2*b.cache+touched-1)/touched, limit/step))
 }

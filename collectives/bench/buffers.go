@@ -23,7 +23,7 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	return region{whole}, nil
 }
 
-// buffer returns the n bytes after a guard at offset `at`.
+// buffer returns n bytes of the region. The guard before them is at offset `at` of the region.
 func (r region) buffer(at, n int) []byte { return r.whole[at+guard : at+guard+n : at+guard+n] }
 
 // guarded writes the guards before and after buffer(at, n), and returns the buffer.
@@ -33,7 +33,7 @@ func (r region) guarded(at, n int) []byte {
 	return r.buffer(at, n)
 }
 
-// intact reports whether the guards of guarded(at, n) are unchanged.
+// intact reports whether the two guards of the buffer guarded(at, n) are unchanged.
 func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }
@@ -44,10 +44,10 @@ type operand struct {
 	me   int
 	kind spmd.CollectiveKind
 	root int
-	size int // bytes of the operation, as in Row.Size
+	size int // bytes of the operation, as in Measurement.Size
 	data []byte
-	// second is the send buffer of an AllToAll or SendReceive. For other operations out of place it is the input,
-	// which the call copies into data. It is nil if data holds the input.
+	// second is the send buffer of an AllToAll or SendReceive. For other out-of-place operations it is the input, which
+	// the call copies into data. It is nil if data holds the input.
 	second []byte
 }
 
@@ -128,7 +128,7 @@ func (o *operand) fill() {
 	o.pattern.fill(in, o.me, first)
 }
 
-// wrongElements returns how many elements of the result are wrong.
+// wrongElements returns the number of elements of the result that are wrong.
 func (o *operand) wrongElements() int64 {
 	e, n := o.dtype.Size(), o.block()
 	at := func(m int) []byte { return o.data[m*n*e : (m+1)*n*e] }

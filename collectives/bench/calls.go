@@ -73,7 +73,7 @@ func (c *calls) operand(slot, i int) operand {
 	return o
 }
 
-// call makes call number i. This is the part that is timed.
+// call makes call number i. The benchmark times only this method.
 func (c *calls) call(ctx context.Context, i int) error {
 	o := c.operand(i%c.slots, i)
 	if o.second != nil && !hasSend(c.kind) {
@@ -95,7 +95,7 @@ func (c *calls) refill() {
 	spread(c.ring.buffer(0, c.slots*c.step), c.step)
 }
 
-// check makes one more call, with new numbers, and returns the number of wrong elements.
+// check makes one more call, with new numbers in the buffers, and returns the number of wrong elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
 	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check

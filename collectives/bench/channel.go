@@ -54,7 +54,7 @@ func (r *Run) channels(ctx context.Context, p *Suite) error {
 	return nil
 }
 
-// items measures one operation on the two channels.
+// items measures the operation op on the two channels.
 func (r *Run) items(ctx context.Context, t *team, p *Suite, b *twoWay, op string) error {
 	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number of items that rates count
 	if op == RoundTrip {
@@ -86,7 +86,7 @@ func (r *Run) items(ctx context.Context, t *team, p *Suite, b *twoWay, op string
 	})
 }
 
-// A twoWay has this rank's ends of the two channels.
+// A twoWay holds what this rank needs to use the two channels: a Sender of one channel and a Receiver of the other.
 type twoWay struct {
 	me                int // 0: the producer, 1: the consumer
 	out               *spmd.Sender
@@ -99,7 +99,8 @@ type twoWay struct {
 	blocked, produced time.Duration // the producer's time waiting for room in the queue, and its total time
 }
 
-// newTwoWay launches the two workers and makes their channels. All names contain i. It is collective over the world.
+// newTwoWay launches the two workers and makes their channels. The number i distinguishes their names from those of
+// other calls. It is collective over the world.
 func (r *Run) newTwoWay(p *Suite, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}

@@ -39,7 +39,7 @@ func moved(k spmd.CollectiveKind, n int, size int64) float64 {
 	return others * s // n-1 copies, n-1 terms of a sum, or n-1 blocks of each of n members
 }
 
-// gbs returns a bandwidth in 10⁹ bytes per second.
+// gbs returns the bandwidth, in 10⁹ bytes per second, of a transfer with this size and duration.
 func gbs(bytes, microseconds float64) float64 {
 	if microseconds <= 0 {
 		return math.NaN()

@@ -46,7 +46,7 @@ func (s *sweep) slots(p point, out bool) int {
 	return b.slots(stepOf(p, out), s.touched(p, out), b.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory)))
 }
 
-// places returns the modes in which the point is measured: true means out of place, and false means in place.
+// places returns the modes in which a point is measured. true is the mode out of place, and false the mode in place.
 func (s *sweep) places(p point) []bool {
 	if p.kind == spmd.SendReceive || p.kind == spmd.Barrier {
 		return []bool{false}

@@ -33,7 +33,6 @@ func (r *Run) overlap(ctx context.Context, p *Suite) error {
 	return s.each(func(pt point) error { return s.overlap(ctx, pt, speed) })
 }
 
-// overlap measures one point.
 func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	g, err := s.group(p.ranks, p.algorithms)
 	if err != nil {

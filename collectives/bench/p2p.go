@@ -102,8 +102,8 @@ type messages struct {
 	size    int
 	window  int
 	out, in region
-	// ways lists the directions of an exchange: true means that this rank sends messages, and false that it receives
-	// messages. back lists the directions of the empty messages that answer a window.
+	// ways lists the directions of an exchange. true means that this rank sends messages, and false that it receives
+	// messages. back lists, in the same way, the directions of the empty messages that answer a window.
 	ways, back []bool
 	reqs       []spmd.Request // memory for the requests of a window in each direction
 }

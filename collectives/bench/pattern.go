@@ -62,8 +62,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// reduced returns element i of the reduction over all members. A correct result in another order differs from x by at
-// most tolerance.
+// reduced returns x, which is element i of the reduction over all members. A correct result that was computed in
+// another order differs from x by at most tolerance.
 func (p *pattern) reduced(i int) (x, tolerance float64) {
 	x = p.number(0, i)
 	sum := math.Abs(x)

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// copyRate returns the memory bandwidth in 10⁹ bytes per second, read and written by all ranks of t together, while
-// each copies src to dst. src and dst have the same length.
+// copyRate returns the memory bandwidth in 10⁹ bytes per second while every rank of t copies its src to its dst. It
+// counts the bytes that all ranks read and write. src and dst have the same length.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const samples, atLeast = 5, 2 * time.Millisecond
 	s := schedule{rule: stats.StopRule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,

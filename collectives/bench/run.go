@@ -113,9 +113,9 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	return nil
 }
 
-// measure samples arms on a team, and sends their rows to rank 0. On each member, prepare returns the arms and a
-// function finish that adds figures to their rows. The argument together is explained at schedule.run. Once the run is
-// stopped, measure does nothing. It is collective over the world.
+// measure samples arms on a team, and sends their rows to rank 0. It calls prepare on each member, which returns the
+// arms and a function finish that adds figures to their rows. The argument together is explained at schedule.run. If
+// the run was stopped before, measure does nothing. It is collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
@@ -185,7 +185,8 @@ func (r *Run) Record(row report.Measurement, note string) error {
 	return r.add([]report.Measurement{row})
 }
 
-// deliver sends rows from the rank lead to rank 0. It returns them on rank 0, and nil on other ranks.
+// deliver sends rows from one rank to rank 0. The argument lead is the sending rank. deliver returns the rows on rank
+// 0, and nil on other ranks.
 func (r *Run) deliver(ctx context.Context, lead int, rows []report.Measurement) ([]report.Measurement, error) {
 	text, err := json.Marshal(rows)
 	if err != nil {

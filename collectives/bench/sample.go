@@ -15,7 +15,7 @@ type team struct {
 	spmd.Comm
 	reqs  [2]spmd.Request
 	lead  int     // the rank of its first member
-	share float64 // the fraction of its process's processor time that counts for this rank
+	share float64 // the fraction of its process's processor time that is counted for this rank
 }
 
 // member reports whether this rank measures with the team.

@@ -38,7 +38,8 @@ type Suite struct {
 	// library's non-blocking call with the wait of spmd/mpi. They take turns with the algorithms, and each sample
 	// follows the library's barrier.
 	Baseline bool
-	// Shuffle measures in a random order from Seed, so that drift of the machine does not look like an effect of size.
+	// Shuffle makes the order of the measurements random, so that drift of the machine does not look like an effect of
+	// size.
 	Shuffle bool
 	Seed    uint64
 

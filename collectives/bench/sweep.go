@@ -20,7 +20,8 @@ const (
 	Blocking = "mpi-blocking" // the library's blocking call from Go
 )
 
-// A point is one combination of a plan. Its algorithms are measured in turns.
+// A point is one combination of a Suite's group sizes, kinds, types and sizes. The algorithms of a point are measured
+// in turns.
 type point struct {
 	ranks, size int
 	kind        spmd.CollectiveKind
@@ -28,7 +29,7 @@ type point struct {
 	algorithms  []string
 }
 
-// points returns the points of the plan in the order of measurement.
+// points returns the points of the suite in the order of measurement.
 func (p *Suite) points() []point {
 	algorithms := [][]string{p.Algorithms}
 	if !p.Baseline {
@@ -56,7 +57,7 @@ func (p *Suite) points() []point {
 	return list
 }
 
-// sizes returns the plan's sizes without duplicates, rounded up for an operation on n ranks.
+// sizes returns the suite's sizes without duplicates, rounded up for an operation on n ranks.
 func (p *Suite) sizes(k spmd.CollectiveKind, d tensor.DType, n int) []int {
 	if k == spmd.Barrier {
 		return []int{0}
@@ -105,7 +106,7 @@ func (r *Run) collectives(ctx context.Context, p *Suite) error {
 	return err
 }
 
-// A sweep is a plan that is being measured.
+// A sweep is a Suite that is being measured.
 type sweep struct {
 	run    *Run
 	plan   *Suite
@@ -121,7 +122,7 @@ type group struct {
 	by     map[string]*collectives.Group
 }
 
-// each measures all points of the plan, until the run is stopped.
+// each measures all points of the suite, until the run is stopped.
 func (s *sweep) each(measure func(point) error) error {
 	points := s.plan.points()
 	if err := s.allocate(points); err != nil {
@@ -208,7 +209,7 @@ func (s *sweep) group(n int, algorithms []string) (*group, error) {
 	return g, nil
 }
 
-// point measures one point.
+// point measures all algorithms of one point and adds their rows to the report.
 func (s *sweep) point(ctx context.Context, p point) error {
 	g, err := s.group(p.ranks, p.algorithms)
 	if err != nil {
@@ -295,7 +296,7 @@ func (s *sweep) arms(g *group, p point) []*arm {
 	return list
 }
 
-// calls returns the calls of an arm. The function run makes a call.
+// calls returns the calls of an arm. Each call uses the given function run.
 func (s *sweep) calls(p point, memory string, out bool, run func(context.Context, *spmd.Collective) error) *calls {
 	return &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, ring: s.memory[memory],
 		step: stepOf(p, out), slots: s.slots(p, out)}

@@ -94,7 +94,7 @@ func (r *Run) version(ctx context.Context, t *team, p *Suite, size, slots int, m
 	return err
 }
 
-// open makes the two carriers, and distributes a first version of the weights. This allocates the memory for later
+// open makes the two carriers and distributes a first version of the weights. This allocates the memory for later
 // versions.
 func (b *publisher) open(ctx context.Context, w *spmd.World, p *Suite, size, slots int,
 	memory [2][]byte) (err error) {
@@ -133,7 +133,7 @@ func (p *Suite) spec(label string, n, slots int) collectives.WeightsSpec {
 	return spec
 }
 
-// form returns a name for the transfer of the weights, such as "slots=1+bf16".
+// form returns a name for the way in which the weights are sent, such as "slots=1+bf16".
 func form(p *Suite, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {

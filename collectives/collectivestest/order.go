@@ -74,7 +74,7 @@ func (s *sums) run(w *spmd.World) (err error) {
 	}
 	groups := map[string]*collectives.Group{}
 	for _, name := range collectives.Algorithms()[1:] {
-		// A Table, unlike Options.Algorithm, does not force algorithms whose order of addition is not the tree's.
+		// A Table skips algorithms that add in another order than the tree. Options.Algorithm would force them.
 		rules := []collectives.TuningRule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
 			{Kind: "reduce_scatter", Algorithm: name}}
 		if groups[name], err = collectives.New(s.host, s.end,
@@ -240,7 +240,7 @@ func addends(t tensor.DType, m, n int) []byte {
 	return b
 }
 
-// load returns the elements of b.
+// load returns the elements of b, which have the type t.
 func load(b []byte, t tensor.DType) []float64 {
 	x := make([]float64, len(b)/t.Size())
 	for i := range x {

@@ -30,7 +30,7 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// acrobot is θ1, θ2, ω1, ω2. θ1 is the angle of the first link from hanging down. θ2 is the angle
+// acrobot is the state θ1, θ2, ω1, ω2. θ1 is the angle of the first link, 0 if it hangs straight down. θ2 is the angle
 // of the second link relative to the first. ω1 and ω2 are the angular velocities.
 type acrobot [4]float64
 

@@ -54,7 +54,7 @@ func (b *bitFlip) Spec() env.Spec { return b.spec }
 // Len returns N.
 func (b *bitFlip) Len() int { return b.bits.Dim(0) }
 
-// Reset draws the bits and the goal of environment n. They differ.
+// Reset draws the bits and the goal of environment n. The goal always differs from the bits.
 func (b *bitFlip) Reset(n int, seed uint64) error {
 	r := philox.New(seed, philox.Reset, 0, 0)
 	bits, goal := b.row(b.bits, n), b.row(b.goal, n)
@@ -66,7 +66,7 @@ func (b *bitFlip) Reset(n int, seed uint64) error {
 	return nil
 }
 
-// row returns the numbers of environment n in t, which is [N,bits].
+// row returns the elements of environment n in t, whose shape is [N,bits].
 func (b *bitFlip) row(t tensor.Tensor, n int) []float32 {
 	bits := t.Dim(1)
 	return t.F32()[n*bits : (n+1)*bits]
@@ -99,7 +99,7 @@ func (b *bitFlip) Act(action tensor.Tensor) error {
 	return nil
 }
 
-// Observe writes the bits, as observation and as achieved goal, and the goal.
+// Observe writes three observations: the bits as observation, the bits again as achieved goal, and the goal.
 func (b *bitFlip) Observe(mask []bool, obs tensor.Dict) {
 	seen, achieved := obs.Must(env.Observation), obs.Must(env.AchievedGoal)
 	desired := obs.Must(env.DesiredGoal)

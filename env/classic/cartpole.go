@@ -31,8 +31,8 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// cartPole is x, v, θ, ω: the cart's position [m], the cart's velocity, the pole's angle from
-// upright [rad] and the pole's angular velocity.
+// cartPole is the state x, v, θ, ω: the cart's position [m] and velocity, the pole's angle from upright [rad] and
+// angular velocity.
 type cartPole [4]float64
 
 const (

@@ -48,7 +48,7 @@ func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// car is the position and the velocity of a car in the valley sin(3x).
+// car is the state of a car in the valley sin(3x): its position and its velocity.
 type car [2]float64
 
 const (

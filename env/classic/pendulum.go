@@ -26,7 +26,8 @@ func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// pendulum is the angle θ from upright [rad], not wrapped, and its velocity.
+// pendulum is the state of the pendulum: its angle θ from upright [rad], which is not wrapped, and its angular velocity
+// ω.
 type pendulum [2]float64
 
 const (

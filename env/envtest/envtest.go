@@ -136,8 +136,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset compares a step with seeds to a step without seeds and a Reset of the environments whose episode ended. The
-// results must be equal.
+// autoReset tests that two ways to begin the next episodes give equal results. One is a step with seeds. The other is a
+// step without seeds, followed by a Reset of the environments whose episode ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -185,7 +185,7 @@ func (s suite) done(t *testing.T) {
 	r.wantEnds()
 }
 
-// last returns the Info of each environment's last step, without TaskReward.
+// last returns, for each environment, the Info of its last step without TaskReward.
 func (r *rollout) last() [][]float32 {
 	last, width := make([][]float32, r.vec.Len()), len(r.spec.Info)
 	for n := range last {
@@ -222,8 +222,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// goals tests that the rewards and terminations of environments with goals are those of their rule, applied to the
-// goals after the step. It does not know rules of your own.
+// goals tests environments with goals. The rewards and terminations of a step must be those that the goal's rule gives
+// for the goals after the step. goals tests only the rules of package env.
 func (s suite) goals(t *testing.T) {
 	r := s.open(t, envs, 1)
 	goal := r.spec.Goal
@@ -306,7 +306,7 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// sums are the results that a chunk of repeated actions must report, added up from single steps.
+// sums are the results that a chunk of repeated actions must report. They are added up from single steps.
 type sums struct {
 	reward []float64   // [N,K]
 	flags  [][2]byte   // [N,K]: Terminated and Truncated
@@ -328,7 +328,7 @@ func (s *sums) add(single *env.Step, chunk, k int) {
 	}
 }
 
-// equalSums compares the results of chunk k with the sums of single steps.
+// equalSums compares the results of chunk k with want, the sums of single steps.
 func (r *rollout) equalSums(k int, want sums) {
 	r.t.Helper()
 	for i := range want.reward {
@@ -376,8 +376,8 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save loads the state of a Vec, or rows of the state, into other Vecs. They must continue in the
-// same way. It also tests that the saved state is a copy.
+// save loads the state of a Vec, or rows of this state, into other Vecs. The other Vecs must continue like the saved
+// one. save also tests that the saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -548,7 +548,8 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	return r
 }
 
-// guard returns a tensor like t with a guard area on each side in memory. The method checkGuards finds writes there.
+// guard returns a tensor like t, with a guard area before and after its memory. The method checkGuards reports writes
+// to these areas.
 func (r *rollout) guard(t tensor.Tensor) tensor.Tensor {
 	const strip, fill = tensor.Align, 0xA5
 	size := t.Len() * t.DType().Size()
@@ -710,7 +711,7 @@ func dictOf(d tensor.Dict) []tensor.Tensor {
 	return ts
 }
 
-// finals returns all observations of d except the expert's action, which FinalObs never has.
+// finals returns all observations of d except the expert's action, which Labels never writes to FinalObs.
 func finals(d tensor.Dict) []tensor.Tensor {
 	var ts []tensor.Tensor
 	for i := range d.Len() {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// check returns an error if the reply block contains a value that the protocol forbids. Set final if the RESULT frame
-// has the flag FINAL.
+// check returns an error if the reply block contains a value that the protocol forbids. The argument final says whether
+// the RESULT frame has the flag FINAL.
 func (c *conversation) check(final bool) error {
 	ended := byte(0)
 	for n, steps := range c.mask {
@@ -45,7 +45,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkTaken returns an error if what a person did in environment n in place of the policy is invalid.
+// checkTaken validates the action that a person took in environment n in place of the policy. It returns nil if no
+// person acted.
 func (c *conversation) checkTaken(n int) error {
 	if c.intervened == nil || c.asked != step || c.intervened[n] == 0 {
 		return nil
@@ -190,7 +191,7 @@ func (c *conversation) actionOf(n int) string {
 	return strings.TrimSuffix(fmt.Sprint(t.I32()[n*row:end]), "]") + more + "]"
 }
 
-// follow counts the steps of each episode after a valid answer, for notFinite.
+// follow counts the steps of each episode, for the messages of notFinite. It is called after each valid answer.
 func (c *conversation) follow() {
 	for n, took := range c.mask {
 		switch {
@@ -205,8 +206,8 @@ func (c *conversation) follow() {
 	}
 }
 
-// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1 if there is none. more
-// is the number of others.
+// badNumber searches row n of t for numbers that are NaN or infinite. It returns the index of the first, or -1 if there
+// is none, and the number of others.
 func badNumber(t tensor.Tensor, n int) (first, more int) {
 	rows := t.F32()
 	width := len(rows) / t.Dim(0)

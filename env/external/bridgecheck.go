@@ -22,9 +22,9 @@ type BridgeCheck struct {
 	Envs    int              // environments of each child if its greeting has num_envs 0; must be > 0
 	Steps   int              // steps of each environment in a rule that compares episodes; must be > 0
 	Timeout time.Duration    // maximum time for an answer, and for the exit of a child; must be > 0
-	Jobs    int              // number of rules to check at the same time, each with its own children; 0 means 1
+	Jobs    int              // number of rules to check at once, each with its own children; 0, or a robot, means 1
 	Only    string           // selects the rules whose name contains this text; the greeting is always checked
-	By      programs.Entered // to start the children under supervisors
+	By      programs.Entered // starts the children under supervisors
 }
 
 // A RuleResult is the result of one rule.
@@ -107,7 +107,11 @@ func (c BridgeCheck) Run(report func(RuleResult)) (failed int) {
 		verdicts[i] = make(chan RuleResult, 1)
 	}
 	var next atomic.Int64
-	for range max(1, c.Jobs) {
+	jobs := max(1, c.Jobs)
+	if k.greeting.Period > 0 {
+		jobs = 1 // there is one robot
+	}
+	for range jobs {
 		go func() {
 			for i := next.Add(1) - 1; int(i) < len(all); i = next.Add(1) - 1 {
 				verdicts[i] <- k.verdict(all[i])
@@ -132,7 +136,7 @@ func (k *checker) verdict(r rule) RuleResult {
 	return v
 }
 
-// notSpoken is the error of a rule that does not apply to the simulator. Its text is the reason.
+// notSpoken is the result of a rule that does not apply to the simulator. Its text is the reason.
 type notSpoken string
 
 func (n notSpoken) Error() string { return string(n) }

@@ -9,8 +9,8 @@ import (
 )
 
 // Changed describes how the observations and actions of a simulator differ from those that a run had, for example "the
-// simulator shows 18 numbers, the run saw 17". then and now are their greetings. Changed returns "" if they are equal,
-// or if a greeting is invalid.
+// simulator shows 18 numbers, the run saw 17". The arguments are the greeting of the simulator that the run had and the
+// greeting of the present one. Changed returns "" if they are equal, or if a greeting is invalid.
 func Changed(then, now string) string {
 	a, err := readGreeting([]byte(then))
 	if err != nil {

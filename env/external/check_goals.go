@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// keepsGoals checks that rewards and terminations are those of the goal's rule, applied to the goals after each step.
+// keepsGoals checks that the rewards and terminations of each step are those that the goal's rule gives for the goals
+// after the step.
 func (k *checker) keepsGoals() error {
 	goal := k.greeting.spec.Goal
 	if goal == nil {

@@ -21,7 +21,7 @@ type Conn interface {
 	Close() error
 }
 
-// Split splits a message into header and payload, for Links that implement Receive over messages.
+// Split splits a message into header and payload. It is for a Conn that receives each frame as one message.
 func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if len(message) < headerSize {
 		return nil, nil, fmt.Errorf("a message of %d bytes, expected at least the %d of a header", len(message),

@@ -28,7 +28,7 @@ type conversation struct {
 	blocks blocks
 	memory *memory
 	shared bool
-	// The arrays of the blocks.
+	// Views of the arrays in the two blocks.
 	action                []byte
 	seed                  []int64
 	mask                  []byte
@@ -169,8 +169,8 @@ const (
 	takesInterventions  = 2
 )
 
-// configPayload returns the payload of CONFIG for s. intervene is the greeting's member. The shared memory at path has
-// sharedSize bytes; 0 means that there is none.
+// configPayload returns the payload of CONFIG for s. The argument intervene is the greeting's member of this name. The
+// shared memory at path has sharedSize bytes; 0 means that there is none.
 func configPayload(s setup, intervene bool, path string, sharedSize uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {

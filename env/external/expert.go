@@ -9,7 +9,7 @@ import (
 )
 
 // Act fills action with the actions of the simulators' expert; see env.Expert. If a simulator fails, its environments
-// get some action of the space, and the next step aborts their episodes.
+// get an arbitrary valid action, and the next step aborts their episodes.
 func (v *Vec) Act(action tensor.Tensor) error {
 	space := v.spec.Action
 	if !v.greeting.Expert {
@@ -59,8 +59,8 @@ func (v *Vec) checkExpert(c *child, rows tensor.Tensor) error {
 	return nil
 }
 
-// checkAction returns an error if the action x of environment i has a number that is not finite, or a choice that does
-// not exist or that the mask of the environment forbids.
+// checkAction validates the action x of environment i. Numbers must be finite. Choices must exist, and the mask of the
+// environment must allow them.
 func (c *conversation) checkAction(x tensor.Tensor, i int) error {
 	spec := &c.greeting.spec
 	if spec.Action.Kind == env.Box {

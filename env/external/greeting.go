@@ -76,7 +76,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements. Elements without a bound get the value fallback.
+// of returns a bound for each of n elements. Elements without a bound get the value fallback.
 func (b bounds) of(n int, fallback float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
@@ -121,7 +121,7 @@ func tokenIn(text []byte) string {
 // name.
 func withoutToken(text []byte) (string, error) { return without(text, "token") }
 
-// without returns the JSON of a greeting without a member. The other members are sorted by name.
+// without removes one member from the JSON of a greeting. The other members are sorted by name.
 func without(text []byte, member string) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -263,7 +263,7 @@ func inJSON(err error) error {
 	return fmt.Errorf("%s: %s, expected %s", kind.Field, kind.Value, want)
 }
 
-// fits returns an error if one child cannot have n environments.
+// fits returns an error if a child with this greeting cannot play n environments.
 func (g *greeting) fits(n int) error {
 	if n > maxEnvs {
 		return fmt.Errorf("%d environments for one child, expected at most %d", n, maxEnvs)

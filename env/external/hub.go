@@ -217,7 +217,7 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
 	"(rlinf -c), no other command")
 
-// source returns the address or the quoted command of cfg, as a unique key and for messages.
+// source returns the address of cfg, or its quoted command. The text is a unique key and also appears in messages.
 func source(cfg env.External) string {
 	if cfg.Listen != "" {
 		return cfg.Listen

@@ -200,7 +200,7 @@ func (l *listener) accept(h *Hub, token string) {
 	}
 }
 
-// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed first.
+// admit waits for room and then makes conn a visitor. It returns nil if the listener is closed first.
 func (l *listener) admit(conn net.Conn) *visitor {
 	select {
 	case l.room <- struct{}{}:
@@ -248,7 +248,7 @@ func (l *listener) sendAway(n int) {
 	l.visitors = slices.Delete(l.visitors, 0, n)
 }
 
-// leave removes v to make room for another visitor. It reports whether sendAway removed v before.
+// leave removes the visitor v, which makes room for another one. It returns true if sendAway has removed v already.
 func (l *listener) leave(v *visitor) (sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,7 +285,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	return c, nil
 }
 
-// name returns the name that messages give to the child at the other end of conn.
+// name returns the name by which messages call the child at the other end of conn.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
 		return fmt.Sprintf("simulator at %v", l.net.Addr())

@@ -160,8 +160,8 @@ func (p *process) logged() bool {
 	return !p.unlogged
 }
 
-// withClient returns environ for a child in Python, which finds rlinf's client in the folder clients/python beside this
-// program, if there is one. The folders of the user's PYTHONPATH come first.
+// withClient adds the folder clients/python beside this program to PYTHONPATH, so that a child in Python finds rlinf's
+// client. The user's own folders come first. If there is no such folder, withClient returns environ unchanged.
 func withClient(environ []string, executable func() (string, error)) []string {
 	path, err := executable()
 	client := filepath.Join(filepath.Dir(path), "clients", "python")

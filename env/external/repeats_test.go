@@ -31,3 +31,17 @@ func TestRepeats(t *testing.T) {
 		test.Equal(t, r.add(c.err), c.want, "error %d, %v: times", i, c.err)
 	}
 }
+
+// TestRobotsRepeatNothing: outcomes that differ break a rule, but for a robot the rule does not apply.
+func TestRobotsRepeatNothing(t *testing.T) {
+	t.Parallel()
+	got, want := [][]outcome{{{reward: 1}}}, [][]outcome{{{reward: 2}}}
+	var skipped notSpoken
+	for _, period := range []float64{0, 0.1} {
+		c := &trial{conversation: &conversation{greeting: &greeting{Period: period}}}
+		test.OK(t, c.compare(want, want))
+		if err := c.compare(got, want); err == nil || errors.As(err, &skipped) != (period > 0) {
+			t.Errorf("period %v: %v", period, err)
+		}
+	}
+}

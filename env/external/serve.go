@@ -14,9 +14,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Serve makes this program a child of the parent at address, usually RLB_ADDR. It plays
-// environments until the parent sends CLOSE or exits. newVec makes one environment, which must obey
-// maxSteps and ignoreTerminations and must not repeat actions.
+// Serve makes this program a child of the parent at address, usually RLB_ADDR. It plays environments until the parent
+// sends CLOSE or exits. newVec makes one environment. The environment must obey maxSteps and ignoreTerminations, and
+// must not repeat actions.
 func Serve(address, token string, newVec func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {

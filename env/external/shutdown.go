@@ -99,10 +99,10 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait waits for a reply, for Links outside this package. It calls poll, each time with a deadline for that call, until
-// poll returns anything but os.ErrDeadlineExceeded. After the deadline, Wait returns os.ErrDeadlineExceeded. If plays
-// is false, the wait is for a new simulator, and RequestStop ends it. RequestStop ends any other wait only if atOnce
-// was true. The error then wraps ErrStopRequested.
+// Wait waits for a reply. It is for types outside this package that implement Conn. It calls poll, each time with a
+// deadline for that call, until poll returns anything but os.ErrDeadlineExceeded. After the deadline, Wait returns
+// os.ErrDeadlineExceeded. If plays is false, the wait is for a new simulator, and RequestStop ends it. RequestStop ends
+// any other wait only if atOnce was true. The error then wraps ErrStopRequested.
 func (h *Hub) Wait(deadline time.Time, plays bool, poll func(deadline time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, deadline)

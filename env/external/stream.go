@@ -205,13 +205,13 @@ func (s *stream) await(by time.Time) error {
 	return s.fill(s.head[:], by)
 }
 
-// fill fills b from the stream.
+// fill reads len(b) bytes from the stream into b.
 func (s *stream) fill(b []byte, by time.Time) error {
 	_, err := s.read(b, by)
 	return err
 }
 
-// read fills b from the stream. If it fails, it returns the number of missing bytes.
+// read does the work of fill. If it fails, it also returns the number of missing bytes.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)

@@ -56,7 +56,7 @@ type child struct {
 	idle          bool // none of its environments took part in the last exchange
 	by            time.Time
 	err           error // error of the last exchange
-	lost          error // why it has no conversation since a question to its expert; nil if for another reason
+	lost          error // why the last request to its expert ended the conversation; nil if no such request did
 }
 
 // New makes n environments of cfg.External. It is an env.Constructor.
@@ -320,8 +320,8 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// take writes what a person did in environment i of child c to row at of the caller's Taken, within the bounds of the
-// space.
+// take writes the action of a person in environment i of child c, within the bounds of the space. The argument at is
+// the row in the caller's Taken.
 func (v *Vec) take(c *child, i, at int, out *env.Step) {
 	if c.intervened == nil || c.intervened[i] == 0 {
 		return

@@ -109,7 +109,8 @@ func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
-// names returns n names of m, given a pointer to their offsets in m.names. The name of an unnamed part is "".
+// names returns the names of n parts of m. The argument offsets points to the parts' offsets in m.names. The name of an
+// unnamed part is "".
 func names(m *C.mjModel, n int, offsets *C.int) []string {
 	list := make([]string, n)
 	for i, offset := range unsafe.Slice(offsets, n) {

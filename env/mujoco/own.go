@@ -42,10 +42,10 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// noModel returns the mistake that model_path names no MJCF file, for the given reason.
+// noModel returns the error that model_path does not name an MJCF file, with the given reason.
 func noModel(reason string) error { return env.KeyErrors{{Key: "model_path", Reason: reason}} }
 
-// declare compiles t for the model m. Errors list all mistakes in t.
+// declare compiles t for the model m. Its error lists all mistakes in t.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
 		return task{}, noModel(fmt.Sprintf("%s: option timestep %g: expected a number > 0, in seconds", m.file,
@@ -407,7 +407,8 @@ func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	return out
 }
 
-// pick returns the elements of list at the given indices.
+// pick returns the elements of list at the given indices, and reports invalid indices as mistakes. If list is nil, it
+// returns nil.
 func (c *compiler) pick(key string, indices, list []int) (picked []int) {
 	if list == nil {
 		return nil

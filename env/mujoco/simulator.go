@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newVec makes n environments of the model in src, with the task that plan returns for this model.
+// newVec makes n environments of the model in src. The function plan returns the task for this model.
 func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
 	s, err := newSimulator(src, plan, n)
 	if err != nil {

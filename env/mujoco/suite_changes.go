@@ -15,7 +15,7 @@ const (
 // tableColors are the colours of the table. Training uses the first one.
 var tableColors = [...][3]float32{{0.76, 0.70, 0.62}, {0.35, 0.45, 0.55}, {0.45, 0.33, 0.25}, {0.62, 0.72, 0.62}}
 
-// change applies a change of the split to the episode.
+// change applies one of the split's changes to the initial state of an episode.
 func (t *suite) change(what change, r *philox.Stream) {
 	switch what {
 	case brightness:

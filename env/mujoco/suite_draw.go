@@ -23,7 +23,7 @@ const (
 	streamScene    = iota // the scene
 	streamChange          // the change that the split makes
 	streamSentence        // a second scene; a perturbed sentence belongs to it
-	streamStandIn         // a third scene; perturbed pictures show it
+	streamStandIn         // a third scene, the stand-in that perturbed pictures show
 	streamNoise           // noise in pictures; the step is the stream's counter
 )
 

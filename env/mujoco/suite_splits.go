@@ -18,7 +18,7 @@ type split struct {
 	changes []change
 }
 
-// A change is a difference from the scenes of training. Each episode of a split has one of the split's changes.
+// A change is one difference from the scenes of training. If a split has changes, each of its episodes has one of them.
 type change uint8
 
 const (

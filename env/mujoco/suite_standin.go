@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, relative to suiteStandIn. They describe the scene that pictures show
-// with the perturbation shuffled.
+// Indices into physics.memo, relative to suiteStandIn. With the perturbation shuffled, pictures do not show the
+// simulated scene but another one, the stand-in. These numbers describe the stand-in.
 const (
 	standInObjects = 0                               // [tableObjects,7], as in qpos
 	standInZones   = standInObjects + 7*tableObjects // [tableZones,3]
@@ -9,7 +9,7 @@ const (
 	standInLen     = standInColors + tableThings
 )
 
-// keepStandIn stores l as the scene that pictures show.
+// keepStandIn makes l the stand-in.
 func (t *suite) keepStandIn(l *layout) {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	for i := range tableObjects {
@@ -24,8 +24,8 @@ func (t *suite) keepStandIn(l *layout) {
 	}
 }
 
-// swapStandIn exchanges the scene with the scene that keepStandIn stored. A second call exchanges them back. Only
-// numbers that pictures depend on are exchanged.
+// swapStandIn exchanges the simulated scene and the stand-in. A second call exchanges them back. Only the numbers on
+// which pictures depend are exchanged.
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	swap(t.qpos[robotJoints:][:7*tableObjects], memo[standInObjects:])

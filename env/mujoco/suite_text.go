@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, relative to suiteSaid. They describe the sentence. A perturbed
-// sentence belongs to another scene.
+// Indices into physics.memo, relative to suiteSaid. The numbers there describe the sentence. A perturbed sentence
+// belongs to another scene than the simulated one.
 const (
 	saidOrder  = iota // index of the instruction
 	saidPhrase        // index of its phrase

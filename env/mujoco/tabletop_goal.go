@@ -58,8 +58,8 @@ func TabletopPushGoal(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// corners returns positions of all things: the first object at the given place, and the others where they are in
-// nobody's way.
+// corners returns positions for all things. The first object is at the given place, and the other things are out of the
+// way.
 func corners(first [2]float64) [tableThings][2]float64 {
 	return [tableThings][2]float64{first, {-0.23, -0.23}, {0.23, -0.23}, {}, {0.23, 0.23}}
 }
@@ -81,7 +81,7 @@ const (
 	memoGoal  = memoLen
 )
 
-// on returns t as a task on the scene s.
+// on returns t as a task on the scene s, with the observations of a goal.
 func (t goalTask) on(s *scene) task {
 	goal := &env.Goal{Threshold: t.threshold, Reward: env.SparseGoal}
 	desired := func(p *physics) []float64 { return p.memo[memoGoal:][:3] }

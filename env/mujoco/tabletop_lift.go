@@ -25,7 +25,8 @@ func TabletopLift(cfg env.Config, n int) (env.Vec, error) {
 
 const liftArea = 0.06 // m: half a side of the square in which the red cube lies
 
-// drawLift writes an initial state of TabletopLift. Colours are in the order of colors: the cube is red.
+// drawLift writes an initial state of TabletopLift. The things get their colours in the order of the list colors, so
+// the cube is red.
 func (s *scene) drawLift(r *philox.Stream) {
 	s.arrange([tableThings][2]float64{
 		{r.Uniform(-liftArea, liftArea), r.Uniform(-liftArea, liftArea)},

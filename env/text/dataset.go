@@ -21,7 +21,7 @@ type Sample struct {
 	Source *Origin // for a prompt; nil for a text to learn from
 }
 
-// An Origin is the origin of a prompt, with its right answers.
+// An Origin says where a prompt comes from and what its right answers are.
 type Origin struct {
 	Prompt  string   // the prompt of the record; for a list of messages, the text that the chat template writes
 	Answers []string // all answers of the record

@@ -78,7 +78,7 @@ var foreign = []struct{ begin, name string }{
 	{"\xff\xfe", "UTF-16"}, {"\xfe\xff", "UTF-16"},
 }
 
-// parquet begins every Parquet file without encryption.
+// parquet is the text at the beginning of every Parquet file that is not encrypted.
 const parquet = "PAR1"
 
 func begins(in *bufio.Reader, prefix string) bool {

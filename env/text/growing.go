@@ -7,8 +7,9 @@ import (
 )
 
 // A growing text is encoded piece by piece. Its tokens are those of the whole text, as long as these begin with the
-// tokens so far. If a token would lie across the end of the text so far, the next piece is encoded by itself, without a
-// blank that tokenizers put before a text. So the tokens of a prompt stay those that a model sees when it answers.
+// earlier tokens. If a token would cross from the earlier text into the new piece, the new piece is encoded by itself,
+// without the blank that some tokenizers put before a text. So the tokens of a prompt stay those that a model sees when
+// it answers.
 type growing struct {
 	encoder *tokenizer.Encoding
 	text    string
@@ -23,7 +24,7 @@ func (g *growing) begin() {
 	g.before = len(g.ids)
 }
 
-// extend makes the text longer. text is the longer text, and added has its tokens that are new.
+// extend replaces the text by a longer one, which begins with the present text. It returns the tokens that are added.
 func (g *growing) extend(text string) (added []int32) {
 	n := len(g.ids)
 	whole := g.encode(text)

@@ -116,7 +116,7 @@ func readMessage(raw json.RawMessage) (m message, err error) {
 	return m, err
 }
 
-// addPart adds a text at a path to the parts of a message, unless the text is blank.
+// addPart adds the text at the given path of a message to its parts, unless the text is blank.
 func (m *message) addPart(text string, path ...any) {
 	if withoutSpace(text) != "" {
 		m.parts = append(m.parts, part{text: text, path: path})
@@ -315,8 +315,8 @@ func (r *reader) render(messages []message, tools json.RawMessage, first int) (s
 	return s, r.checkWritten(messages[:last], tools, g.text, false)
 }
 
-// checkWritten returns an error if a chat template leaves out parts of messages. text is what it writes. prompt tells
-// whether the text ends with the beginning of an answer.
+// checkWritten returns an error if a chat template leaves out parts of messages. The argument text is what the template
+// wrote. The argument prompt says whether the text ends with the beginning of an answer.
 func (r *reader) checkWritten(messages []message, tools json.RawMessage, text string, prompt bool) error {
 	chat := func(messages []message) (string, error) { return r.chat(messages, tools, prompt) }
 	text = withoutSpace(text)
@@ -347,7 +347,7 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	if tools == nil {
 		return nil
 	}
-	// A template that fails without tools reads them.
+	// If the template fails without the tools, it reads them.
 	if without, err := r.chat(messages, nil, prompt); err == nil && withoutSpace(without) == text {
 		return errors.New(`"tools": the chat template does not write them`)
 	}
@@ -374,8 +374,9 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// writes reports whether the template writes part n of messages. Its text may occur elsewhere by chance, so a mark is
-// in place of the part. A template may write some values in other forms: their mark has to change the text.
+// writes reports whether the template writes part n of messages. It puts a mark in place of the part and looks for the
+// mark, because the text of the part may also occur elsewhere by chance. A template may write a value in another form.
+// So if isValue is true, it is enough that the mark changes the text.
 func writes(messages []message, n int, isValue bool, chat func([]message) (string, error)) bool {
 	marked, err := chat(marking(messages, func(k int) bool { return k == n }, true))
 	if err != nil || (mark{n: n}).in(marked) {
@@ -385,7 +386,8 @@ func writes(messages []message, n int, isValue bool, chat func([]message) (strin
 	return isValue && err == nil && marked != unmarked
 }
 
-// marking returns messages with marks in place of those parts whose number is among which. alone is a field of marks.
+// marking returns messages with marks in place of some parts. It marks the parts for whose number the given function
+// returns true. The argument alone becomes a field of the marks.
 func marking(messages []message, which func(n int) bool, alone bool) []message {
 	messages, n := slices.Clone(messages), 0
 	for i := range messages {
@@ -417,7 +419,8 @@ func (k mark) in(text string) bool {
 	return strings.Contains(text, k.text()) || strings.Contains(text, fmt.Sprint(k.number()))
 }
 
-// replace returns a JSON value with the mark in place of what path leads to, or of the last key if name is true.
+// replace puts the mark into a JSON value and returns the result. The mark replaces the value at path or, if name is
+// true, the last key of path.
 func (k mark) replace(v any, path []any, name bool) any {
 	if len(path) == 0 {
 		return k.value(v)

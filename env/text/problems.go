@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Names and things for word problems.
+// Names and things that occur in word problems.
 var (
 	people = []string{"Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo", "Iris", "Jonas"}
 	things = []string{"apples", "books", "coins", "eggs", "flowers", "marbles", "pencils", "stamps", "stones", "cards"}

@@ -15,8 +15,7 @@ type Problem struct {
 	Prompt   string
 	Answer   string // the text that a model learns
 	Solution string // the correct result, to check answers
-	// numbers identifies the problem. Problems for training and problems for tests never share
-	// numbers.
+	// numbers identifies the problem. A problem for training and a problem for tests never have the same numbers.
 	numbers string
 	// start is the first number of a word problem, and steps are its changes.
 	start int
@@ -65,7 +64,7 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare is n if one in n problems is for tests.
+// On average, one in testShare problems is for tests.
 const testShare = 8
 
 // Generate returns distinct problems for training and for tests. The seed and Problem.numbers

@@ -1,5 +1,5 @@
-// Command own_reasoning trains a language model on its own answers in a loop of its own, with RLinf's phases. It has
-// the bits of rlinf. Work of your own may stand between the phases.
+// Command own_reasoning trains a language model on its own answers in a loop of its own, with RLinf's phases. Its
+// results are bit-identical to those of rlinf. You can add work of your own between the phases.
 //
 //	rlinf data addition && rlinf -c configs/addition_start.yaml
 //	go run ./examples/own_reasoning -c configs/addition_grpo.yaml
@@ -41,7 +41,7 @@ func train(ctx context.Context, cluster *roles.Cluster) error {
 		for _, phase := range []func(context.Context) error{
 			runner.UpdateRolloutWeights,        // new weights to the rollout and inference workers
 			runner.GenerateRollouts,            // answers, with their rewards and log-probs
-			runner.ComputeAdvantagesAndReturns, // what the rewards say of each answer
+			runner.ComputeAdvantagesAndReturns, // advantages of the answers, from their rewards
 			runner.RunTraining,                 // updates of the model, and of the critic
 			runner.EvaluateIfDue,               // answers to the validation questions
 		} {

@@ -11,7 +11,7 @@ import (
 // A TensorDifference is a tensor that differs between two checkpoints.
 type TensorDifference struct {
 	File, Name string
-	What       string // how it differs, such as "element 3 is 0.25, and 0.5"
+	What       string // the difference, such as "element 3 is 0.25, and 0.5"
 }
 
 func (d TensorDifference) String() string { return fmt.Sprintf("%s: %s: %s", d.File, d.Name, d.What) }
@@ -76,8 +76,8 @@ func compareFiles(one, other string) (all []TensorDifference, err error) {
 	return all, nil
 }
 
-// compareTensors describes the first element that differs between field i of a and field j of b. It returns "" if they
-// are equal.
+// compareTensors describes the first difference between tensor i of a and tensor j of b. It returns "" if they are
+// equal.
 func compareTensors(a, b *TensorFile, i, j int) (what string, err error) {
 	field, at := a.Fields[i], 0
 	there := make([]byte, min(pieceBytes, field.Bytes()))

@@ -20,8 +20,8 @@ type ConfigError struct {
 	Differences []ChangedKey
 }
 
-// A ChangedKey is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)" stands for a missing
-// value.
+// A ChangedKey is a key with two different values: Then in the checkpoint, and Now in the job. "(not set)" stands for a
+// missing value.
 type ChangedKey struct{ Key, Then, Now string }
 
 func (e *ConfigError) Error() string {

@@ -91,7 +91,7 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify copies the file of e in dir to w, and checks its size and checksum.
+// verify copies the file that e describes from the folder dir to w, and checks its size and checksum.
 func (e entry) verify(dir string, w io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {

@@ -310,7 +310,7 @@ func (s *Store) path(step int64) string { return filepath.Join(s.dir, name(step)
 
 func name(step int64) string { return prefix + strconv.FormatInt(step, 10) }
 
-// StepOf returns the step of the checkpoint in the folder dir, which is in its name.
+// StepOf returns the step in the name of the checkpoint folder dir. ok is false if the name has none.
 func StepOf(dir string) (step int64, ok bool) { return stepOf(filepath.Base(dir)) }
 
 // stepOf returns the step in the name of a checkpoint folder.

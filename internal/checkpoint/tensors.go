@@ -34,7 +34,7 @@ func OpenTensors(path string) (*TensorFile, error) {
 // Close closes the file.
 func (f *TensorFile) Close() error { return f.file.Close() }
 
-// Small returns the tensors of at most this many bytes.
+// Small returns the tensors that have at most the given number of bytes each.
 func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	for i, field := range f.Fields {
 		if field.Bytes() > bytes {
@@ -49,10 +49,10 @@ func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	return d, nil
 }
 
-// pieceBytes is a multiple of the size of every element.
+// pieceBytes is the size of a piece. It is a multiple of the size of an element, for every data type.
 const pieceBytes = 1 << 20
 
-// EachPiece calls use with the bytes of field i, in pieces. A piece is valid until the next one.
+// EachPiece calls the function use with the bytes of field i, piece by piece. A piece is valid only during the call.
 func (f *TensorFile) EachPiece(i int, use func(piece []byte) error) error {
 	size := f.Fields[i].Bytes()
 	piece := make([]byte, min(pieceBytes, size))

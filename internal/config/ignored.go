@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/printable"
 )
 
-// An Ignored is a given key that has no effect.
+// An Ignored is a key that the configuration sets, but that has no effect.
 type Ignored struct {
 	Key     string // dotted, from the root
 	Value   string
@@ -28,7 +28,7 @@ func (c *Check) IdleInstead(key string, value any, substitute string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: substitute})
 }
 
-// ignore adds i to the keys without effect, but only once, even if a part of the tree is decoded twice.
+// ignore adds i to the keys without effect, unless it is one of them already. A part of the tree may be decoded twice.
 func (c *Check) ignore(i Ignored) {
 	i.Origin = c.tree.origin(i.Key)
 	if !slices.Contains(c.found.idle, i) {

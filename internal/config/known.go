@@ -43,8 +43,8 @@ func (c *Check) owner(key string) (string, bool) {
 }
 
 // classify handles a key without a field; key is dotted, from the root. It accepts a known key whose feature is
-// disabled, and adds any other known key to the keys without effect. An unknown key, or a key of a part that is not
-// chosen, is a mistake.
+// disabled, and adds any other known key to the keys without effect. An unknown key is a mistake. A key of a user's own
+// part is a mistake if the configuration does not choose this part.
 func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key is a section of known keys
 	owner, owned := c.owner(key)
@@ -113,7 +113,7 @@ func (s siblings) correction(n *node, key string, synonyms map[string]string) st
 	return near
 }
 
-// judge adds the values at and below key to the keys without effect, except for values that disable the feature of k.
+// judge adds key, or the keys below it, to the keys without effect. It leaves out values that disable the feature of k.
 func (c *Check) judge(n *node, key string, k Known) {
 	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return

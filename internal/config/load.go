@@ -40,8 +40,8 @@ type Options struct {
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may call Remove for keys in files
 	// that would take precedence over this key.
 	Overriding func(t *Tree, key string)
-	// Grouped is a section whose keys are lists of names, such as "actor, env". A name has the value of its last key: a
-	// preset, the file or an override takes its names out of the keys before.
+	// Grouped is a section whose keys are lists of names, such as "actor, env". If several keys list the same name, the
+	// last one counts. The order is presets, then the file, then overrides.
 	Grouped string
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
 	// whose name is unknown, Owner returns an empty part and true.
@@ -58,7 +58,7 @@ type Tree struct {
 	notes    []string      // warnings about old names
 	repeated []string      // keys that repeat the value of another key; see Tree.Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
-	leftOut  string        // the end of an error about a preset: folders of hydra.searchpath that were left out
+	leftOut  string        // for errors about missing presets: the left-out folders of hydra.searchpath
 }
 
 // Load reads the file at path with its presets, and applies the overrides, which use Hydra's grammar. It returns a
@@ -274,8 +274,8 @@ func (t *Tree) searchPath(main *node) []string {
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// Leave out a path with an unset variable: it is for another machine. If a preset is missing
-				// because of this, the error names the preset.
+				// Leave out a path whose variable is not set: it is for another machine. If a preset is missing because
+				// of this, the error names the path.
 				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				} else {
@@ -324,7 +324,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 	return nil
 }
 
-// lay replaces old names in source, a dict at the root, and merges it into the tree.
+// lay replaces old names in source, and merges source into the tree. source is a dict that begins at the root.
 func (t *Tree) lay(source *node) {
 	t.rename(source)
 	if group := source.find(t.options.Grouped); group != nil {
@@ -333,8 +333,9 @@ func (t *Tree) lay(source *node) {
 	t.root = t.root.merge(source)
 }
 
-// takeNames takes the names in keys out of the other keys of n, a section as Options.Grouped. If all names of a new key
-// are in one old key, it gets a copy of that key's value, so that a map is merged with a map as usual.
+// takeNames removes the names in keys from the other keys of n, which is a section like Options.Grouped. If all names
+// of a new key are in one old key, the new key gets a copy of the old value. Then merge merges a new map into the old
+// map.
 func (n *node) takeNames(keys []string) {
 	if n == nil || n.kind != dict {
 		return

@@ -39,8 +39,8 @@ func Likeliest(key string, candidates []string) string {
 	return best
 }
 
-// endingIn returns the candidate that ends in the dotted name, or "". Of several, it returns one that begins with as
-// many sections of key as possible, and of these the shortest.
+// endingIn returns the candidate that ends in the dotted name, or "". If there are several, it prefers those that begin
+// with the most sections of key. Among these it returns the shortest.
 func endingIn(name, key string, candidates []string) string {
 	best, most := "", -1
 	for _, c := range candidates {
@@ -55,7 +55,7 @@ func endingIn(name, key string, candidates []string) string {
 	return best
 }
 
-// sharedSections returns the number of names with which both a and b begin.
+// sharedSections returns the number of leading sections that a and b have in common.
 func sharedSections(a, b string) (n int) {
 	x, y := strings.Split(a, "."), strings.Split(b, ".")
 	for n < len(x) && n < len(y) && x[n] == y[n] {

@@ -13,13 +13,13 @@ import (
 // An OwnKey is a key of a user's own part, and the current value of this key.
 type OwnKey struct {
 	Key     string // dotted, from the root
-	Section string // the keys of a part begin with it
+	Section string // the section with the keys of the part
 	Value   string // YAML on one line
 	Origin  string // where it was given; "" for a default
 	Doc     string
 }
 
-// Own returns the keys of users' own parts in v, the struct into which c's tree was decoded.
+// Own returns the keys of users' own parts in the struct v, into which c's tree was decoded.
 func (c *Check) Own(v any) []OwnKey {
 	var all []OwnKey
 	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {

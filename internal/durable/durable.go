@@ -163,9 +163,9 @@ func Tail(path string, n int64) (tail []byte, cut bool, err error) {
 // ErrForeign reports a file that the program did not write.
 var ErrForeign = errors.New("this command did not write the file that is there")
 
-// Replaceable returns an error if there is a folder at path, or a file that the program did not write (ErrForeign).
-// made reports whether the Head of a file is one of the program. Empty files may be
-// replaced. The writer reports a file that cannot be written.
+// Replaceable returns an error if path is a folder, or ErrForeign if it is a file that the program did not write. The
+// callback made reports whether the program wrote a file with the given Head. A missing or empty file may be replaced.
+// Replaceable does not check whether the file can be written.
 func Replaceable(path string, made func(head []byte) bool) error {
 	info, err := os.Stat(path)
 	if err == nil && info.IsDir() {
@@ -190,7 +190,7 @@ func Head(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, 64<<10))
 }
 
-// Creatable returns an error if no file can be created in dir, after the folders that are missing have been made.
+// Creatable returns an error if dir, or the nearest existing folder above it, does not accept new files.
 func Creatable(dir string) error {
 	for {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {

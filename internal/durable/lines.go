@@ -17,9 +17,9 @@ type Lines struct {
 // NewLines returns a Lines that reads from in.
 func NewLines(in io.Reader) *Lines { return &Lines{in: bufio.NewReaderSize(in, 1<<16)} }
 
-// Next returns the next line with its newline, and the number of bytes read. Of a line of more than 16 MiB it returns
-// only the beginning and the newline. At the end it returns the rest without a newline, and io.EOF. The line is valid
-// until the next call.
+// Next returns the next line with its newline, and the number of bytes read. If a line has more than 16 MiB, Next
+// returns only its beginning and the newline. At the end, Next returns the rest without a newline, and io.EOF. The line
+// is valid until the next call.
 func (l *Lines) Next() (line []byte, read int64, err error) {
 	l.line = l.line[:0]
 	for {
@@ -29,7 +29,7 @@ func (l *Lines) Next() (line []byte, read int64, err error) {
 			l.line = append(l.line, piece...)
 		} else {
 			l.line = append(l.line, piece[:room]...)
-			if err == nil { // the line must end
+			if err == nil { // a shortened line also ends with a newline
 				l.line[len(l.line)-1] = '\n'
 			}
 		}

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// WholeNumbers returns JSON in which each whole number that is written with a fraction or an exponent, such as 4.0 or
-// 1e3, is written without. Other programs write whole numbers so, and encoding/json does not read them as integers.
+// WholeNumbers rewrites JSON so that each whole number has only digits: 4.0 becomes 4, and 1e3 becomes 1000. Other
+// programs write whole numbers with a fraction or an exponent, but encoding/json does not read these as integers.
 // Numbers of 2^53 or more stay as they are.
 func WholeNumbers(text []byte) []byte {
 	var out []byte
@@ -22,7 +22,7 @@ func WholeNumbers(text []byte) []byte {
 			}
 			i++
 		case c == '-' || '0' <= c && c <= '9':
-			written := false // with a fraction or an exponent
+			written := false // the number has a fraction or an exponent
 			for ; i < len(text) && isNumeric(text[i]); i++ {
 				written = written || text[i] == '.' || text[i]|0x20 == 'e'
 			}

@@ -302,6 +302,16 @@ func (j *job) over() bool {
 	}
 }
 
+// poll waits until what returns true. The test fails if the job ends before.
+func poll(t *testing.T, j *job, what func() bool) {
+	t.Helper()
+	for start := time.Now(); !what(); time.Sleep(5 * time.Millisecond) {
+		if j.over() || time.Since(start) > hung {
+			t.Fatalf("the job ended, or hangs\n%s%s", &j.stdout, &j.stderr)
+		}
+	}
+}
+
 // A process is a process of a job.
 type process struct {
 	pid  int

@@ -25,7 +25,7 @@ const (
 	V30 = "v3.0"
 )
 
-// Names of columns that every table has. Their numbers say where a frame belongs.
+// Names of columns that every table has. They give the episode, the index, the task and the time of a frame.
 const (
 	EpisodeIndex = "episode_index"
 	FrameIndex   = "frame_index"
@@ -34,7 +34,7 @@ const (
 	Index        = "index"
 )
 
-// A Metadata is the file meta/info.json. Other keys are ignored.
+// A Metadata is the content of the file meta/info.json. Other keys of the file are ignored.
 type Metadata struct {
 	Version       string             `json:"codebase_version"`
 	RobotType     string             `json:"robot_type"`
@@ -47,17 +47,17 @@ type Metadata struct {
 	Features      map[string]Feature `json:"features"`
 }
 
-// A Feature is a column of a folder.
+// A Feature is a column of a dataset.
 type Feature struct {
 	DType string `json:"dtype"` // "image", "video", "string", or a type of NumPy
 	Shape []int  `json:"shape"`
-	Names any    `json:"names"` // of the elements; for images of the dimensions
+	Names any    `json:"names"` // names of the elements, or of an image's dimensions
 }
 
 // IsImage reports whether the feature is an image, in the table or in a video.
 func (f Feature) IsImage() bool { return f.DType == "image" || f.DType == "video" }
 
-// Pixels returns the shape of an image as height, width and channels. In folders the channels may come first.
+// Pixels returns the shape of an image as height, width and channels. In a dataset the channels may come first.
 func (f Feature) Pixels() []int {
 	names, _ := f.Names.([]any)
 	if len(f.Shape) == 3 && (len(names) == 3 && strings.HasPrefix(fmt.Sprint(names[0]), "channel") ||
@@ -67,10 +67,10 @@ func (f Feature) Pixels() []int {
 	return f.Shape
 }
 
-// An Episode is an episode of a folder.
+// An Episode is one episode of a dataset.
 type Episode struct {
 	Len   int
-	files map[string]string // of each video, and of the table as ""
+	files map[string]string // path of the file, by video; "" stands for the table
 	begin map[string]int    // frame of each video at which the episode begins
 }
 
@@ -88,7 +88,7 @@ func IsFolder(dir string) bool {
 	return err == nil
 }
 
-// Open reads what the folder dir says of its episodes and features.
+// Open opens the dataset in the folder dir. It reads the metadata of its features and episodes.
 func Open(dir string) (*DatasetFolder, error) {
 	f := &DatasetFolder{Dir: dir, tasks: map[int]string{}}
 	path := filepath.Join(dir, "meta", "info.json")
@@ -128,7 +128,7 @@ func Open(dir string) (*DatasetFolder, error) {
 	return f, nil
 }
 
-// maxNumbers is the maximum of a feature's numbers in a frame.
+// maxNumbers is the maximum number of elements of a feature in one frame.
 const maxNumbers = 1 << 26
 
 func (x *Metadata) check() error {
@@ -152,7 +152,7 @@ func (x *Metadata) check() error {
 	return nil
 }
 
-// readEpisodes reads the episodes, and where they are.
+// readEpisodes reads the lengths of the episodes, and the files in which they are.
 func (f *DatasetFolder) readEpisodes() error {
 	files, columns := []string{""}, []string{EpisodeIndex, "length"}
 	for _, name := range slices.Sorted(maps.Keys(f.Features)) {
@@ -191,8 +191,9 @@ func (f *DatasetFolder) readEpisodes() error {
 	})
 }
 
-// records calls handle for each record of a part of meta, with its numbers of the given names, and its task in words if
-// it has one. Records are lines of JSON in version 2, and rows of tables in version 3.
+// records calls handle for each record of the part of meta: "tasks" or "episodes". x has the record's numbers in the
+// named columns. task is its task in words, or "". Records are lines of JSON in version 2, and rows of tables in
+// version 3.
 func (f *DatasetFolder) records(part string, names []string, handle func(x []float64, task string) error) error {
 	each := func(_ int, text []byte) error {
 		var record map[string]any
@@ -207,7 +208,7 @@ func (f *DatasetFolder) records(part string, names []string, handle func(x []flo
 			}
 		}
 		task, ok := record["task"].(string)
-		for _, v := range record { // pandas gives the index of a table another name
+		for _, v := range record { // pandas may give the column of the task another name
 			if text, is := v.(string); is && len(record) == 2 {
 				task, ok = text, true
 			}
@@ -263,10 +264,11 @@ func eachLine(path string, handle func(n int, line []byte) error) error {
 	}
 }
 
-// inBraces matches a part of a path's pattern, as in Python: "{episode_index:06d}".
+// inBraces matches a placeholder in the pattern of a path. Placeholders have Python's form: "{episode_index:06d}".
 var inBraces = regexp.MustCompile(`\{(\w+)(?::0?(\d?)d)?\}`)
 
-// place returns the path of a video, or of the table if video is "", by its pattern.
+// place returns the path of the file of a video, or of the table if video is "". numbers has the values for the
+// placeholders in the path's pattern.
 func (f *DatasetFolder) place(video string, numbers map[string]int) (string, error) {
 	pattern, known := f.DataPath, true
 	if video != "" {

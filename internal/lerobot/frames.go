@@ -10,21 +10,21 @@ import (
 	"github.com/rlinf/rlinf/internal/tables"
 )
 
-// A Frame is one step of an episode. It is valid until the function that gets it returns.
+// A Frame is one step of an episode. It is valid only during the call that receives it.
 type Frame struct {
 	Episode int    // index of the episode
 	Step    int    // index in the episode
 	Last    bool   // the last frame of the episode
 	Task    string // the task in words; "" if the folder names none
 	row     *tables.Row
-	columns []int     // of the features that were asked for; -1 for videos
-	videos  []*stream // of the features that were asked for
+	columns []int     // of the requested features; -1 for videos
+	videos  []*stream // of the requested features
 }
 
-// Numbers returns the n numbers of feature i of those that were asked for. The result is valid until the next call.
+// Numbers returns the n numbers of requested feature i. The result is valid until the next call.
 func (x *Frame) Numbers(i, n int) ([]float64, error) { return x.row.Numbers(x.columns[i], n) }
 
-// Image returns the encoded image of feature i, as PNG or JPEG. The caller may keep it.
+// Image returns the encoded image of requested feature i, as PNG or JPEG. The caller may keep it.
 func (x *Frame) Image(i int) ([]byte, error) {
 	if x.columns[i] < 0 {
 		return x.videos[i].image, nil
@@ -33,8 +33,9 @@ func (x *Frame) Image(i int) ([]byte, error) {
 	return slices.Clone(encoded), err
 }
 
-// ImageBytes returns the size of the encoded images of the given features: exact in tables, but for repeated images. Of
-// videos it is that of their files, and PNG takes more.
+// ImageBytes returns the total size of the encoded images of the given features. For images in tables the size is
+// exact, except for repeated images. For videos it is the size of the video files, which is less than that of PNG
+// images.
 func (f *DatasetFolder) ImageBytes(features []string) (n int64, err error) {
 	done := map[string]bool{}
 	for _, e := range f.Episodes {
@@ -64,7 +65,7 @@ func (f *DatasetFolder) ImageBytes(features []string) (n int64, err error) {
 	return n, nil
 }
 
-// Frames calls handle for all frames in their order, with the given features.
+// Frames calls handle for each frame of the dataset, in order. features are the requested features of a Frame.
 func (f *DatasetFolder) Frames(features []string, handle func(*Frame) error) error {
 	for _, name := range features {
 		if _, ok := f.Features[name]; !ok {
@@ -90,7 +91,7 @@ func (f *DatasetFolder) Frames(features []string, handle func(*Frame) error) err
 	return nil
 }
 
-// framesIn calls handle for the frames of the episodes from that of x to end, which are in one file.
+// framesIn calls handle for each frame of the episodes from x.Episode to end-1. All these episodes are in one file.
 func (f *DatasetFolder) framesIn(end int, features []string, x *Frame, handle func(*Frame) error) error {
 	path := f.Episodes[x.Episode].files[""]
 	t, err := tables.Open(path)

@@ -13,11 +13,11 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A stream has the frames of a video as PNG, from ffmpeg.
+// A stream reads the frames of a video from ffmpeg, as PNG images.
 type stream struct {
 	path    string
 	next    int    // number of the next frame
-	image   []byte // the frame before it
+	image   []byte // the frame before next, as PNG
 	starter *programs.Starter
 	out     *os.File
 	in      *bufio.Reader
@@ -55,7 +55,8 @@ func openStream(path string) (*stream, error) {
 	return v, nil
 }
 
-// at returns v or another stream, at frame n of the video at path.
+// at returns a stream whose image is frame n of the video at path. It returns v if v can still reach this frame, and
+// otherwise closes v and opens a new stream.
 func (v *stream) at(path string, n int) (_ *stream, err error) {
 	if v == nil || v.path != path || v.next > n {
 		v.close()
@@ -65,7 +66,7 @@ func (v *stream) at(path string, n int) (_ *stream, err error) {
 	}
 	for ; v.next <= n && err == nil; v.next++ {
 		var image bytes.Buffer
-		_, err = png.Decode(io.TeeReader(v.in, &image)) // up to its end
+		_, err = png.Decode(io.TeeReader(v.in, &image)) // copies the PNG to image, up to its end
 		v.image = image.Bytes()
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -81,6 +82,6 @@ func (v *stream) at(path string, n int) (_ *stream, err error) {
 
 func (v *stream) close() {
 	if v != nil {
-		_ = errors.Join(v.starter.Close(), v.out.Close(), v.said.Close()) // it only reads
+		_ = errors.Join(v.starter.Close(), v.out.Close(), v.said.Close()) // it only reads, so errors do not matter
 	}
 }

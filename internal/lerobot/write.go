@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	chunkSize = 1000 // files, or episodes, of a folder within the dataset
+	chunkSize = 1000 // maximum number of files or episodes in a chunk's folder
 	fileBytes = 100 << 20
 )
 
 // own are the features that a Writer adds.
 var own = []string{Timestamp, FrameIndex, EpisodeIndex, Index, TaskIndex}
 
-// A Writer writes a dataset: for each episode Task, then Add for each frame, then EndEpisode; at last Close. The folder
-// appears when it is complete. The images are in the tables.
+// A Writer writes a dataset. For each episode, call Task, then Add for each frame, then EndEpisode. At last call Close.
+// The folder appears when it is complete. The images are in the tables.
 type Writer struct {
 	Metadata
 	Names []string // of the caller's features, in the order of cells
@@ -35,22 +35,23 @@ type Writer struct {
 	columns   []tables.Column
 	disk      *os.File
 	table     *tables.Writer
-	file      int // number of the file
-	at        int // frames in the episode
-	task      int // of the episode
+	file      int // number of the current file
+	at        int // frames in the current episode
+	task      int // index of the current episode's task
 	tasks     []task
 	episodes  []episode
-	stats     []stats // of the caller's features: in version 2.1 of the episode, in 3.0 of all
+	stats     []stats // of the caller's features, over the episode (version 2.1) or over all episodes (3.0)
 	perEp     []any
 }
 
-// A task is a line or a row of meta.
+// A task is a record of meta: a line in version 2.1, a row in version 3.0.
 type task struct {
 	Index int64  `json:"task_index" parquet:"task_index"`
 	Task  string `json:"task" parquet:"task"`
 }
 
-// An episode is a line or a row of meta. The keys of version 3 say where it is.
+// An episode is a record of meta: a line in version 2.1, a row in version 3.0. The fields that only rows have say where
+// the episode is.
 type episode struct {
 	Index     int64    `json:"episode_index" parquet:"episode_index"`
 	Tasks     []string `json:"tasks" parquet:"tasks,list"`
@@ -63,10 +64,10 @@ type episode struct {
 	MetaFile  int64    `json:"-" parquet:"meta/episodes/file_index"`
 }
 
-// OwnFile is a file that the caller adds to a dataset. It marks those that this program wrote.
+// OwnFile is a file that the caller adds to a dataset. It marks the datasets that this program wrote.
 const OwnFile = "meta/rlinf.json"
 
-// Replaceable returns an error if there is something at dir that is no dataset with OwnFile.
+// Replaceable returns an error if dir exists, but is not a dataset with OwnFile.
 func Replaceable(dir string) error {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -77,8 +78,8 @@ func Replaceable(dir string) error {
 	return nil
 }
 
-// Create begins the dataset dir, which must not exist. info has the version, the rate, the robot and the features that
-// names lists.
+// Create begins the dataset dir, which must not exist. names lists the features in the order of cells. info has the
+// version, the rate, the robot and these features.
 func Create(dir string, info Metadata, names []string) (*Writer, error) {
 	w := &Writer{Metadata: info, Names: names, dir: dir, temp: filepath.Join(filepath.Dir(dir),
 		".writing-"+filepath.Base(dir)), file: -1}
@@ -164,7 +165,7 @@ func (w *Writer) open() error {
 	return err
 }
 
-// huggingFace returns the types of the columns for the library datasets.
+// huggingFace returns the types of the columns in the form that Hugging Face's library datasets reads.
 func (w *Writer) huggingFace() string {
 	value := func(dtype string) map[string]any { return map[string]any{"dtype": dtype, "_type": "Value"} }
 	features := map[string]any{}
@@ -234,7 +235,7 @@ func (w *Writer) Abandon() error {
 	return os.RemoveAll(w.temp)
 }
 
-// Close writes what the folder says of its episodes, and gives the folder its name.
+// Close writes the metadata of the dataset, and gives the folder its name.
 func (w *Writer) Close() error {
 	if err := w.closeFile(); err != nil {
 		return err
@@ -298,7 +299,8 @@ func writeLines[T any](path string, rows []T) error {
 	return durable.WriteFile(path, text.Bytes())
 }
 
-// stats are the statistics of a feature: of each number, or of each channel of an image, in [0, 1].
+// stats are the statistics of a feature, for each number or for each channel of an image. Pixels count as numbers in
+// [0, 1].
 type stats struct {
 	image        bool
 	count        int // frames
@@ -339,7 +341,7 @@ func (s *stats) add(c tables.Value) {
 	}
 }
 
-// about returns the statistics in the shapes of LeRobot: those of images are [channels, 1, 1].
+// about returns the statistics in LeRobot's shapes. Those of images are [channels, 1, 1].
 func (w *Writer) about() map[string]any {
 	about := map[string]any{}
 	for i, name := range w.Names {

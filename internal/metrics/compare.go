@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// A Difference is a metric that differs between two runs, in one step. The texts are those of the files, so that all
-// digits count. A text is "" if the run lacks the metric.
+// A Difference is a metric that differs between two runs, in one step. One and Other are the values as written in the
+// files, so that all digits count. A value is "" if the run lacks the metric.
 type Difference struct {
 	Step       int64
 	Name       string
@@ -26,17 +26,17 @@ func (d Difference) String() string {
 	return fmt.Sprintf("step %d: %s: %s, and %s", d.Step, d.Name, text(d.One), text(d.Other))
 }
 
-// Repeats reports whether a run that is repeated has the same values of a metric. Values of the clock, and of the
-// scheduler that follows it, differ.
+// Repeats reports whether a repeated run gives the same values of a metric. Times differ between the runs. Metrics of
+// the scheduler differ too, because the scheduler depends on the clock.
 func Repeats(name string) bool {
 	return name != "time" && !strings.HasPrefix(name, "time/") && !strings.HasPrefix(name, "schedule/")
 }
 
-// Texts are the values of metrics by step and name, as texts.
+// Texts has the values of metrics as texts, by step and name.
 type Texts map[int64]map[string]string
 
-// ReadTexts reads the metrics that repeat, of steps first to last, from the metrics.jsonl at path. A damaged line is an
-// error.
+// ReadTexts reads the metrics of the steps first to last from the metrics.jsonl at path. It leaves out metrics that a
+// repeated run would change: see Repeats. A damaged line is an error.
 func ReadTexts(path string, first, last int64) (Texts, error) {
 	all := Texts{}
 	number := 0

@@ -4,7 +4,7 @@
 // names and values of a step. A resumed run continues both from the step of its checkpoint:
 //
 //	lost, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
-//	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
+//	log, err := metrics.OpenLogger(folder + "/metrics.jsonl")
 //	events, err := metrics.CreateEvents(folder+"/tensorboard", host, time.Now(), resumedAt+1)
 //	...
 //	err = log.Write(step, time.Now(), names, values)

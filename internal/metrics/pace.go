@@ -12,7 +12,7 @@ type Pace struct {
 	Done    float64 // environment steps, or tokens
 	Seconds float64
 
-	step, envSteps float64 // those of the last line
+	step, envSteps float64 // values of the last line
 	lines          int
 }
 
@@ -30,8 +30,8 @@ type PaceLine struct {
 	EnvSteps, Rate   float64 // env/steps; time/env_steps_per_second or time/tokens_per_second
 }
 
-// IterationSeconds returns the time of n iterations without evaluations. step is the mean time of an iteration, and
-// eval the time of the evaluation; a line has at most one. Without an evaluation eval is NaN or 0.
+// IterationSeconds returns the time of n iterations without the evaluation among them. step is the mean time of an
+// iteration. eval is the time of the evaluation. Without an evaluation, eval is NaN or 0.
 func IterationSeconds(n, step, eval float64) float64 {
 	if all := n * step; eval > 0 && eval < all {
 		return all - eval

@@ -321,7 +321,7 @@ func (p *ProgressLine) advance(now time.Time) {
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }
 
-// A field is a part of the line.
+// A field is a part of the progress line.
 type field struct {
 	text string
 	drop int // a narrow terminal leaves out the fields with the highest number first, but never fields with 0
@@ -348,7 +348,7 @@ func (p *ProgressLine) line(width int) string {
 	return join(fields)
 }
 
-// step returns the number of finished steps. If the number of all steps is known, it adds this number.
+// step returns the number of finished steps as text. If the number of all steps is known, it adds that: "3/10".
 func (p *ProgressLine) step() string {
 	done := max(p.shown.Step, p.working-1) // the state of the last step may not have arrived yet
 	if p.shown.MaxStep > 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// ReadLines calls use with each complete line of the metrics.jsonl at path, from the given offset on, and with the
-// number of bytes that the line has in the file. A line is valid until the next one. ReadLines returns the rest, which
-// is an incomplete line that is still being written, and the first error. An error of use ends it.
+// ReadLines reads the metrics.jsonl at path, from the given offset on. It calls the function use with each complete
+// line, and with the line's size in the file, in bytes. A line is valid only during the call. An error of use ends the
+// reading. ReadLines returns the first error, and the rest: an incomplete line that is still being written.
 func ReadLines(path string, offset int64, use func(line []byte, size int64) error) (rest []byte, err error) {
 	f, err := durable.Open(path)
 	if err != nil {

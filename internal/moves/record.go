@@ -132,7 +132,7 @@ func eachMove(folder string, f func(Move), damaged func()) error {
 	})
 }
 
-// Newest is like Read, but returns only the last n moves. made is the number of all moves.
+// Newest is like Read, but returns only the last n moves. The result made is the number of all moves.
 func Newest(folder string, n int) (newest []Move, made, damaged int, err error) {
 	err = eachMove(folder, func(m Move) {
 		if made++; len(newest) == n {
@@ -177,7 +177,7 @@ func CutBack(folder string, step int64) error {
 	return nil
 }
 
-// Since returns the moves from the time start on. The list must be in the order of time.
+// Since returns the moves at or after the time start. The moves must be in the order of time.
 func Since(moves []Move, start time.Time) []Move {
 	for len(moves) > 0 && moves[0].Time.Before(start) {
 		moves = moves[1:]

@@ -57,7 +57,8 @@ func (a *axis) ticks() []float64 {
 	if a.scale != Linear {
 		return a.powers()
 	}
-	// If the values differ only by rounding, widen the axis: steps of so small a range would be lost in additions.
+	// If the values differ only by rounding, widen the axis. Otherwise, adding a tiny step to a value would not change
+	// it.
 	if size := max(math.Abs(a.lo), math.Abs(a.hi)); a.hi-a.lo <= 1e-9*size {
 		d := max(size/10, 1e-3)
 		a.lo, a.hi = a.lo-d, a.hi+d

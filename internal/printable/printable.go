@@ -1,5 +1,5 @@
 // Package printable makes the texts of files, folders and other programs safe for terminals and logs: names, values,
-// statuses, reasons. A text cannot move the cursor, forge a line or fill the screen. Letters of all scripts stay.
+// statuses, reasons. A text cannot move the cursor, forge a line or fill the screen. Letters of all scripts are kept.
 package printable
 
 import (
@@ -11,15 +11,15 @@ import (
 	"unicode/utf8"
 )
 
-// MaxRunes is the maximum number of characters that Line and Lines show of a line.
+// MaxRunes is the maximum number of characters of a line that Line and Lines show.
 const MaxRunes = 1000
 
 // maxMarks is the maximum number of combining marks on a letter. No script needs more.
 const maxMarks = 8
 
-// Text returns text with escapes in place of control characters other than line feeds and tabs, of changes of direction
-// and of bytes that are not UTF-8. The escapes are \x1b, \u202e and, for later characters, a pair of surrogates. In a
-// JSON text they are those of JSON.
+// Text returns text with escapes in place of unsafe characters. These are control characters other than line feeds and
+// tabs, changes of direction, and bytes that are not UTF-8. Escapes look like \x1b or \u202e. A character above U+FFFF
+// becomes two escapes, a surrogate pair, as in JSON.
 func Text(text string) string {
 	if isPlain(text) {
 		return text
@@ -62,12 +62,12 @@ func isShown(r rune) bool {
 	return unicode.IsGraphic(r) || r == nonJoiner || r == joiner
 }
 
-// Line returns text as one line, as Text does. Line feeds become \n and tabs become spaces. A long text is cut.
+// Line is like Text, but returns one line: line feeds become \n, and tabs become spaces. It cuts a long line.
 func Line(text string) string {
 	return cut(strings.NewReplacer("\n", `\n`, "\t", " ").Replace(Text(text)))
 }
 
-// Lines returns text as Text does, with long lines cut.
+// Lines is like Text, but cuts long lines.
 func Lines(text string) string {
 	if len(text) <= MaxRunes {
 		return Text(text)
@@ -79,8 +79,8 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Words returns text with each of these words as one line, wherever the word has line feeds. Text may have changed some
-// of them before.
+// Words replaces each of the given words in text by one line, if the word contains line feeds. It also finds words that
+// Text has escaped.
 func Words(text string, words ...string) string {
 	for _, word := range words {
 		if strings.Contains(word, "\n") {
@@ -108,7 +108,7 @@ func cut(line string) string {
 	return line
 }
 
-// NewWriter returns a writer that writes texts to w as Text returns them.
+// NewWriter returns a writer that writes each text to w in the form that Text returns.
 func NewWriter(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ to io.Writer }

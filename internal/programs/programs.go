@@ -76,8 +76,8 @@ func (p *Process) Err() error { return p.err }
 // Signal sends sig to the program and its process group, unless the program has ended.
 func (p *Process) Signal(sig syscall.Signal) { p.signal(sig) }
 
-// StopFirst makes the supervisor send SIGTERM to the program that long before it kills it, if this process ends first.
-// Without a supervisor it does nothing.
+// StopFirst tells the supervisor how to end the program if this process ends first: with SIGTERM, and with SIGKILL
+// after the time grace. Without a supervisor it does nothing.
 func (p *Process) StopFirst(grace time.Duration) {
 	if p.stop != nil {
 		p.stop(grace)

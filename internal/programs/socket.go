@@ -15,7 +15,7 @@ type request struct {
 	ID     int // unique number of the program
 	Signal syscall.Signal
 	Path   string // "" in a request to send Signal
-	// StopFirst, if not 0, asks for SIGTERM that long before the supervisor kills the program. Path is "" then.
+	// StopFirst, if not 0, is the time between SIGTERM and SIGKILL if this process ends first. Path is "" then.
 	StopFirst time.Duration
 	Args      []string
 	Env       []string

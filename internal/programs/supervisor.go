@@ -26,7 +26,7 @@ type supervisor struct {
 	socket *socket
 	ids    map[int]int           // request IDs of running programs, by PID
 	pids   map[int]int           // PIDs of running programs, by request ID
-	robots map[int]time.Duration // by PID: programs that get SIGTERM that long before they are killed
+	robots map[int]time.Duration // time from SIGTERM to SIGKILL, by PID; see StopFirst
 }
 
 // supervise runs the supervisor until the socket is closed and all its children have ended.
@@ -173,7 +173,8 @@ func (s *supervisor) reap() {
 	}
 }
 
-// stop sends SIGTERM to the programs that asked for it, and waits for their end, at most as long as they asked for.
+// stop sends SIGTERM to the programs that called StopFirst. It waits until they have ended, but no longer than the
+// longest of their grace times.
 func (s *supervisor) stop(ended <-chan os.Signal) {
 	longest := time.Duration(0)
 	for pid, grace := range s.robots {

@@ -72,7 +72,8 @@ func (r *Run) readAnswers() {
 }
 
 // eachEvaluation numbers the evaluations in answers.txt from 0, and returns their number. It calls f with each
-// evaluation whose number is wanted. A resumed run makes an evaluation again. Both have the same number.
+// evaluation for whose number wanted returns true. If a resumed run repeats an evaluation, both copies have the same
+// number.
 func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e AnswerSamples)) (all int, err error) {
 	file, err := durable.Open(r.path("answers.txt"))
 	if err != nil {
@@ -114,7 +115,7 @@ func (r *Run) eachEvaluation(wanted func(n int) bool, f func(n int, e AnswerSamp
 // An answerReader reads an evaluation line by line. It keeps no more text than a page shows.
 type answerReader struct {
 	AnswerSamples
-	answer         *Answer  // the answer under way; nil if there is none
+	answer         *Answer  // the current answer; nil if there is none
 	question, text []string // its lines
 	blank          bool     // the last line was empty
 }
@@ -148,7 +149,7 @@ func (p *answerReader) add(line string) {
 	}
 }
 
-// end ends the answer under way.
+// end completes the current answer.
 func (p *answerReader) end() {
 	if p.answer == nil {
 		return

@@ -98,7 +98,7 @@ func critical(a *trace.Attempt) (all []criticalData) {
 	return all
 }
 
-// divide fills in the shares of the paths of so many iterations.
+// divide fills d with the shares in s, as means over the given number of iterations.
 func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares, iterations int) {
 	n := float64(iterations)
 	cost := func(name, what, cause string, c timeline.PathTime) costData {

@@ -45,7 +45,8 @@ type About struct {
 	// Key returns the meaning of a key. If the key's default is the value of another key, source is that key.
 	Key  func(name string) (meaning, source string)
 	Next string // lines of `rlinf status`
-	// Threshold returns the return at which a task counts as solved. known is false if there is none. It may be nil.
+	// Threshold returns the return at which a task counts as solved. known is false if there is none. Threshold may be
+	// nil.
 	Threshold func(task string) (least float64, known bool)
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 )
 
-// mostJudged is the number of points of a curve that is judged. A longer curve becomes the means of equal parts.
+// mostJudged is the maximum number of points that a verdict uses. A longer curve is reduced to means of equal parts.
 const mostJudged = 60
 
-// learning returns the verdict on learning: when the run reached the task's threshold and its best, and whether it
-// still rises, holds, falls or has collapsed. The curve is that of the first headline metric with enough values, which
-// is an evaluation if there are enough. learning returns nil if the run has no such metric.
+// learning returns the verdict on learning. It says when the run reached the task's threshold, when it was best, and
+// whether it still rises, holds, falls or has collapsed. The verdict is about the first headline metric with enough
+// values; metrics of evaluation come first. learning returns nil if the run has no such metric.
 func (r *Run) learning() *sentence {
 	var few *sentence
 	for _, name := range results.Headlines() {
@@ -47,7 +47,7 @@ func (r *Run) learning() *sentence {
 	return few
 }
 
-// reached says when a curve of returns reached the threshold of the task. It returns "" if there is no threshold.
+// reached describes when a curve of returns reached the task's threshold. It returns "" if there is no threshold.
 func (r *Run) reached(name string, steps, values []float64) string {
 	if r.threshold == nil || !strings.HasSuffix(name, "/return") {
 		return ""
@@ -70,8 +70,8 @@ func (r *Run) reached(name string, steps, values []float64) string {
 	return fmt.Sprintf("has not reached the task's threshold (%s)", figure(least))
 }
 
-// curve returns the finite values of a metric and their iterations, in at most so many points. If there are more
-// values, a point is the mean of some neighbours, at the last of their iterations.
+// curve returns the finite values of a metric and their iterations. If there are too many values, it returns at most
+// the given number of points. A point is then the mean of neighbouring values, at the last of their iterations.
 func (m *MetricColumns) curve(name string, most int) (steps, values []float64) {
 	for i, v := range m.Columns[name] {
 		if finite(v) {

@@ -62,7 +62,7 @@ func (r *Run) readMetrics() {
 	}
 }
 
-// readTrunk adds the lines of the run that a fork goes on from, as far as its checkpoint.
+// readTrunk adds the lines of the parent run if the run is a fork. It stops at the checkpoint of the fork.
 func (r *Run) readTrunk() {
 	parent, step, fork := runfolder.Parent(r.Folder)
 	if !fork {
@@ -80,7 +80,8 @@ func (r *Run) readTrunk() {
 	}
 }
 
-// readLines calls add with the numbers of each line of a file in the run's folder. It leaves out damaged lines.
+// readLines calls the function add with the numbers of each line of a file in the run's folder. It leaves out damaged
+// lines.
 func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool) {
 	number, damaged, firstDamaged := 0, 0, 0
 	use := func(line []byte, _ int64) error {

@@ -18,10 +18,10 @@ type Rewards struct {
 	lines  int                 // number of lines
 }
 
-// mostRewards is the number of Rewards above which pairs of them are joined.
+// mostRewards is the maximum number of Rewards. If there are more, pairs of them are joined.
 const mostRewards = 16 * mostColumns
 
-// addRewards adds a line. Of a long file, each Rewards has r.perRewards lines.
+// addRewards adds a line. In a long file, each Rewards joins r.perRewards lines.
 func (r *Run) addRewards(line Rewards) {
 	all := r.Rewards
 	for n := len(all); n > 0 && all[n-1].Step >= line.Step; n-- { // a resumed run repeats iterations
@@ -45,7 +45,7 @@ func (r *Run) addRewards(line Rewards) {
 	r.Rewards = all
 }
 
-// join adds the lines of next to r. It returns false if their widths differ.
+// join adds the lines of the argument next to r. It returns false if their widths differ.
 func (r *Rewards) join(next Rewards) bool {
 	if r.Width != next.Width {
 		return false

@@ -72,7 +72,7 @@ func GatherRuns(paths []string, bounds func(task string) (least, most float64)) 
 	return r, nil
 }
 
-// addTrunks adds to each fork the rows of its parent as far as the fork, so that its curves are branches.
+// addTrunks adds the rows of its parent to each fork, up to the fork. So the curves of forks are branches.
 func (r *Runs) addTrunks() {
 	for _, g := range r.Groups {
 		for i := range g.Runs {

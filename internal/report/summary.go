@@ -96,9 +96,9 @@ type sentence struct {
 	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences returns the findings of the trace, with the verdict on learning after the first of them. Before them come a
-// sentence about the end of the run, if it did not end as planned, and a sentence about ranks that share cores. If the
-// run did not fail, the latter is the first.
+// sentences returns the findings of the trace. The verdict on learning follows the first finding. Two sentences may
+// precede the findings: about the end of the run, if it did not end as planned, and about ranks that share cores. If
+// the run did not fail, the sentence about cores comes first.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead

@@ -77,7 +77,7 @@ func figure(x float64) string {
 // student95 returns t with P(|T| < t) = 0.95 for Student's distribution with n >= 1 degrees of freedom.
 func student95(n int) float64 { return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975) }
 
-// Modes of a metric: which values are better.
+// Modes of a metric: whether lower or higher values are better.
 const (
 	ModeMin = "min"
 	ModeMax = "max"

@@ -16,7 +16,7 @@ import (
 // keptColumns are the first columns of a kept file. The columns of metrics follow them.
 var keptColumns = []string{"seed", "step", "env/steps", "seconds"}
 
-// keptForks ends the first comment of a kept file of forks.
+// keptForks is the end of the first comment line in a file of kept forks.
 const keptForks = ", forks"
 
 // Keep writes the rows of runs as CSV: the comment lines, a line of column names, and a line for each row. Numbers

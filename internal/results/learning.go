@@ -19,7 +19,7 @@ const (
 	Flat      LearningOutcome = "flat"
 )
 
-// LearningCurve is what a curve of evaluations says about learning.
+// LearningCurve is the judgement of a curve of evaluations.
 type LearningCurve struct {
 	Verdict    LearningOutcome
 	Points     int     // evaluations
@@ -44,10 +44,10 @@ const (
 	fewestLevel  = 4    // evaluations at the end of a curve that is level there
 )
 
-// LeastChange returns the smallest change of an evaluation's return that counts as learning. It is a tenth of the noise
-// of the training returns, which are finite: their noise is from the draw of initial states and actions, and hardly
-// from learning. Evaluations on the same initial states are often less noisy than that. It is 0 with fewer than 3
-// returns.
+// LeastChange returns the smallest change of an evaluation's return that counts as learning: a tenth of the noise of
+// the training returns. This noise comes from random initial states and actions, and hardly from learning. Evaluations
+// on the same initial states are often less noisy. The training returns must be finite. With fewer than 3 of them,
+// LeastChange returns 0.
 func LeastChange(training []float64) float64 {
 	var d []float64
 	for i := 2; i < len(training); i++ {
@@ -60,20 +60,20 @@ func LeastChange(training []float64) float64 {
 	return leastChange * d[len(d)/2] / (0.6745 * math.Sqrt(6)) // the median of normal numbers is 0.6745 deviations
 }
 
-// Judge judges a curve of evaluations, in their order. loss tells that lower values are better. Changes below least do
-// not count. The values are finite.
+// Judge judges a curve of evaluations, in their order. If loss is true, lower values are better. Changes smaller than
+// the argument least do not count. The values must be finite.
 //
-// The noise of single values is the root mean square of their second differences, by √6: a straight line has none. The
-// levels at the start and at the end are means of an eighth of the points, at least of two, and the best level is the
-// largest mean of as many neighbours. Judge takes the first rule that holds:
+// The noise of single values is the root mean square of their second differences, divided by √6, so a straight line has
+// no noise. The levels at the start and at the end are means of an eighth of the points, but of at least two points.
+// The best level is the largest mean of the same number of neighbours. Judge takes the first rule that holds:
 //
 //   - Fewer than 6 points: TooFew.
 //   - The level at the end is below the best level by 3.5 noises, and by half of the gain from the start to the best
 //     level: Collapsed. If there was no gain, or the loss is 20 to 50 % of it: Falls.
 //   - The mean of the last third differs from that of the middle third by 2 noises, from that of the first third by 2.5
-//     noises in the same direction, and by 5 % of the range of levels: Rises or Falls. But Holds if the last quarter of
-//     the points, at least 4, surely rises by less than 35 % of what the mean rise between the thirds would give: with
-//     Student's 95 % interval of a line through these points.
+//     noises in the same direction, and by 5 % of the range of levels: Rises or Falls. An exception is a curve that is
+//     level at its end: Holds. Its last quarter, at least 4 points, surely rises by less than 35 % of the mean rise
+//     between the thirds. Surely means: by Student's 95 % interval of a line through these points.
 //   - The best level is above the level at the start by 3.5 noises: Holds.
 //   - Otherwise: Flat.
 func Judge(values []float64, loss bool, least float64) LearningCurve {
@@ -131,7 +131,8 @@ func Judge(values []float64, loss bool, least float64) LearningCurve {
 	return l
 }
 
-// level reports whether the end of v surely rises by less than levelStep of rise, the mean rise from point to point.
+// level reports whether v is level at its end: its last points surely rise, per point, by less than levelStep times
+// rise. The argument rise is the mean rise from point to point.
 func level(v []float64, rise float64) bool {
 	end := v[len(v)-max(len(v)/4, min(fewestLevel, len(v))):]
 	m := float64(len(end))

@@ -25,7 +25,7 @@ type Run struct {
 	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations. Its
 	// EnvSteps are then iterations.
 	Iterations bool
-	Forked     bool // it goes on from another run, so forks with the same seed have common random numbers
+	Forked     bool // it continues another run, so forks with the same seed have common random numbers
 	Rows       []MetricsLine
 	Pace       metrics.Pace // the work of all iterations; zero for a kept run
 }
@@ -77,7 +77,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// runError returns err about the run in dir, whose name may come from a listing.
+// runError adds the run's folder to err. It makes names safe to show, because they may come from a listing of files.
 func runError(dir string, err error) error {
 	if p, ok := err.(*fs.PathError); ok {
 		err = &fs.PathError{Op: p.Op, Path: printable.Line(p.Path), Err: p.Err}

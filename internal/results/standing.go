@@ -35,8 +35,8 @@ type Standing struct {
 	// Metric is the main metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
 	Metric string   `json:"metric,omitempty"`
 	Value  *float64 `json:"value,omitempty"`
-	// Rate is the work of iterations by their time, without evaluations, in "env steps/s" or "tokens/s". While the run
-	// is running, it is that of the newest line of metrics. Otherwise it is the mean of the whole run.
+	// Rate is the work per second of iterations, without evaluations, in "env steps/s" or "tokens/s". While the run is
+	// running, it is the rate of the newest line of metrics. Otherwise it is the mean over the whole run.
 	Rate     *float64 `json:"rate,omitempty"`
 	RateUnit string   `json:"rate_unit,omitempty"`
 	// SecondsLeft is the remaining time of a running run, at the rate of its newest iteration.

@@ -73,8 +73,8 @@ func (t *ComparisonTable) chance(best int) string {
 		more)
 }
 
-// near returns the indices of the estimates whose difference from the best one has a 95 % interval with 0 in it, or
-// none.
+// near returns the indices of the estimates whose difference from the best estimate may be chance. Such a difference
+// has no 95 % interval, or an interval that contains 0.
 func near(es []Estimate, best int) (indices []int) {
 	for i, e := range es {
 		if d, margin := es[best].Minus(e); i != best && e.N > 0 && math.Abs(d) <= margin {
@@ -128,9 +128,10 @@ type jsonGroup struct {
 	// confidence interval.
 	Difference *float64 `json:"difference,omitempty"`
 	Margin     *float64 `json:"difference_margin,omitempty"`
-	// Chance says that the difference from the best group may be chance: it has no 95 % interval, or one with 0 in it.
+	// Chance is true if the difference from the best group may be chance: it has no 95 % interval, or one that contains
+	// 0.
 	Chance bool `json:"may_be_chance,omitempty"`
-	// Paired is the mean difference from the first group, seed by seed, of forks with the same seeds.
+	// Paired is the mean difference from the first group, seed by seed. It is set only for forks with the same seeds.
 	Paired       *float64 `json:"paired_difference,omitempty"`
 	PairedMargin *float64 `json:"paired_difference_margin,omitempty"`
 }
@@ -264,8 +265,9 @@ func (g *SeedGroup) envSteps(at float64) string {
 	return fmt.Sprintf("%.0f", most)
 }
 
-// rate returns the mean work per second, as text: of all iterations, without evaluations. The files of kept runs do not
-// have the times of evaluations, so these count there, and a run without other work counts its iterations.
+// rate returns the mean work per second of all iterations, as text, or "" if no time is known. It leaves out
+// evaluations. A run without known work counts its steps and its whole time. So a kept run includes evaluations,
+// because its file lacks their times.
 func (g *SeedGroup) rate() string {
 	var steps, seconds float64
 	for _, r := range g.Runs {

@@ -25,7 +25,7 @@ var written = [...]string{"config.yaml", "provenance.json", "ranks.jsonl", "STAT
 	"videos/global_step_*", "videos/.writing-*",
 	"videos/.converting-*", "logs/rank-*.log"}
 
-// A ForeignError reports that a folder is not the folder of a run, and holds files of its own.
+// A ForeignError reports that a folder holds files, but is not the folder of a run.
 type ForeignError struct {
 	Folder string
 	Files  []string // names of files and folders in it
@@ -44,8 +44,8 @@ func (e *ForeignError) Error() string {
 		"another runner.logger.experiment_name or runner.logger.log_path", e.Folder, strings.Join(names, ", "))
 }
 
-// Check returns a *ForeignError if the folder at path is not the folder of a run, and holds files. It changes nothing.
-// Open reports a folder that cannot be read.
+// Check returns a *ForeignError if the folder at path holds files, but is not the folder of a run. It changes nothing.
+// It ignores a folder that cannot be read: Open reports the error.
 func Check(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func holdsFiles(in fs.FS, name string) bool {
 	}) != nil
 }
 
-// isLock reports whether the file called name in the folder at path is a lock, a claim, or a file of clock. Locks are
-// JSON, or empty. A lock that cannot be read is an error of acquire.
+// isLock reports whether the file called name in the folder at path is a lock, a claim, or a file made by clock. Locks
+// are JSON, or empty. An unreadable lock counts as a lock, and acquire reports it.
 func isLock(path, name string) bool {
 	if name == lockFile || name == claimFile {
 		text, err := durable.ReadFile(filepath.Join(path, name), durable.Note)

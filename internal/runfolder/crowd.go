@@ -46,8 +46,8 @@ func (p *Provenance) Crowd() string {
 	return text + " on host " + worst.host
 }
 
-// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. most is
-// 0 if it is not known.
+// coresOf returns the CPUs of each rank on a host, and the largest number of cores that they may use together. The
+// result most is 0 if this number is not known.
 func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	if p.Transport == "local" { // all ranks are in one process
 		most = p.MaxProcs
@@ -63,8 +63,8 @@ func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	return bindings, most
 }
 
-// Full reports whether no host has more cores for the run than ranks. It is false if the cores are not known: ranks
-// with cores of their own do not show the other cores of the host.
+// Full reports whether the ranks fill the cores of every host. It returns false if the cores are not known. If ranks
+// are bound to separate cores, the other cores of the host are not known.
 func (p *Provenance) Full() bool {
 	for _, h := range p.Hosts {
 		bindings, most := p.coresOf(h)
@@ -85,14 +85,14 @@ func (p *Provenance) Full() bool {
 // CrowdAdvice follows a text of Crowd, after a colon.
 const CrowdAdvice = "they take turns, so waits and times of single ranks say little; use fewer ranks, or more cores"
 
-// CrowdText says that some ranks share some cores.
+// CrowdText returns a text such as "8 ranks share 2 cores".
 func CrowdText(ranks, cores int) string {
 	return fmt.Sprintf("%d ranks share %s", ranks, figures.Count(cores, "core"))
 }
 
 // crowded returns the numbers of ranks and cores of the most crowded set of cores on a host. It returns 0 if no set has
-// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. most limits the number
-// of cores, unless it is 0.
+// fewer cores than ranks. The sets are those to which ranks are bound, and all cores together. The argument most limits
+// the number of cores, unless it is 0.
 func crowded(bindings []string, most int) (ranks, cores int) {
 	sets, all := make([]map[int]bool, len(bindings)), map[int]bool{}
 	for i, b := range bindings {

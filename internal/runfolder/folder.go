@@ -22,7 +22,8 @@ type Folder struct {
 
 // Open makes the folder at path if it is missing, checks that it is writable, locks it, and marks it as the folder of a
 // run. job is the scheduler's name of this job, or "". If another job holds the lock, Open returns a *BusyError. If the
-// folder has other files and is not the folder of a run, it returns a *ForeignError. Both leave the folder as it was.
+// folder has other files and is not the folder of a run, it returns a *ForeignError. After both errors the folder is as
+// it was before.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -200,8 +201,8 @@ func ReadStatus(path string) (Status, error) {
 	return s, err
 }
 
-// Finished reports whether the folder at path has a finished run whose configuration file passes same. Any process may
-// call it.
+// Finished reports whether the folder at path has a finished run with the same configuration: the callback same returns
+// true for its config.yaml. Any process may call it.
 func Finished(path string, same func(config []byte) bool) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

@@ -223,10 +223,11 @@ func Held(folder string) (bool, error) {
 	return false, err
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. If
-// this process sees the owner's process, the heartbeat does not matter: a job may be stopped for long, or the disk may
-// be slow. Otherwise an owner is alive if its heartbeat is recent. A heartbeat in the future means that the clock was
-// set back. Then the owner counts as alive only if it is on this host. Without a file there is no owner.
+// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. The argument now is the file
+// system's time. If this process sees the owner's process, the heartbeat does not matter: a job may be stopped for
+// long, or the disk may be slow. Otherwise an owner is alive if its heartbeat is recent. A heartbeat in the future
+// means that the clock was set back. Then the owner counts as alive only if it is on this host. Without a file there is
+// no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {

@@ -56,7 +56,8 @@ type Build struct {
 	Revision string `json:"revision,omitempty"` // git revision; with "+dirty" if the checkout had changes
 	Tags     string `json:"tags,omitempty"`     // separated by commas
 	Go       string `json:"go"`
-	// Platform is such as linux/amd64, with the microarchitecture level if one was chosen.
+	// Platform names the system and the processor, such as linux/amd64, with the microarchitecture level if one was
+	// chosen.
 	Platform string `json:"platform"`
 	Vectors  string `json:"vectors,omitempty"` // the vector instructions of the processor: see Vectors
 }
@@ -106,8 +107,8 @@ func ReadBuild() Build {
 // NoVectors is the result of Vectors without vector instructions. Products then run in portable Go.
 const NoVectors = "none that the kernels use: products run in portable Go"
 
-// Vectors returns the vector instructions of this processor that the kernels use. Numbers are equal on all processors
-// with vectors, and on all without.
+// Vectors returns the vector instructions of this processor that the kernels use. All processors with such instructions
+// give the same numbers. All processors without them give the same numbers, too.
 func Vectors() string {
 	switch {
 	case cpu.X86.HasAVX512F && cpu.X86.HasAVX512VL:
@@ -197,8 +198,8 @@ func Parent(path string) (folder string, step int64, ok bool) {
 	return "", 0, false
 }
 
-// Resumes returns the checkpoint from which each start of the run in the folder at path went on; "" for one that began
-// anew.
+// Resumes returns the checkpoint from which each start of the run in the folder at path continued. It is "" for a start
+// without a checkpoint.
 func Resumes(path string) (checkpoints []string) {
 	for _, p := range starts(path) {
 		checkpoints = append(checkpoints, p.Resumed)

@@ -9,9 +9,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// EachRecord calls handle for each row as a JSON object, with the columns whose names want accepts. A column without a
-// value is null. Within structs, parts without a value are left out, because a struct has no other way to lack a key.
-// Bytes that are no text are {"bytes": N}, with their number. Dates and times are the numbers in the file.
+// EachRecord calls handle for each row as a JSON object. The object has the columns for whose names the function want
+// returns true. A column without a value is null. A struct lacks the parts without a value, because a struct has no
+// other way to lack a key. Bytes that are not text become {"bytes": N}, where N is their number. Dates and times are
+// the numbers in the file.
 func (t *Table) EachRecord(want func(column string) bool, handle func(row int, record []byte) error) error {
 	columns := parquet.Group{}
 	for _, f := range t.file.Schema().Fields() {
@@ -47,7 +48,7 @@ func (t *Table) EachRecord(want func(column string) bool, handle func(row int, r
 	})
 }
 
-// shown returns a value as JSON shows it.
+// shown returns v in the form of EachRecord's JSON.
 func shown(v any) any {
 	switch v := v.(type) {
 	case map[string]any:

@@ -14,8 +14,8 @@ type Row struct {
 	floats  []float64
 }
 
-// Each calls handle for each row with the values of some columns, and reads no others. The row and its values are valid
-// until handle returns.
+// Each calls handle for each row, with the values of the given columns. It reads no other columns. The row and its
+// values are valid until handle returns.
 func (t *Table) Each(columns []string, handle func(*Row) error) error {
 	leaves := make([]int, len(columns))
 	for i, c := range columns {
@@ -58,7 +58,7 @@ func (r *Row) Numbers(column, n int) ([]float64, error) {
 	return r.floats, nil
 }
 
-// Only returns the only number of a column.
+// Only returns the number of a column that has exactly one number.
 func (r *Row) Only(column int) (float64, error) {
 	x, err := r.Numbers(column, 1)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Row) Only(column int) (float64, error) {
 	return x[0], nil
 }
 
-// Bytes returns the bytes of a column, or those of its text.
+// Bytes returns the value of a column of bytes or text, as bytes.
 func (r *Row) Bytes(column int) ([]byte, error) {
 	if v := r.values[column][0]; len(r.values[column]) == 1 && v.Kind() == parquet.ByteArray {
 		return v.ByteArray(), nil

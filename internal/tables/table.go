@@ -86,11 +86,11 @@ func (t *Table) Columns() (names []string) {
 	return names
 }
 
-// Has reports whether the table has a column with one kind of values. The name may lead into a struct, as in
-// "image.bytes".
+// Has reports whether the table has the column, and the column has only one part. A struct may have several parts. The
+// name may lead into a struct, as in "image.bytes".
 func (t *Table) Has(column string) bool { return t.leaf(column) >= 0 }
 
-// leaf returns the only part of a column, or -1.
+// leaf returns the index of a column's only part, or -1 if there is no such column or it has several parts.
 func (t *Table) leaf(column string) int {
 	found := -1
 	for i, path := range t.leaves {

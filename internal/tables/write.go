@@ -9,16 +9,16 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// types are the types of columns of numbers, by the names of NumPy.
+// types has the Parquet types of numbers, by their names in NumPy.
 var types = map[string]parquet.Node{"bool": parquet.Leaf(parquet.BooleanType), "uint8": parquet.Uint(8),
 	"int32": parquet.Int(32), "int64": parquet.Int(64), "float32": parquet.Leaf(parquet.FloatType),
 	"float64": parquet.Leaf(parquet.DoubleType)}
 
-// A Column describes a column that is written: in each row a number, or lists of lists of numbers of the lengths Dims.
-// An image is a struct of bytes and path, as LeRobot has it; the path is null.
+// A Column describes a column to write. In each row it has a number, or nested lists of numbers with the lengths Dims.
+// An image is a struct of bytes and path, as in LeRobot. Its path is null.
 type Column struct {
 	Name string
-	Type string // a number's by its name in NumPy, or "image"
+	Type string // type of the numbers by its name in NumPy, or "image"
 	Dims []int
 }
 
@@ -41,7 +41,8 @@ type Writer struct {
 	bytes   int
 }
 
-// NewWriter returns a Writer of a file, with a text in its metadata. The caller must close it.
+// NewWriter returns a Writer of a Parquet file to w. The file's metadata has the text under the key. The caller must
+// call Close.
 func NewWriter(w io.Writer, columns []Column, key, text string) (*Writer, error) {
 	group, at := parquet.Group{}, map[string]int{}
 	for i, c := range columns {
@@ -106,7 +107,8 @@ func (t *Writer) Add(cells []Value) error {
 	return t.out.Flush()
 }
 
-// repetition returns the repetition level of number k: the lists that begin with it are those below.
+// repetition returns the repetition level of number k: how many of the nested lists continue at k. The lists below
+// begin anew.
 func (c *Column) repetition(k int) int {
 	level, size := len(c.Dims), 1
 	for d := len(c.Dims) - 1; d >= 0; d-- {
@@ -120,7 +122,8 @@ func (c *Column) repetition(k int) int {
 // Close writes the end of the file.
 func (t *Writer) Close() error { return t.out.Close() }
 
-// Write writes a file of rows, which are structs with tags of parquet-go, and a text in its metadata.
+// Write writes a file of rows, which are structs with tags of parquet-go. The file's metadata has the text under the
+// key.
 func Write[T any](path string, rows []T, key, text string) error {
 	f, err := os.Create(path)
 	if err != nil {

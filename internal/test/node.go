@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// NodeModules returns the folder of npm's global modules, for the variable NODE_PATH, if it has all the named ones. It
-// returns "" if not: scripts/setup test installs them.
+// NodeModules returns the folder of npm's global modules, for the variable NODE_PATH. It returns "" unless the folder
+// has all named modules; scripts/setup test installs them.
 func NodeModules(names ...string) string {
 	root, err := exec.Command("npm", "root", "-g").Output()
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Pages returns the English pages of Markdown in a tree, by their names.
+// Pages returns the English Markdown pages in a tree, by their paths.
 func Pages(t testing.TB, root fs.FS) map[string]string {
 	t.Helper()
 	pages := map[string]string{}
@@ -29,7 +29,7 @@ func Pages(t testing.TB, root fs.FS) map[string]string {
 	return pages
 }
 
-// Blocks returns the parts of a page that are in that language.
+// Blocks returns the code blocks of a page that are in the given language.
 func Blocks(page, language string) (all []string) {
 	for _, b := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```").FindAllStringSubmatch(page, -1) {
 		all = append(all, b[1])
@@ -37,8 +37,8 @@ func Blocks(page, language string) (all []string) {
 	return all
 }
 
-// ShellCommands returns the commands in a page's blocks of sh and bash, without comments. A line that ends in \ goes on
-// in the next line.
+// ShellCommands returns the commands in a page's blocks of sh and bash, without comments. A line that ends in \
+// continues on the next line.
 func ShellCommands(page string) (all []string) {
 	for _, language := range []string{"sh", "bash"} {
 		for _, text := range Blocks(page, language) {

@@ -18,7 +18,7 @@ func OK(t testing.TB, err error, about ...any) {
 	}
 }
 
-// Check is OK for a test that goes on.
+// Check is like OK, but the test continues.
 func Check(t testing.TB, err error, about ...any) {
 	t.Helper()
 	if err != nil {
@@ -37,7 +37,7 @@ func Must[T any](v T, err error) func(t testing.TB) T {
 	}
 }
 
-// Equal reports an error if got is not want. about is a format and its values, which say what got is.
+// Equal reports an error if got is not want. about is a format and its values, which describe got.
 func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	t.Helper()
 	if got != want {
@@ -45,7 +45,7 @@ func Equal[T comparable](t testing.TB, got, want T, about ...any) {
 	}
 }
 
-// EqualSlices is Equal for slices.
+// EqualSlices is like Equal, but for slices.
 func EqualSlices[S ~[]E, E comparable](t testing.TB, got, want S, about ...any) {
 	t.Helper()
 	if !slices.Equal(got, want) {
@@ -53,7 +53,7 @@ func EqualSlices[S ~[]E, E comparable](t testing.TB, got, want S, about ...any) 
 	}
 }
 
-// Fails reports an error if err is nil, or if its text does not have says. about is as in Equal.
+// Fails reports an error if err is nil, or if its text does not contain the text says. about is as in Equal.
 func Fails(t testing.TB, err error, says string, about ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), says) {
@@ -64,7 +64,7 @@ func Fails(t testing.TB, err error, says string, about ...any) {
 // Err returns the error of a call, for Fails.
 func Err[T any](_ T, err error) error { return err }
 
-// NoAllocs reports an error if f allocates memory, on average of so many calls. about is as in Equal.
+// NoAllocs reports an error if f allocates memory, on average over the given number of calls. about is as in Equal.
 func NoAllocs(t testing.TB, calls int, f func(), about ...any) {
 	t.Helper()
 	if n := testing.AllocsPerRun(calls, f); n > 0 {

@@ -92,7 +92,8 @@ func (e *evidence) boundByExtras(evaluations, saves float64) *Finding {
 	return f
 }
 
-// phaseClause names the largest phase of usual iterations, as metrics.jsonl has it. It is "" without phases.
+// phaseClause names the largest of the phases of metrics.jsonl in usual iterations. It returns "" if there are no
+// phases.
 func (e *evidence) phaseClause(t *phaseTimes) string {
 	largest := 1
 	for k := 2; k < len(t); k++ {
@@ -113,7 +114,7 @@ func (e *evidence) phaseClause(t *phaseTimes) string {
 	return fmt.Sprintf("%s is %s of the time of %s, and ", phaseNames[largest], figures.Percent(t.share(largest)), of)
 }
 
-// extrasClause says how much of the time evaluations and checkpoints take. It is "" if they take little.
+// extrasClause says how much of the time evaluations and checkpoints take. It returns "" if they take little.
 func (e *evidence) extrasClause(all *phaseTimes) (text string) {
 	if s := all.share(evaluating); s >= extrasShare {
 		text += fmt.Sprintf("; evaluations are %s of all time", figures.Percent(s))

@@ -100,7 +100,7 @@ const (
 // A CoreUse says how the ranks of an attempt use the cores of their hosts.
 type CoreUse int
 
-// Loads.
+// The uses of cores.
 const (
 	Spare   CoreUse = iota // a host has more cores than ranks, or the cores are not known
 	Full                   // each host has as many ranks as cores
@@ -247,7 +247,7 @@ func (e *evidence) async() bool {
 	})
 }
 
-// fills reports whether a component is on all ranks, and these fill the cores.
+// fills reports whether a component is on all ranks, and the ranks fill the cores.
 func (e *evidence) fills(component string) bool {
 	on := map[int]bool{}
 	for _, w := range e.Workers {

@@ -4,11 +4,11 @@ import "github.com/rlinf/rlinf/internal/trace"
 
 // A part is a part of a worker's work that has no spans of its own, only sums of times.
 type part struct {
-	name, of string  // its name, and that of the whole work
-	share    float64 // of the time of the work without the parts before
+	name, of string  // names of the part and of the whole work
+	share    float64 // share of the work's time without the earlier parts
 }
 
-// isPart reports whether a site has the time of a part of other work, which its Key names.
+// isPart reports whether a site has the time of a part of other work. Its Key names that work.
 func isPart(s *trace.Site) bool { return s.Op == trace.Work && s.Key != "" }
 
 // partsOf returns the parts of the work of each worker, with their shares over all iterations.
@@ -24,7 +24,7 @@ func partsOf(a *trace.Attempt) map[int][]part {
 			if times == nil {
 				times, _ = siteTimes(a)
 			}
-			whole := int64(0) // of the rest, this part and the parts after it
+			whole := int64(0) // time of this part, of the parts after it, and of the rest
 			for j := range sites {
 				if s := &sites[j]; s.Op == trace.Work && (s.Key == "" && s.Name == sites[k].Key || j >= k &&
 					s.Key == sites[k].Key) {
@@ -39,11 +39,11 @@ func partsOf(a *trace.Attempt) map[int][]part {
 	return all
 }
 
-// bookkeeping is the name of the rest of a work that has parts.
+// bookkeeping is the name for the time of a work that belongs to none of its parts.
 const bookkeeping = "bookkeeping"
 
-// A loan is time of one worker's work that another worker on the same rank did for it: a rollout worker that steps the
-// environments itself does the work of the env worker.
+// A loan is time in which a worker (by) did the work of another worker (of) on the same rank. For example, a rollout
+// worker that steps environments does the work of the env worker.
 type loan struct {
 	by, of int
 	ns     int64

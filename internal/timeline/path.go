@@ -38,8 +38,8 @@ const (
 // CriticalPath returns the critical path of a window. The search begins with rank 0's runner at the end of the
 // iteration, and goes back in time:
 //
-//   - A span of work, of a call, or of a save belongs to the path. The search goes on at the start of the span.
-//   - At a wait the search goes on at the worker that ended the wait, at the time of the event that ended it. The time
+//   - A span of work, of a call, or of a save belongs to the path. The search continues at the start of the span.
+//   - At a wait the search continues at the worker that ended the wait, at the time of the event that ended it. The time
 //     from this event to the end of the wait is a Transfer.
 //   - If this event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
 //   - If the trace does not have the event, the wait itself belongs to the path.
@@ -152,8 +152,8 @@ func (v *view) covers(worker int, t int64) bool {
 	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
 }
 
-// ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
-// If the event is not known, ender returns none.
+// ender returns the worker that ended the wait s, and the time of the event that ended it. t is the time at which the
+// path leaves s. If the event is not known, ender returns none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter

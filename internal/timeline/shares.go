@@ -71,7 +71,7 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 	return c.sorted()
 }
 
-// costs are Shares in the making.
+// costs collects the entries of Shares.
 type costs struct {
 	Shares
 	workers    []trace.Lane

@@ -43,9 +43,9 @@ func (e *evidence) isExtra(worker int, sum *trace.Sum) bool {
 // evaluateCall is the name of the call in which workers evaluate, in every task.
 const evaluateCall = "evaluate"
 
-// usualShares returns the shares of the critical paths of all usual iterations. The typical windows say how the time at
-// each site of rank 0's runner divides. The sums say how long rank 0's runner was there, in all usual iterations.
-// windows is the number of windows, and iterations the number of iterations whose time is in the shares.
+// usualShares returns the shares of the critical paths of all usual iterations. The typical windows show how the time
+// at each site of rank 0's runner is divided. The sums give the total time at each site of this runner, over all usual
+// iterations. windows is the number of windows. iterations is the number of iterations whose time is in the shares.
 func (e *evidence) usualShares() (shares *Shares, iterations, windows int) {
 	views := e.typical()
 	paths := make([]*Path, len(views))
@@ -112,9 +112,10 @@ func (v *view) eachRunnerSpan(runner int, f func(site int, start, end int64)) {
 	}
 }
 
-// UsualShares returns the Shares of the critical paths of all usual iterations: those without an evaluation and without
-// a checkpoint, after the first. The paths of some windows are known; the time of all iterations is. iterations is the
-// number of iterations whose time is in the Shares.
+// UsualShares returns the Shares of the critical paths of all usual iterations. Iterations with an evaluation or a
+// checkpoint, and the first iteration, are not usual. Only iterations with a window have a path, so the paths are
+// scaled to the time of all usual iterations. windows is the number of windows. iterations is the number of iterations
+// whose time is in the Shares.
 func UsualShares(a *trace.Attempt) (shares *Shares, iterations, windows int) {
 	return newEvidence(a).usualShares()
 }
@@ -122,7 +123,7 @@ func UsualShares(a *trace.Attempt) (shares *Shares, iterations, windows int) {
 // Unusual returns the iterations that are not usual. If all have an evaluation or a checkpoint, there are none.
 func Unusual(a *trace.Attempt) map[int64]bool { return newEvidence(a).extra }
 
-// The names of the phases in Phases, after the whole step.
+// phaseNames has the names of the phases in Phases. Entry 0, the whole step, has no name.
 var phaseNames = [trace.NumPhases]string{1: "sending weights", 2: "making rollouts", 3: "computing advantages",
 	4: "training", evaluating: "evaluating"}
 

@@ -14,7 +14,7 @@ import (
 // chromeHead begins the files of WriteChrome.
 const chromeHead = `{"displayTimeUnit":"ms","otherData":{"problems":`
 
-// IsChrome reports whether a file that begins with head is one of WriteChrome.
+// IsChrome reports whether WriteChrome wrote the file that begins with head.
 func IsChrome(head []byte) bool { return bytes.HasPrefix(head, []byte(chromeHead)) }
 
 // WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
@@ -59,7 +59,7 @@ type thread struct {
 	member    int
 }
 
-// A chrome writes events.
+// A chrome writes events in Chrome's format.
 type chrome struct {
 	out     *bufio.Writer
 	event   []byte

@@ -283,9 +283,9 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. A
-// worker that is idle while another one of the rank is not has its turn later: only time in which all are idle counts.
-// It reuses the memory of buf.
+// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes.
+// Idle time counts only while all workers of the rank are idle, because a worker that waits for its turn lets others
+// work. Shares reuses the memory of buf.
 func (l *Log) Shares(buf []float64) []float64 {
 	buf = append(buf[:0], make([]float64, len(Causes))...)
 	if l == nil {

@@ -109,7 +109,7 @@ type Window struct {
 	Bound int64
 }
 
-// A Reason is why the spans of an iteration were kept.
+// A Reason says why the spans of an iteration were kept.
 type Reason string
 
 // The reasons.

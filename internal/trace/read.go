@@ -19,7 +19,7 @@ import (
 )
 
 // Read reads the trace of the run in a folder. It leaves out damaged parts, and lists them in Problems. If the run has
-// no trace, it returns an empty Trace. Of a very long trace it keeps a sample of the iterations, and says so in
+// no trace, it returns an empty Trace. It keeps only a sample of the iterations of a very long trace, and says so in
 // Problems.
 func Read(run string) (*Trace, error) {
 	dir := filepath.Join(run, Folder)
@@ -70,7 +70,7 @@ type reader struct {
 	attempts map[int64]*attempt
 	problems []string
 	more     int // number of further problems
-	// The iterations of which the spans, the sums and the phases are kept. Their sizes are in spans, times and ranks.
+	// Samples of the iterations whose spans, sums and phases are kept. Their sizes count spans, times and ranks.
 	spans, sums, phases sample
 }
 
@@ -124,7 +124,7 @@ func (r *reader) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// readFile reads the chunks of a file of this size. After a damaged chunk it goes on at the next magic word.
+// readFile reads the chunks of a file with the given size. After a damaged chunk it continues at the next magic word.
 func (r *reader) readFile(name string, in io.ReaderAt, size int64) error {
 	p := pieces{in: in, size: size}
 	unread, chunks := 0, 0 // number of complete chunks in another format, and of all complete chunks
@@ -276,7 +276,7 @@ func (r *reader) readRankChunk(a *attempt, d *decoder, rank, node int) bool {
 }
 
 // read reads the sites and the sums of a worker. It keeps the sums of a sample of the iterations. Sums come in the
-// order of iterations, so others are repetitions.
+// order of iterations, so a sum that is out of order repeats an earlier one.
 func (w *worker) read(d *decoder, kept *sample) bool {
 	sites := make([]Site, d.count())
 	for i := range sites {

@@ -13,10 +13,10 @@ const (
 	mostProblems = 100
 )
 
-// A sample decides of which iterations data is kept, so that the data has a limited size. All ranks keep the same
+// A sample chooses the iterations whose data is kept, so that the size of the data is limited. All ranks keep the same
 // iterations, whatever the order in which they are read.
 type sample struct {
-	every      uint64 // about one of so many iterations is kept; a power of two
+	every      uint64 // about one in this many iterations is kept; a power of two
 	size, most int
 }
 
@@ -29,14 +29,14 @@ func (s *sample) add(iteration int64, size int) bool {
 	return true
 }
 
-// has reports whether data of an iteration is kept. The sample of a larger s.every is a part of this one.
+// has reports whether data of an iteration is kept. A sample with a larger s.every keeps a subset of these iterations.
 func (s *sample) has(iteration int64) bool {
 	spread := uint64(iteration) * 0x9e3779b97f4a7c15 // by the golden ratio, so that no period of iterations matters
 	return (spread>>32)%s.every == 0
 }
 
-// shrink halves the sample as long as it is too large. remove removes the data of iterations that are not in the sample
-// any more, and returns the size of the rest.
+// shrink halves the sample while it is too large. The function remove removes the data of iterations that are no longer
+// in the sample, and returns the size of the rest.
 func (s *sample) shrink(remove func() (size int)) {
 	for s.size > s.most && s.every < 1<<32 {
 		s.every *= 2
@@ -116,7 +116,7 @@ func (p *pieces) at(offset, n int64) []byte {
 	return p.buf
 }
 
-// find returns the offset of the next magic word from an offset on, or the size of the file.
+// find returns the offset of the next magic word at or after the given offset, or the size of the file.
 func (p *pieces) find(offset int64) int64 {
 	const block = 1 << 20
 	for ; offset < p.size && p.err == nil; offset += block {

@@ -82,7 +82,7 @@ func (s *Sheet) Caption(i int, lines []string) {
 	}
 }
 
-// WritePNG writes the sheet as PNG, in which IsSheet finds the chunk author.
+// WritePNG writes the sheet as a PNG file. The file has the chunk author, by which IsSheet recognizes it.
 func (s *Sheet) WritePNG(w io.Writer) error {
 	var b bytes.Buffer
 	if err := png.Encode(&b, s.image); err != nil {
@@ -96,13 +96,13 @@ func (s *Sheet) WritePNG(w io.Writer) error {
 // author returns the chunk that names this program.
 func author() []byte { return encode("tEXt", []byte("Software\x00rlinf")) }
 
-// IsSheet reports whether a file begins as one of WritePNG.
+// IsSheet reports whether WritePNG wrote the file that begins with head.
 func IsSheet(head []byte) bool { return beginsWith(head, author()) }
 
-// IsFilm reports whether a file begins as a film in PNG. Other formats do not tell.
+// IsFilm reports whether a file that begins with head is a PNG film. It cannot recognize films in other formats.
 func IsFilm(head []byte) bool { return beginsWith(head, encode("acTL", make([]byte, 8))[:8]) }
 
-// beginsWith reports whether head begins as a PNG file in which a chunk follows IHDR.
+// beginsWith reports whether head is the beginning of a PNG file in which the given chunk follows IHDR.
 func beginsWith(head, chunk []byte) bool {
 	return bytes.HasPrefix(head, signature) && bytes.HasPrefix(head[min(headerEnd, len(head)):], chunk)
 }

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film. film is the content of a Film's file. The result plays as
-// long as film.
+// Thin returns an animated PNG with every n-th frame of film. film is the content of a Film's file. The result has the
+// same duration as film.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -90,7 +90,7 @@ type reader struct {
 // most is the maximum width and height of a frame, in pixels.
 const most = 1 << 14
 
-// next reads a frame. more is false after the last frame.
+// next reads a frame. The result more is false after the last frame.
 func (r *reader) next() (more bool, err error) {
 	var control, pixels []byte
 	for {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The parts of the files in C and Fortran that do not depend on the policy. Words after @ are replaced. In kernels, a
-// comment /*: NAME NEEDED… */ stands before each function.
+// The parts of the files in C and Fortran that do not depend on the policy. In these parts, words that begin with @ are
+// placeholders. In kernels, a comment /*: NAME NEEDED… */ stands before each function.
 var (
 	//go:embed c/kernels.c
 	kernels string
@@ -28,17 +28,17 @@ var (
 // magic begins policy.bin. The weights follow, float32 in little endian.
 const magic = "rlpolicy"
 
-// A cWriter translates a program to C, for one row.
+// A cWriter translates a program to C that computes one row.
 type cWriter struct {
 	*program
 	text    strings.Builder
-	at      map[value]string // the expressions of values
+	at      map[value]string // the C expression of each value
 	uses    map[value]int    // number of steps that read a value
-	owned   map[value]bool   // values that a step may overwrite, if no other step reads them
+	owned   map[value]bool   // values in memory of the program; a step may overwrite them if no other step reads them
 	used    []string         // names of the kernels
 	weights []float32
 	tables  int // number of constant tables
-	work    int // lengths of the arrays in policy_state
+	work    int // length of the array work in policy_state; ints and bytes likewise
 	ints    int
 	bytes   int
 }
@@ -51,7 +51,7 @@ func (p *program) c(d *Manifest) map[string][]byte {
 			w.uses[v]++
 		}
 	}
-	w.uses[p.head]++ // its check
+	w.uses[p.head]++ // checkHead reads it
 	args := argumentsOf(d)
 	w.read(args)
 	for i := range p.steps[:p.acting] {
@@ -70,15 +70,16 @@ func (p *program) c(d *Manifest) map[string][]byte {
 	return w.files(d, args, decide, w.text.String())
 }
 
-// An argument of policy_act is an input.
+// An argument is an input that the caller of policy_act gives.
 type argument struct {
 	Binding
-	id string // its identifier
+	id string // its identifier in C and Fortran
 }
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9]+`)
 
-// argumentsOf returns the inputs that a caller gives: neither begin, nor what the state keeps.
+// argumentsOf returns the inputs that the caller of policy_act gives. It leaves out begin, and inputs that the state
+// keeps.
 func argumentsOf(d *Manifest) (args []argument) {
 	for _, in := range d.Inputs {
 		kept := slices.ContainsFunc(d.Outputs, func(out Binding) bool { return out.Name == in.Name+nextSuffix })
@@ -109,35 +110,35 @@ func (w *cWriter) call(kernel, format string, args ...any) {
 	w.line(kernel+"("+format+");", args...)
 }
 
-// need notes that the program uses a kernel.
+// need records that the program uses a kernel.
 func (w *cWriter) need(kernel string) {
 	if !slices.Contains(w.used, kernel) {
 		w.used = append(w.used, kernel)
 	}
 }
 
-// check appends a check of the input or of a result.
+// check appends a check of an input or of a result. If the check fails, the function returns code.
 func (w *cWriter) check(kernel, code, format string, args ...any) {
 	w.need(kernel)
 	w.line("if (!"+kernel+"("+format+"))\n\t\treturn "+code+";", args...)
 }
 
 func (w *cWriter) checkHead() {
-	if w.uses[w.head] < 0 { // it is checked
+	if w.uses[w.head] < 0 { // it is checked already
 		return
 	}
 	w.uses[w.head] = -1
 	w.check("finite_all", "POLICY_NOT_FINITE", "%s, %d", w.at[w.head], w.values[w.head].len())
 }
 
-// space returns memory for n numbers of float.
+// space returns a C expression for memory of n floats.
 func (w *cWriter) space(n int) string {
 	at := w.work
 	w.work += n
 	return fmt.Sprintf("v + %d", at)
 }
 
-// keep gives the value v memory of its own.
+// keep gives the value v memory of its own, and returns its C expression.
 func (w *cWriter) keep(v value) string {
 	switch n := w.values[v].len(); w.values[v].dtype {
 	case tensor.F32:
@@ -152,7 +153,7 @@ func (w *cWriter) keep(v value) string {
 	return w.at[v]
 }
 
-// weight appends weights, and returns their place.
+// weight appends x to the weights, and returns the C expression of its place.
 func (w *cWriter) weight(x []float32) string {
 	at := len(w.weights)
 	w.weights = append(w.weights, x...)
@@ -167,7 +168,7 @@ func (w *cWriter) table(x []int) string {
 	return name
 }
 
-// read appends the checks of the inputs.
+// read appends the statements that check and read the inputs.
 func (w *cWriter) read(args []argument) {
 	for i, f := range w.inputs {
 		v, id, n := value(i), args[i].id, f.Dim()
@@ -303,7 +304,7 @@ func (w *cWriter) translate(s *step) {
 	}
 }
 
-// shape declares the shapes of a convolution or a pooling, and returns the name.
+// shape declares a constant with the shapes of a convolution or a pooling, and returns its name.
 func (w *cWriter) shape(s *step) string {
 	w.need("shape")
 	w.tables++
@@ -314,7 +315,7 @@ func (w *cWriter) shape(s *step) string {
 	return fmt.Sprintf("shape%d", w.tables)
 }
 
-// choose appends the choices of options.
+// choose appends the statements that choose an option for each choice.
 func (w *cWriter) choose(s *step, x string) {
 	options := []int{w.values[s.in[0]].len()}
 	if s.op == graph.Categorical {
@@ -337,7 +338,7 @@ func (w *cWriter) choose(s *step, x string) {
 	}
 }
 
-// files returns the files. decide and critic are the statements of the functions.
+// files returns the files, by name. decide and critic are the statements that compute the action and the value.
 func (w *cWriter) files(d *Manifest, args []argument, decide, critic string) map[string][]byte {
 	raw := rawF32(w.weights)
 	sum := fnv.New64a()
@@ -397,12 +398,12 @@ func (w *cWriter) files(d *Manifest, args []argument, decide, critic string) map
 		"policy.bin": append([]byte(magic), raw...)}
 }
 
-// comment returns a text that fits into a line of a comment.
+// comment returns text as one line that can stand in a comment of C.
 func comment(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "*/", "* /")
 }
 
-// The function policy_value, in the header, in C and in Fortran.
+// The function policy_value in the header, in C and in Fortran.
 const (
 	valueHeader = `
 /* policy_value sets value [POLICY_VALUES] to the critic's estimate of the discounted return, for the observation of
@@ -428,7 +429,7 @@ int policy_value(const policy *p, policy_state *s, float *value)
 `
 )
 
-// kernels returns the functions that the program uses, in the order of the file.
+// kernels returns the C code of the kernels that the program uses, in the order of the file kernels.c.
 func (w *cWriter) kernels() string {
 	parts := regexp.MustCompile(`(?m)^/\*: (.*) \*/\n`).FindAllStringSubmatchIndex(kernels, -1)
 	needed := slices.Clone(w.used)

@@ -39,8 +39,8 @@ type Manifest struct {
 	Outputs      []Binding `json:"outputs"`
 }
 
-// A Binding is an input or an output. Low and High are a number, or a list with a number for each element; null means
-// that there is no bound.
+// A Binding is an input or an output. Low and High are a number for all elements, or a list with a number for each
+// element. null means that there is no bound.
 type Binding struct {
 	Name  string `json:"name"`
 	Type  string `json:"type"`  // float32, uint8, int32 or bool
@@ -60,7 +60,7 @@ func binding(name, kind string, row []int, note string) Binding {
 	return b
 }
 
-// row returns the shape of a row.
+// row returns the shape of a row, without the batch.
 func (b Binding) row() (dims []int) {
 	for _, d := range b.Shape[1:] {
 		dims = append(dims, d.(int))
@@ -79,7 +79,7 @@ func (b Binding) elementType() int64 {
 	return boolType
 }
 
-// within sets the bounds to those of a space.
+// within returns b with the bounds of the space s.
 func (b Binding) within(s env.Space) Binding {
 	var low, high []any
 	for k := range s.Dim() {
@@ -90,7 +90,7 @@ func (b Binding) within(s env.Space) Binding {
 	return b
 }
 
-// finite returns nil for a bound that is none.
+// finite returns x as a bound for JSON: nil if x is infinite, which means that there is no bound.
 func finite(x float64) any {
 	if math.IsInf(x, 0) {
 		return nil
@@ -98,7 +98,7 @@ func finite(x float64) any {
 	return x
 }
 
-// brief returns the element of a list of equal elements.
+// brief shortens a list of equal elements to this element. It returns other lists unchanged.
 func brief(list []any) any {
 	if slices.ContainsFunc(list, func(x any) bool { return x != list[0] }) {
 		return list
@@ -106,7 +106,7 @@ func brief(list []any) any {
 	return list[0]
 }
 
-// describe returns the description of p as a program.
+// describe returns the Manifest of p, whose program is x.
 func (x *program) describe(p *TrainedPolicy) (*Manifest, error) {
 	d := &Manifest{Task: p.Task, Run: p.Run, Step: p.Step, Build: p.Build, Sample: p.Sample, Chunk: x.chunks,
 		ActionRepeat: max(p.Env.ActionRepeat, 1)}
@@ -122,7 +122,7 @@ func (x *program) describe(p *TrainedPolicy) (*Manifest, error) {
 		out(binding(valueName, "float32", x.values[x.critic].shape,
 			cmp.Or(p.ValueNote, "discounted return of the rewards in training, as the critic estimates it")))
 	}
-	// kept adds an input that is the output of the step before.
+	// kept adds an input, and an output which is this input of the next step.
 	kept := func(name, kind string, row []int, note string) {
 		in(binding(name, kind, row, note+"; at first anything finite"))
 		out(binding(name+nextSuffix, kind, row, "the input "+name+" of the next step"))
@@ -155,7 +155,8 @@ func (x *program) describe(p *TrainedPolicy) (*Manifest, error) {
 	return d, d.annotate(p.Notes)
 }
 
-// annotate adds notes, and checks that names are unique.
+// annotate sets the notes of inputs and outputs, by name. It returns an error if a name is unknown, or if two inputs or
+// outputs have the same name.
 func (d *Manifest) annotate(notes map[string]string) error {
 	seen := map[string]bool{}
 	notes = maps.Clone(notes)

@@ -17,25 +17,25 @@ import (
 type TrainedPolicy struct {
 	policy.Policy
 	Spec  env.Spec   // of the simulator, before the wrappers of Env
-	Env   env.Config // has the wrappers: StateElements, FrameStack, ActionRepeat
+	Env   env.Config // configures the wrappers: StateElements, FrameStack, ActionRepeat
 	Task  string     // name of the task
 	Run   string     // folder of the run or of the checkpoint
 	Step  int64      // training steps so far
 	Build string     // the program that wrote the export
-	// NoValue leaves out the critic's value: training has not changed the critic.
+	// NoValue leaves out the critic's value, because training has not changed the critic.
 	NoValue bool
 	// ValueScale multiplies the critic's value. It is the number by which training divided rewards; 0 means 1.
 	ValueScale float64
-	// ValueNote says what the value is. "" means the discounted return of the rewards in training.
+	// ValueNote says what the critic's value is. "" means the discounted return of the rewards in training.
 	ValueNote string
-	// Notes add a meaning to inputs and outputs, by name.
+	// Notes explain inputs and outputs. The keys are their names.
 	Notes map[string]string
-	// Sample draws actions from the policy's distribution, by an input of random numbers. If it is false, the export
-	// takes the most likely action.
+	// Sample makes the export draw actions from the policy's distribution, with random numbers as an input. If it is
+	// false, the export takes the most likely action.
 	Sample bool
 }
 
-// graph returns the tree of the policy.
+// graph returns the tree of the policy, or an error if the policy has none.
 func (p *TrainedPolicy) graph() (graph.Node, error) {
 	d, ok := p.Policy.(policy.Described)
 	if !ok {

@@ -15,7 +15,7 @@ const (
 	opset     = 17
 )
 
-// onnx returns a ModelProto for p. The batch N is free.
+// onnx returns a ModelProto for p. It accepts a batch of any size N.
 func (p *program) onnx(d *Manifest) []byte {
 	o := &onnx{program: p, flats: map[value]string{}, pictures: map[value]string{}}
 	o.read(d)
@@ -35,21 +35,21 @@ func (p *program) onnx(d *Manifest) []byte {
 	return model
 }
 
-// An onnx is a GraphProto that grows step by step. A value has up to two forms: a row [N, len], and an image
-// [N, C, H, W], which is what ONNX's convolutions read. Images of rlinf are [H, W, C].
+// An onnx is a GraphProto that grows step by step. A value has one or two forms: a row [N, len], and an image [N, C, H,
+// W] for ONNX's convolutions. Images of rlinf are [H, W, C].
 type onnx struct {
 	*program
 	graph    message
-	count    int // number of names so far
+	count    int // number of new names so far
 	flats    map[value]string
 	pictures map[value]string
-	begin    string   // [N, 1]
+	begin    string   // [N, 1]: true where an episode begins
 	state    string   // [N, M], zeros where an episode begins
 	next     []string // states of the recurrent cells
 	older    []string // the next frames of each stacked observation, [N, frames-1, …]
 }
 
-// name returns a new name. Names of observations have no slash.
+// name returns a new name. It begins with a slash, which names of observations do not contain.
 func (o *onnx) name() string {
 	o.count++
 	return fmt.Sprintf("/%d", o.count)
@@ -80,7 +80,7 @@ func (o *onnx) node(kind string, attributes []attribute, in []string, out ...str
 	o.graph.bytes(1, m)
 }
 
-// floats appends a constant of float32 and returns its name. Without dims it is a scalar.
+// floats appends a constant of float32 and returns its name. Without dims, the constant is a scalar.
 func (o *onnx) floats(x []float32, dims ...int) string {
 	name := o.name()
 	o.graph.bytes(5, tensorProto(name, elementTypes[tensor.F32], dims, rawF32(x)))
@@ -98,7 +98,7 @@ func (o *onnx) whole(x []int, dims ...int) string {
 	return name
 }
 
-// shaped reshapes in to [N, dims…].
+// shaped appends a node that reshapes its input to [N, dims…].
 func (o *onnx) shaped(in string, dims ...int) string {
 	return o.op("Reshape", in, o.ints(append([]int{-1}, dims...)...))
 }
@@ -118,7 +118,7 @@ func (o *onnx) concat(axis int, in ...string) string {
 	return o.opWith("Concat", []attribute{{"axis", axis}}, in...)
 }
 
-// slice returns the elements [lo, hi) along an axis.
+// slice appends a node that takes the elements [lo, hi) along an axis.
 func (o *onnx) slice(in string, axis, lo, hi int) string {
 	return o.op("Slice", in, o.ints(lo), o.ints(hi), o.ints(axis))
 }
@@ -146,7 +146,7 @@ func (o *onnx) picture(v value) string {
 	return o.pictures[v]
 }
 
-// image returns the shape as that of an image; a vector is an image of one pixel.
+// image returns the shape of k as an image. A vector is an image of one pixel.
 func (k kind) image() (h, w, c int) {
 	if len(k.shape) == 3 {
 		return k.shape[0], k.shape[1], k.shape[2]
@@ -154,7 +154,8 @@ func (k kind) image() (h, w, c int) {
 	return 1, 1, k.len()
 }
 
-// each applies a function of elements: to images if the first input has them, else to rows.
+// each appends a node that works on single elements. If the first input has the form of images, the node takes images;
+// otherwise it takes rows.
 func (o *onnx) each(s *step, kind string) {
 	forms, form := o.flats, o.flat
 	if _, have := o.pictures[s.in[0]]; have {
@@ -304,7 +305,8 @@ func (o *onnx) translate(s *step) {
 	}
 }
 
-// stack returns the last frames, [N, frames·len], and keeps all but the oldest for the next step.
+// stack appends nodes for frame stacking. It returns the newest frames, [N, frames·len], and keeps all but the oldest
+// of them for the next step.
 func (o *onnx) stack(s *step, frame string) string {
 	k, row := o.frames, o.values[s.in[0]]
 	last := o.shaped(s.name+framesSuffix, (k-1)*row.len())
@@ -313,7 +315,8 @@ func (o *onnx) stack(s *step, frame string) string {
 	return x
 }
 
-// oneHot returns the numbers, and then a number for each option of each choice.
+// oneHot appends nodes for one-hot codes. It returns rows with the numbers, and then a number for each option of each
+// choice.
 func (o *onnx) oneHot(s *step, choices string) string {
 	zero, width := slices.Clone(s.ints("zero")), o.values[s.out].len()
 	numbers := 0
@@ -331,7 +334,7 @@ func (o *onnx) oneHot(s *step, choices string) string {
 	return o.concat(1, o.flat(s.in[1]), codes)
 }
 
-// image returns images of numbers, [N, frames·C, H, W], of bytes [frames, H, W, C].
+// image converts bytes [frames, H, W, C] to images of numbers, [N, frames·C, H, W].
 func (o *onnx) image(s *step, bytes string) string {
 	h, w, c := o.values[s.out].image()
 	frames := s.int("frames")
@@ -350,7 +353,7 @@ func (s *step) windows() []attribute {
 		{"pads", []int{pad, pad, pad, pad}}}
 }
 
-// filters turns weights [pixels, channels, filters] to [filters, channels, pixels].
+// filters reorders weights from [pixels, channels, filters] to [filters, channels, pixels].
 func filters(w []float32, pixels, channels, count int) []float32 {
 	turned := make([]float32, len(w))
 	for p := range pixels {
@@ -363,7 +366,7 @@ func filters(w []float32, pixels, channels, count int) []float32 {
 	return turned
 }
 
-// grid returns the x, then the y of the pixels' centres, in [-1, 1].
+// grid returns the positions of the pixels' centres in [-1, 1]: all x, then all y.
 func grid(h, w int) (x []float32) {
 	for i := range h * w {
 		x = append(x, float32(2*(i%w)+1)/float32(w)-1)
@@ -374,7 +377,8 @@ func grid(h, w int) (x []float32) {
 	return x
 }
 
-// positions returns the positions [N, C, 2] of the channels u, [N, C, H·W], after scaling them to the deviation.
+// positions returns the positions [N, C, 2] of the channels u, [N, C, H·W]. It first scales the channels to the
+// standard deviation of the step.
 func (o *onnx) positions(s *step, u string, h, w int) string {
 	mean := func(x string) string {
 		return o.opWith("ReduceMean", []attribute{{"axes", []int{2}}, {"keepdims", 1}}, x)
@@ -386,24 +390,25 @@ func (o *onnx) positions(s *step, u string, h, w int) string {
 	return o.op("MatMul", prob, o.turned(o.floats(grid(h, w), 2, h*w), 1, 0))
 }
 
-// rows returns rows of the table, [N, places, width]: the choices from the constant first on, plus zero.
+// rows returns rows of the table, [N, places, width]. The index of a row is a choice plus its element of zero. The
+// choices begin at column first, a constant of the step.
 func (o *onnx) rows(s *step, table []float32, width int, choices string, zero []int) string {
 	first := s.int("first")
 	index := o.cast(o.slice(choices, 1, first, first+len(zero)), elementTypes[tensor.I64])
 	return o.op("Gather", o.floats(table, len(table)/width, width), o.op("Add", index, o.ints(zero...)))
 }
 
-// withNone returns the table with zeros in the row of the lowest option, which is no word.
+// withNone returns the table with zeros in its first row. This row belongs to the lowest option, which means no word.
 func withNone(table []float32, width int) []float32 {
 	table = slices.Clone(table)
 	clear(table[:width])
 	return table
 }
 
-// words returns what turns the options of a sentence into rows.
+// words returns what must be added to the options of a sentence to get rows of a table.
 func (s *step) words() []int { return slices.Repeat([]int{-s.int("none")}, s.int("places")) }
 
-// point returns all x, then all y of the words, [N, 2·places].
+// point returns the positions of the objects that words mean, [N, 2·places]: all x, then all y.
 func (o *onnx) point(s *step, image string) string {
 	h, w, c := o.values[s.in[0]].image()
 	choices, places := o.flat(s.in[1]), s.int("places")
@@ -419,15 +424,15 @@ func (o *onnx) point(s *step, image string) string {
 // cell returns the output of a recurrent cell of the given width.
 func (o *onnx) cell(s *step, x string, width int) string {
 	at, in := s.int("state_first"), o.values[s.in[0]].len()
-	order, kind := []int{1, 0, 2}, "GRU" // r, z, g become z, r, h
+	order, kind := []int{1, 0, 2}, "GRU" // ONNX's order: r, z, g become z, r, h
 	attributes := []attribute{{"hidden_size", width}}
 	if s.op == graph.LSTM {
-		order, kind = []int{0, 2, 1, 3}, "LSTM" // i, f, o, g become i, o, f, c
+		order, kind = []int{0, 2, 1, 3}, "LSTM" // ONNX's order: i, f, o, g become i, o, f, c
 	} else {
 		attributes = append(attributes, attribute{"linear_before_reset", 1})
 	}
 	g := len(order) * width
-	// gates turns the columns of w, [rows, gates·width], to rows in the order of ONNX.
+	// gates transposes w, [rows, gates·width], and puts the gates in the order of ONNX.
 	gates := func(w []float32) (turned []float32) {
 		for _, gate := range order {
 			for k := range width {
@@ -455,12 +460,12 @@ func (o *onnx) cell(s *step, x string, width int) string {
 	return outs[1]
 }
 
-// shapedOne reshapes rows to one step, or one direction, of rows: [1, N, width].
+// shapedOne reshapes rows to [1, N, width]. ONNX's recurrent nodes need the first axis: one step, or one direction.
 func (o *onnx) shapedOne(in string, width int) string {
 	return o.op("Reshape", in, o.ints(1, -1, width))
 }
 
-// deviate adds the noise to the first half of x, with the deviations that the rest says.
+// deviate adds noise to the first half of x. The rest of x gives the standard deviations of the noise.
 func (o *onnx) deviate(s *step, x string) string {
 	n := o.values[s.out].len()
 	rest := o.slice(x, 1, n, 2*n)
@@ -498,8 +503,8 @@ func (o *onnx) choose(s *step, x string) string {
 			chosen = append(chosen, largest(part, 0))
 			continue
 		}
-		// The first option at which the sum of probabilities exceeds the noise; but rounding must not lead past the
-		// last possible option.
+		// The chosen option is the first one at which the sum of probabilities exceeds the noise. Because of rounding,
+		// it must also be limited to the last possible option.
 		prob := o.opWith("Softmax", []attribute{{"axis", 1}}, part)
 		passed := o.op("LessOrEqual", o.op("CumSum", prob, o.whole([]int{1})), o.slice(o.flats[o.noise], 1, d, d+1))
 		index := o.opWith("ReduceSum", []attribute{{"keepdims", 1}}, o.cast(passed, elementTypes[tensor.I64]),

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Operations of a program that are not in the tree: wrappers of the environment, and parts of which the operations of
-// the tree consist.
+// Operations of a program that are not in the tree. They are wrappers of the environment, or parts of the tree's
+// operations.
 const (
 	elements graph.Op = "elements" // some elements of a vector: state_elements
 	stack    graph.Op = "stack"    // the last frames of an observation: frame_stack
@@ -23,13 +23,13 @@ const (
 	deviate  graph.Op = "deviate"  // the first half + σ·noise, with log σ = low + half (tanh(rest + shift) + 1)
 )
 
-// A value is the index of an intermediate result in program.values; none is no value.
+// A value is the index of an intermediate result in program.values. The constant none means that there is no value.
 type value int
 
 const none value = -1
 
-// A kind describes a value: the type of its elements, and the shape of a row. A vector has one axis, and an image has
-// three.
+// A kind describes a value: the type of its elements, and the shape of a row. The shape of a vector has one axis, that
+// of an image three.
 type kind struct {
 	dtype tensor.DType
 	shape []int
@@ -44,7 +44,7 @@ type step struct {
 	in     []value
 	out    value
 	params [][]float32 // weights in the order of the operation, rounded to float32 as the policy does
-	node   graph.Node  // has the constants
+	node   graph.Node  // node of the tree, which has the constants
 }
 
 // A program computes the action, and the value if there is a critic, from the observations of a simulator.
@@ -59,7 +59,7 @@ type program struct {
 	mask    value
 	head    value // the output of the actor's network
 	action  value
-	acting  int   // the first steps, which compute the action; the others compute critic
+	acting  int   // number of steps that compute the action; the later steps compute critic
 	critic  value // the values of the observation; none without a critic
 	chunks  int
 }
@@ -67,7 +67,7 @@ type program struct {
 // begins reports whether the program needs to know where an episode begins.
 func (p *program) begins() bool { return p.memory > 0 || p.frames > 1 }
 
-// A lowering makes a program of a tree.
+// A lowering turns a tree into a program.
 type lowering struct {
 	program
 	tensors map[string][]float64
@@ -76,7 +76,7 @@ type lowering struct {
 	numbers value // the row of numbers
 	images  []value
 	choices value
-	shown   map[string]value // the observations that the policy sees
+	shown   map[string]value // the observations that the policy sees, by name
 }
 
 // lower returns the program of the policy p.
@@ -102,7 +102,7 @@ func lower(p *TrainedPolicy) (*program, error) {
 	return &l.program, nil
 }
 
-// tensorsOf returns the parameters and buffers of a network by name.
+// tensorsOf returns the parameters and the F64 buffers of a network, by name.
 func tensorsOf(p *nn.Params[float32]) map[string][]float64 {
 	all := map[string][]float64{}
 	for i, f := range p.Fields {
@@ -132,7 +132,8 @@ func (l *lowering) step(n graph.Node, dtype tensor.DType, shape []int, params []
 	return out
 }
 
-// wrap appends the wrappers of the environment that change the observation f.
+// wrap appends steps for the wrappers that change the observation f. If shown is not empty, it lists the elements of
+// the observation "state" that the policy sees.
 func (l *lowering) wrap(f env.Field, shown []int) {
 	at := l.shown[f.Name]
 	if f.Name == "state" && len(shown) > 0 {
@@ -146,7 +147,7 @@ func (l *lowering) wrap(f env.Field, shown []int) {
 	l.shown[f.Name] = at
 }
 
-// run appends the steps of n, whose input is in, and returns its output.
+// run appends the steps of n, and returns the output of n. The argument in is the input of n.
 func (l *lowering) run(n graph.Node, in value) (out value, err error) {
 	switch n.Op {
 	case graph.Policy, graph.Sequence:
@@ -209,7 +210,7 @@ func (l *lowering) concat(n graph.Node, in value) (value, error) {
 	return l.join(tensor.F32, parts), nil
 }
 
-// join returns the values side by side.
+// join returns a value that has the parts side by side. It returns none if there are no parts.
 func (l *lowering) join(dtype tensor.DType, parts []value) value {
 	switch len(parts) {
 	case 0:
@@ -232,7 +233,7 @@ func (l *lowering) columns(of value, first, width int) value {
 // observe appends the steps that read the observations.
 func (l *lowering) observe(n graph.Node) (value, error) {
 	var numbers, words []value
-	row := func() value { // joins the numbers when the list is complete
+	row := func() value { // the row of numbers; at the first call the list must be complete
 		if len(numbers) > 0 {
 			l.numbers, numbers = l.join(tensor.F32, numbers), nil
 		}
@@ -281,7 +282,7 @@ func (l *lowering) observe(n graph.Node) (value, error) {
 	return row(), nil
 }
 
-// end appends the steps that make an action of the output of the network.
+// end appends the steps that turn the output of the network into an action.
 func (l *lowering) end(n graph.Node, in value) (value, error) {
 	dims := product(n.Out)
 	if l.head == none {
@@ -292,7 +293,7 @@ func (l *lowering) end(n graph.Node, in value) (value, error) {
 		l.noise = l.add(tensor.F32, []int{dims})
 		return l.step(n, dtype, []int{dims}, params, append(in, l.noise)...)
 	}
-	// constant returns a list of numbers for each action of a chunk.
+	// constant returns the named constant, which is a list, repeated for each action of a chunk.
 	constant := func(name string) []float32 {
 		list := n.Const(name).([]float32)
 		return slices.Repeat(list, l.values[in].len()/len(list))
@@ -362,14 +363,14 @@ func (l *lowering) within(x value, low, high []float32) value {
 	return l.step(graph.Node{Op: graph.Clip}, tensor.F32, l.values[x].shape, [][]float32{low, high}, x)
 }
 
-// value appends the steps of the critic n, whose input is in.
+// value appends the steps of the critic n. The argument in is the input of n.
 func (l *lowering) value(n graph.Node, in value) error {
 	before := len(l.steps)
 	out, err := l.sequence(n, in)
 	switch scale := float32(l.policy.ValueScale); {
 	case err != nil:
 		return err
-	case l.policy.NoValue && l.memory == 0: // a critic with a recurrent layer computes a part of the memory
+	case l.policy.NoValue && l.memory == 0: // with memory, the critic may compute a part of it
 		l.steps = l.steps[:before]
 	case !l.policy.NoValue && scale != 0:
 		zeros := make([]float32, l.values[out].len())
@@ -381,7 +382,7 @@ func (l *lowering) value(n graph.Node, in value) error {
 	return err
 }
 
-// refused returns the error for an operation that has no translation.
+// refused returns the error for an operation that cannot be translated.
 func refused(n graph.Node) error {
 	switch n.Op {
 	case graph.Text, graph.Transformer, graph.Tokens, graph.Whiten, graph.Bins, graph.Laplace, graph.Denoise:
@@ -394,7 +395,7 @@ func refused(n graph.Node) error {
 	return fmt.Errorf("operation %s %s: it has no translation: expected the layers of package policy/nn", n.Op, n.Name)
 }
 
-// params returns the parameters of n.
+// params returns the parameters of n, rounded to float32.
 func (l *lowering) params(n graph.Node) (all [][]float32) {
 	for _, p := range n.Params {
 		all = append(all, rounded(l.tensors[p.Name]))
@@ -402,7 +403,7 @@ func (l *lowering) params(n graph.Node) (all [][]float32) {
 	return all
 }
 
-// batchNorm appends the layer n with its running statistics.
+// batchNorm appends a step for the layer n, which uses its running statistics.
 func (l *lowering) batchNorm(n graph.Node, in value) value {
 	p := l.params(n)
 	scale, width := p[0], len(p[0])

@@ -14,8 +14,8 @@ import (
 const vectorSteps = 8
 
 // A Vector is a test vector: successive observations of one episode, and the actions of the policy. Each list has all
-// steps, one after the other. Memory and older frames are not in it, because the outputs of a step are the inputs of
-// the next step.
+// steps, one after the other. It leaves out memory and older frames, because these outputs of a step are inputs of the
+// next step.
 type Vector struct {
 	Steps   int              `json:"steps"`
 	Inputs  map[string][]any `json:"inputs"`
@@ -57,7 +57,7 @@ func (p *TrainedPolicy) testVector(steps int) (*Vector, error) {
 	return v, nil
 }
 
-// A Player lets the policy act in one environment, and records what an export must compute.
+// A Player lets the policy act in one environment. It records what an export must compute.
 type Player struct {
 	policy  *TrainedPolicy
 	about   *Manifest
@@ -76,8 +76,8 @@ func (p *TrainedPolicy) NewPlayer() (*Player, error) {
 // Action returns the actions of the last step, [1,C,A], as Act.Feed gives them.
 func (y *Player) Action() tensor.Tensor { return y.actions }
 
-// Step appends a step to v. raw has the observations of the simulator, and shown has those that the policy sees. begins
-// says that an episode begins.
+// Step appends a step to v. raw has the observations of the simulator, and shown has those that the policy sees. If
+// begins is true, an episode begins with these observations.
 func (y *Player) Step(v *Vector, raw, shown tensor.Dict, begins bool) error {
 	var obs tensor.Dict
 	for i := range shown.Len() {
@@ -163,7 +163,7 @@ func numbers(t tensor.Tensor) (all []any) {
 	return all
 }
 
-// A randomSimulator shows random observations, whatever the actions are.
+// A randomSimulator returns random observations that do not depend on actions.
 type randomSimulator struct {
 	spec env.Spec
 	step uint64
@@ -178,8 +178,8 @@ func (r *randomSimulator) Step(_ tensor.Tensor, _ []env.Turn, _ []float32, _ []b
 	return nil
 }
 
-// Observe draws numbers within the bounds of the spec. Numbers without bounds are normal. Masks allow the first option
-// of each choice, and others by chance.
+// Observe draws numbers within the bounds of the spec. Numbers without bounds are normally distributed. In each step,
+// masks allow at least one option of each choice, and others at random.
 func (r *randomSimulator) Observe(_ []bool, obs tensor.Dict) {
 	s := philox.New(1, philox.Reset, 0, r.step)
 	r.step++

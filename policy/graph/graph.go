@@ -3,8 +3,8 @@
 // the policy: for other programs, for devices, for estimates of memory, and for people (Write).
 //
 // A value has rows, one for each environment. Shapes are those of a row; a vector [n] is an image [1, 1, n]. An
-// operation reads the value before it in its group, and matrices are row-major: y = x·W + b with W [in, out]. The
-// groups are
+// operation reads the output of the operation before it in its group. Matrices are row-major: y = x·W + b with W [in,
+// out]. The groups are
 //
 //	policy      the root: Observe, then operations one after the other; it names what the policy keeps between steps
 //	sequence    each part reads the output of the part before it
@@ -24,7 +24,7 @@ type Node struct {
 	Op     Op
 	Name   string  // of a layer, of an observation or of a source; may be empty
 	Out    []int   // shape of a row of the output
-	Params []Param // in the order that the operation says
+	Params []Param // in the order that the operation's comment gives
 	Consts []Const
 	Parts  []Node
 }
@@ -50,7 +50,7 @@ const (
 	Sequence Op = "sequence"
 	Concat   Op = "concat"
 	Residual Op = "residual"
-	Sum      Op = "sum" // of the outputs of its two parts, which read the same input
+	Sum      Op = "sum" // the sum of the outputs of its two parts, which read the same input
 	FiLM     Op = "film"
 	Actor    Op = "actor"
 	Critic   Op = "critic"
@@ -58,7 +58,7 @@ const (
 
 // Operations on observations. Observe makes four streams: a row of numbers, images, choices (whole numbers) and a mask.
 const (
-	Observe   Op = "observe"   // its parts read the simulator's observations, each into the end of its stream
+	Observe   Op = "observe"   // its parts read the simulator's observations; each appends to its stream
 	Number    Op = "number"    // an observation of F32 for the row of numbers
 	Byte      Op = "byte"      // an observation of U8 for the row of numbers: (b - low)·scale for each element
 	Frames    Op = "frames"    // images of U8, [frames, H, W, C] or [H, W, C]
@@ -69,42 +69,43 @@ const (
 	Whiten    Op = "whiten"    // (x - mean)/deviation of the row; parameters mean, deviation
 	OneHot    Op = "one_hot"   // appends a number for each option of each choice to the row of numbers
 
-	Input Op = "input" // the columns of the row of numbers from first on
-	View  Op = "view"  // image number index, resized bilinearly: (b/255 - mean)/deviation by channel
-	Map   Op = "map"   // feature map number index: an image of numbers, which a frozen network computes
-	Image Op = "image" // image number index: bytes become low + (high - low)·b/255; frames become channels
+	Input Op = "input" // columns of the row of numbers, from column first on
+	View  Op = "view"  // the image with the number index, resized bilinearly: (b/255 - mean)/deviation by channel
+	Map   Op = "map"   // the feature map with the number index: an image of numbers that a frozen network computes
+	Image Op = "image" // the image with the number index: bytes b become low + (high-low)·b/255; frames are channels
 )
 
-// Layers. A choice or a word is a column of the choices; first is the first of them.
+// Layers. A choice or a word is a column of the choices. The constant first is the first of a layer's columns.
 const (
 	Dense       Op = "dense"        // x·W + b; parameters W [in, out], b
-	Tanh        Op = "tanh"         // of each element
-	ReLU        Op = "relu"         // of each element
+	Tanh        Op = "tanh"         // tanh of each element
+	ReLU        Op = "relu"         // max(x, 0) of each element
 	LayerNorm   Op = "layer_norm"   // γ (x - mean)/√(variance + epsilon) + β over a row; parameters γ, β
-	BatchNorm   Op = "batch_norm"   // the same by column; parameters γ, β, running statistics: steps, means, variances
+	BatchNorm   Op = "batch_norm"   // LayerNorm by column; parameters γ, β, running statistics: steps, means, variances
 	Conv        Op = "conv"         // windows of size×size pixels; parameters W [size·size·C, filters], b
 	BatchNorm2D Op = "batch_norm2d" // BatchNorm of each channel, over all pixels
 	GroupNorm   Op = "group_norm"   // LayerNorm of each group of channels; γ, β [C]
-	Dropout     Op = "dropout"      // nothing outside training
+	Dropout     Op = "dropout"      // has no effect outside training
 	MeanPool    Op = "mean_pool"    // mean of each channel
 	Spatial     Op = "spatial"      // Σ over the pixels of x[p,c]·W[c,p,f]; parameter W [C·pixels, sums]
 	MaxPool     Op = "max_pool"     // largest element of each channel in windows of size×size pixels
-	Softmax2D   Op = "soft_argmax"  // all x, then all y, of each channel's softmax after scaling to the deviation
-	Coordinates Op = "coordinates"  // appends two channels: x and y of pixels, of their centres, in [-1, 1]
+	Softmax2D   Op = "soft_argmax"  // position of each channel's softmax, after scaling to deviation: all x, then all y
+	Coordinates Op = "coordinates"  // appends two channels: x and y of the pixels' centres, in [-1, 1]
 	Embedding   Op = "embedding"    // Σ of the rows of the chosen options; parameter W [Σ options, out]
 	Sentence    Op = "sentence"     // Σ E[word]·P[place] over the words; parameters E, P; the lowest option is no word
 	Point       Op = "point"        // Softmax2D of E[word]·x for each word; parameter E [words, C]; no word is (0, 0)
 	GRU         Op = "gru"          // Cho et al. 2014; parameters W, b of the input, U, d of the state; columns r z g
 	LSTM        Op = "lstm"         // parameters as in GRU; columns i, f, o, g; the state is h, then c
 	Transformer Op = "transformer"  // a decoder-only language model (package lm) on a prefix and slots
-	Tokens      Op = "tokens"       // appends tokens to the sequence of the transformer; parameter: added to them
+	Tokens      Op = "tokens"       // appends tokens to the sequence of the transformer; its parameter is added to them
 )
 
-// Ends of an actor. In evaluations the policy takes the most likely action, which the comments say.
+// Last operations of an actor. In evaluations, the policy takes the most likely action; the comments say which one this
+// is.
 const (
-	Categorical Op = "categorical" // softmax over the options of each choice that the mask allows: the largest
+	Categorical Op = "categorical" // the most likely option of each choice, of the options that the mask allows
 	Gaussian    Op = "gaussian"    // the mean; parameter: log deviation, of each dimension
-	Deviations  Op = "deviations"  // the first half; of the rest s, log σ = low + half (tanh(s+shift) + 1)
+	Deviations  Op = "deviations"  // the first half; the rest s gives log σ = low + half (tanh(s+shift) + 1)
 	SDE         Op = "sde"         // the mean; parameter: log deviation of each feature and dimension
 	Noise       Op = "noise"       // tanh of the row; exploration adds noise
 	Squashed    Op = "squashed"    // tanh of the first half; the rest is as in Deviations, without shift

@@ -7,7 +7,8 @@ import (
 	"text/tabwriter"
 )
 
-// Write writes the tree to w, a line for each node: operation and name, shape of a row, constants, parameters.
+// Write writes the tree to w, one line for each node. A line has the operation, the name, the shape of a row, constants
+// and parameters.
 func (n *Node) Write(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	n.Each(func(n *Node, depth int) {
@@ -28,8 +29,8 @@ func shape(dims []int) string {
 	return strings.ReplaceAll(fmt.Sprint(dims), " ", "×")
 }
 
-// details returns constants and parameters, without the name of the node in the names of parameters. Of a long list of
-// parameters it returns the number.
+// details returns constants and parameters. Names of parameters lack the name of the node. In place of a long list of
+// parameters, it returns their number.
 func (n *Node) details() string {
 	var all []string
 	for _, c := range n.Consts {
@@ -50,7 +51,7 @@ func (n *Node) details() string {
 	return strings.Join(all, ", ")
 }
 
-// brief shortens a list of equal numbers to the number.
+// brief shortens a list of equal numbers to one of them.
 func brief(value any) any {
 	switch v := value.(type) {
 	case []float32:

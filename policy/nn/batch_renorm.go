@@ -10,8 +10,8 @@ import "math"
 //
 // where μ and σ are running statistics. The gradient treats r and d as constants. For the first 100,000 steps, r is 1
 // and d is 0. A Forward without batch statistics computes y = γ (x - μ)/σ + β. The running statistics are a buffer of
-// the parameters. Training sums the statistics of batches, also over replicas, and merges the sums into the running
-// statistics:
+// the parameters. Training sums the statistics of batches over time and over replicas. It merges the sums into the
+// running statistics:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
 type BatchRenorm[T Float] struct {
@@ -20,12 +20,12 @@ type BatchRenorm[T Float] struct {
 	p            *Params[T]
 	scale, shift int     // fields of p
 	stats        string  // name of a buffer of p: steps, then means, then variances
-	rate, eps    float64 // rate is 1 less the momentum; eps is added to variances
+	rate, eps    float64 // rate is 1 - momentum; eps is added to variances
 	plain        bool    // see NewBatchNorm2D
 }
 
 const (
-	renormRate   = 1 - 0.99 // exact, unlike a difference of float64
+	renormRate   = 1 - 0.99 // a constant expression is exact, unlike a float64
 	renormEps    = 1e-3
 	renormWarmup = 100_000
 	renormR      = 3.0
@@ -34,7 +34,8 @@ const (
 	plainRate = 1 - 0.9
 	plainEps  = 1e-5
 
-	// normBlock is the number of rows whose sums are in the type of the layer. Sums of blocks are added in float64.
+	// normBlock is the number of rows of a block. Sums over a block have the type of the layer; the sums of blocks are
+	// added in float64.
 	normBlock = 1024
 )
 
@@ -46,9 +47,9 @@ func NewBatchRenorm[T Float](p *Params[T], name string, width int) *BatchRenorm[
 	return b
 }
 
-// NewBatchNorm2D declares a layer without corrections, in which r is 1 and d is 0, for rows that are the pixels of
-// images: name.weight, name.bias, and the buffer name.stats. Its constants are those of torch.nn.BatchNorm2d. Batches
-// give unbiased running variances.
+// NewBatchNorm2D declares a layer for rows that are the pixels of images: name.weight, name.bias, and the buffer
+// name.stats. The layer has no corrections: r is 1 and d is 0. Its constants are those of torch.nn.BatchNorm2d. Running
+// variances are unbiased.
 func NewBatchNorm2D[T Float](p *Params[T], name string, width int) *BatchRenorm[T] {
 	b := &BatchRenorm[T]{Width: width, p: p, scale: p.Add(name+".weight", width), shift: p.Add(name+".bias", width),
 		stats: name + ".stats", rate: plainRate, eps: plainEps, plain: true}
@@ -118,8 +119,8 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	return y
 }
 
-// measure computes the statistics of a batch. It sums differences from the running means, which keeps the precision of
-// values far from 0.
+// measure computes the statistics of a batch. It sums differences from the running means, to stay precise for values
+// far from 0.
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
@@ -156,7 +157,8 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// eachBlock calls add for ranges of elements of n rows. add adds to s1 and s2, which eachBlock then adds to f1 and f2.
+// eachBlock calls add for each block of the n rows, with its range of elements. add must add to s1 and s2. eachBlock
+// then adds s1 and s2 to f1 and f2.
 func (w *BatchRenormWork[T]) eachBlock(width, n int, add func(first, end int)) {
 	clear(w.f1)
 	clear(w.f2)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// A Block maps the elements of a part of a tensor to the whole tensor. Both are flat in memory. The elements are Count
-// runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element Here + i·Len of the
-// part.
+// A Block maps the elements of a part of a tensor to elements of the whole tensor. Both are flat in memory. The part
+// consists of Count runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element
+// Here + i·Len of the part.
 type Block struct{ At, Here, Len, Stride, Count int }
 
 // Block returns the Block of the slice s in a tensor of the given shape.
@@ -21,8 +21,8 @@ func (s Slice) Block(shape []int) Block {
 		Count: product(shape[:s.Axis])}
 }
 
-// Common returns the intersection of s and o, which are slices along the same axis. It reports false if the
-// intersection is empty.
+// Common returns the indices that s and o have in common. Both must be slices along the same axis. If they have no
+// index in common, Common returns false.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
@@ -33,8 +33,8 @@ func (s Slice) Common(o Slice) (Slice, bool) {
 	return s, s.Whole == 0 || s.From < s.To
 }
 
-// Blocks returns a Block for each field of p. The Block maps the elements of the field from p.Data to full.Data. full
-// declares the parameters of the whole network, and needs no memory.
+// Blocks returns a Block for each field of p. It maps the elements of the field in p.Data to full.Data. full declares
+// the parameters of the whole network; it need not be allocated.
 func (p *Params[T]) Blocks(full *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
@@ -48,20 +48,20 @@ func (p *Params[T]) Blocks(full *Params[T]) []Block {
 	return blocks
 }
 
-// Moved returns b for tensors inside larger memory. The whole tensor begins at element wholeOffset, and the part at
-// element partOffset.
+// Moved returns b for larger memory, in which the whole tensor begins at element wholeOffset, and the part at element
+// partOffset.
 func (b Block) Moved(wholeOffset, partOffset int) Block {
 	b.At, b.Here = b.At+wholeOffset, b.Here+partOffset
 	return b
 }
 
-// Times returns b in smaller units, such as bytes. An element has n units.
+// Times returns b in smaller units, such as bytes. n is the number of units of an element.
 func (b Block) Times(n int) Block {
 	b.At, b.Here, b.Len, b.Stride = b.At*n, b.Here*n, b.Len*n, b.Stride*n
 	return b
 }
 
-// Clip returns the blocks of a smaller part, which has only the elements [lo, hi) of the part of b.
+// Clip returns the blocks for elements [lo, hi) of the part of b alone.
 func (b Block) Clip(lo, hi int) (blocks []Block) {
 	for at, end := max(lo, b.Here), min(hi, b.Here+b.Len*b.Count); at < end; {
 		run, from := (at-b.Here)/b.Len, (at-b.Here)%b.Len
@@ -76,8 +76,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 	return blocks
 }
 
-// Within calls f for the elements of the part that lie in [lo, hi) of the whole tensor, run by run. A run has n
-// elements. Its first element has index i in the whole tensor, and index j in the part.
+// Within calls f for the elements of the part that lie in [lo, hi) of the whole tensor. It calls f for runs of n
+// elements. The first element of a run has index i in the whole tensor, and index j in the part.
 func (b Block) Within(lo, hi int, f func(i, j, n int)) {
 	if b.Len == 0 {
 		return

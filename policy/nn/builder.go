@@ -14,14 +14,14 @@ type builder[T Float] struct {
 	params   *Params[T]
 	sources  []Source
 	cells    []*recurrentCell[T]
-	state    int // width of the state of all cells so far
+	state    int // width of the state of all cells so far, side by side
 	norms    []*BatchRenorm[T]
 	dropouts int          // number of Dropout layers so far
-	nodes    []graph.Node // descriptions of the parts of the layer around the next one
+	nodes    []graph.Node // descriptions of the earlier parts of the layer that is being built
 }
 
-// build returns the unit of l, and the shape of its output. It appends a description to nodes. in is the shape of the
-// input, or nil before the first Input.
+// build returns the unit of l, and the shape of its output. It appends the layer's description to b.nodes. The argument
+// in is the shape of the input, or nil before the first Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	before, params, buffers := b.nodes, len(b.params.Fields), len(b.params.buffers)
 	b.nodes = nil
@@ -34,7 +34,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 		n.Consts = append(c.constants(), n.Consts...)
 	}
 	if n.Params = b.params.described(params, buffers); b.nodes != nil {
-		n.Params = nil // they belong to the parts
+		n.Params = nil // the parts describe them
 	}
 	if n.Params != nil || l.label != "" {
 		n.Name = name
@@ -52,7 +52,7 @@ func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, err
 	return u, out, nil
 }
 
-// declare returns the unit of l, and the shape of its output.
+// declare is build without the description.
 func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindView, kindEmbed, kindSentence:
@@ -132,7 +132,7 @@ func (b *builder[T]) declare(l Layer, name string, in *Image) (unit[T], Image, e
 	panic(fmt.Sprintf("nn: layer of kind %d", l.kind))
 }
 
-// normed adds the norm of n to the norms of the network.
+// normed adds the BatchRenorm of n to b.norms, and returns n.
 func (b *builder[T]) normed(n *batchNorm[T]) unit[T] {
 	b.norms = append(b.norms, n.BatchRenorm)
 	return n
@@ -199,7 +199,7 @@ func (b *builder[T]) find(l Layer) (int, error) {
 	return at, nil
 }
 
-// choices returns the first column of the choices of sources[i], and the number of columns of all sources.
+// choices returns the first column of sources[i] in the choices of a batch, and the number of columns of all sources.
 func (b *builder[T]) choices(i int) (first, total int) {
 	return b.sumBefore(i, func(s Source) int { return len(s.Choices.Low) })
 }
@@ -334,7 +334,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	return s, out, nil
 }
 
-// film returns the unit of l, which modulates the features of images with the output of by.
+// film returns the unit of l, which modulates the features of images. The argument by computes γ and β.
 func (b *builder[T]) film(by, l Layer, name string, in Image) (unit[T], Image, error) {
 	if by.needsInput() {
 		return nil, Image{}, fmt.Errorf("%v: expected an input at the front", l)

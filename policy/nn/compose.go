@@ -12,8 +12,8 @@ func (s *sequence[T]) Init(seed uint64) {
 	}
 }
 
-// add appends a unit with rows of output of the given width. A convolution reads the bytes of an image itself, a few
-// images at a time, but not on a device. An activation works in place if no other layer needs its input.
+// add appends a unit whose rows have the given width. If a convolution reads an image, it reads the bytes itself, a few
+// images at a time, except on a device. An activation works in place if no other layer needs its input.
 func (s *sequence[T]) add(u unit[T], width int) {
 	if last := len(s.units) - 1; last >= 0 {
 		switch u := u.(type) {
@@ -48,7 +48,7 @@ func (s *sequence[T]) NewWork(net *NetWork[T]) unitWork[T] {
 			w.size = max(w.size, net.maxRows*s.widths[i])
 		}
 	}
-	if net.params.OnDevice() { // all memory of a device is known before the first pass
+	if net.params.OnDevice() { // memory of a device must be allocated before the first pass
 		w.d = [2][]T{net.params.Vector(w.size), net.params.Vector(w.size)}
 	}
 	return w
@@ -58,10 +58,10 @@ type sequenceWork[T Float] struct {
 	net    *NetWork[T]
 	units  []unitWork[T]
 	widths []int
-	d      [2][]T // gradients of the outputs of units, used in turn; allocated by the first Backward
-	size   int    // length of both
+	d      [2][]T // gradients of the outputs of units, used alternately; allocated by the first Backward
+	size   int    // length of each of them
 	reads  bool   // whether the first unit only reads a source
-	mixes  int    // the first unit whose output depends on all columns of its input
+	mixes  int    // index of the first unit whose output depends on all columns of its input
 }
 
 func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -113,7 +113,7 @@ type skip[T Float] struct {
 	p         *Params[T]
 	f         unit[T]
 	g         unit[T] // nil for x itself
-	in, width int     // of x and of the output
+	in, width int     // widths of a row of x and of the output
 }
 
 func (s *skip[T]) Init(seed uint64) {

@@ -9,7 +9,7 @@ type Image struct{ H, W, C int }
 func (s Image) Len() int { return s.H * s.W * s.C }
 
 // slide returns the shape of the output of windows that slide over images of the shape s. The output has the given
-// number of channels. A window has size×size pixels. Windows are stride pixels apart. Each image has a frame of pad
+// number of channels. A window has size×size pixels. Windows are stride pixels apart. Each image gets a border of pad
 // pixels.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
@@ -19,14 +19,15 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 	return out
 }
 
-// Windows describes windows of Size×Size pixels that slide over an image, Stride pixels apart. The image has a frame of
-// Pad pixels of zeros. Out is the image of the windows' results.
+// Windows describes windows of Size×Size pixels that slide over an image, Stride pixels apart. The image gets a border
+// of Pad pixels of zeros. In is the shape of the image. Out is the shape of the output, which has one pixel for each
+// window.
 type Windows struct {
 	In, Out           Image
 	Size, Stride, Pad int
 }
 
-// rows returns the number of windows of an image.
+// rows returns the number of windows in an image.
 func (s *Windows) rows() int { return s.Out.H * s.Out.W }
 
 // width returns the number of elements of a window.

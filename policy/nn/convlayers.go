@@ -30,7 +30,7 @@ func (u *convolution[T]) NewWork(w *NetWork[T]) unitWork[T] {
 type convolutionWork[T Float] struct {
 	*convolution[T]
 	scratch *ConvWork[T]
-	x, y    []T // the input, or a few images of it if pixels is set; and the output
+	x, y    []T // x: the input, or a few of its images if pixels is set; y: the output
 }
 
 func (w *convolutionWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -43,7 +43,8 @@ func (w *convolutionWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.Out.Len()]
 }
 
-// eachBatch reads a few images at a time into w.x, and then calls visit for these images.
+// eachBatch reads a few images at a time into w.x, and then calls visit. lo is the index of the first of these images,
+// and n is their number.
 func (w *convolutionWork[T]) eachBatch(b *Batch[T], visit func(lo, n int)) {
 	for lo, n := 0, 0; lo < b.Rows; lo += n {
 		n = min(w.batch(), b.Rows-lo)
@@ -63,7 +64,7 @@ func (w *convolutionWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi
 }
 
 // A maxPool takes the largest element of each channel in windows of 3×3 pixels. Windows are 2 pixels apart. The outer
-// windows extend over the edges of the image by one pixel.
+// windows extend beyond the edges of the image by one pixel.
 type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }

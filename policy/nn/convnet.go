@@ -13,8 +13,9 @@ const NatureSize = 36
 // It has 32 filters of 8×8 pixels at stride 4, 64 filters of 4×4 at stride 2, and 64 filters of 3×3 at stride 1. ReLU
 // follows each convolution.
 //
-// In this and the following networks, words names a source of choices that modulate the first convolution: each element
-// x becomes (1+γ)x + β, where γ and β of the channel come from Embed (FiLM). Without such a source it is empty.
+// In this and the following networks, words is the name of a source of choices. They modulate the output of the first
+// convolution: each element x becomes (1+γ)x + β, where γ and β of the channel come from Embed (FiLM). If words is "",
+// there is no modulation.
 func NatureCNN(image, words string) Layer {
 	relu := Activate(ReLU)
 	layers := append(stem(Conv(32, 8, 4, 0), image, words), relu,
@@ -59,8 +60,8 @@ func KeypointCNN(image, words string) Layer {
 	return Sequence(append(layers, features(128)...)...)
 }
 
-// stem returns the first convolution, and its modulation by words. γ and β have an initial variance of about 1, so that
-// words have an effect from the beginning.
+// stem returns the first convolution and its modulation by the source words. γ and β have an initial variance of about
+// 1, so that words have an effect from the beginning.
 func stem(conv Layer, image, words string) []Layer {
 	layers := []Layer{Input(image), conv.Named("0")}
 	if words != "" {

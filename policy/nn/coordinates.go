@@ -1,6 +1,6 @@
 package nn
 
-// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. So the next layers can
+// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. The next layers can then
 // distinguish equal objects by their positions (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image

@@ -6,17 +6,17 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Products are the matrix products of another library. They work like the functions of package kernel with the same
-// names.
+// Products are matrix products of another library, such as a BLAS. They work like the functions of the same names in
+// package kernel.
 type Products[T Float] struct {
 	Gemm, GemmTA func(c, a, b []T, m, n, k int, acc bool)
 	GemmBias     func(c, a, b, bias []T, m, n, k int)
 }
 
-// cpu are the Ops of package kernel. If blas is not nil, it has the products.
+// cpu computes Ops with package kernel. If blas is not nil, it computes the matrix products.
 type cpu[T Float] struct{ blas *Products[T] }
 
-// NewCPU returns Ops for a CPU, with the given products.
+// NewCPU returns Ops for a CPU, which compute matrix products with x. If x is nil, they use package kernel.
 func NewCPU[T Float](x *Products[T]) Ops[T] { return cpu[T]{x} }
 
 func (o cpu[T]) Product(c, a, b, bias []T, m, n, k int, acc bool) {
@@ -123,7 +123,7 @@ func (o cpu[T]) DotRows(dst, x []T, a Rows, y []T, b Rows, width, n int) {
 	}
 }
 
-// rowOf returns the i-th row of r in x. It is nil if its index is outside x.
+// rowOf returns the row of x that r selects for i. It returns nil if r has an Index, and the row is outside x.
 func rowOf[T Float](x []T, r *Rows, i, width int) []T {
 	at := r.At(i)
 	if r.Index != nil && (at < 0 || (at+1)*width > len(x)) {

@@ -23,7 +23,7 @@ func (o cpu[T]) CellGrad(c Cell, d, next, prev CellState[T], gates, xw, hu []T, 
 	}
 }
 
-// row returns row i. H has the given width, and so has C unless it is empty.
+// row returns row i of s. A row has the given width; C of the result is empty if s.C is.
 func (s CellState[T]) row(i, width int) CellState[T] {
 	if s.H = row(s.H, i, width); len(s.C) > 0 {
 		s.C = row(s.C, i, width)

@@ -2,19 +2,19 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A ConvWork is working memory for the windows of a few images, and on a device for those of all images. Convolutions
-// that run one after the other can share it.
+// A ConvWork is working memory for the windows of a few images. On a device, it is for the windows of all images.
+// Convolutions that run one after the other can share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// Memory returns memory for windows, and for the transpose of the weights. Both are large enough for each layer with w.
+// Memory returns memory for windows, and for the transpose of the weights. Both are large enough for each layer that
+// uses w.
 func (w *ConvWork[T]) Memory() (windows, weight []T) { return w.windows, w.weight }
 
 // windowElements is the maximum number of elements in memory for windows. The windows of a single image can have more.
-// In float32, windowElements elements take 128 KiB. They fit in the second-level cache together with weights and
-// gradients.
+// In float32, this memory takes 128 KiB. So it fits in the second-level cache together with weights and gradients.
 const windowElements = 32 << 10
 
-// fit makes w large enough for s, which gets at most the given number of images at a time.
+// fit makes w large enough for the windows s. images is the largest number of images at a time.
 func (w *ConvWork[T]) fit(p *Params[T], s *Windows, images int) {
 	each := s.rows() * s.width()
 	if n := images * each; p.OnDevice() && n > len(w.windows) {
@@ -27,11 +27,11 @@ func (w *ConvWork[T]) fit(p *Params[T], s *Windows, images int) {
 	}
 }
 
-// heavyWeight is the number of elements from which weights are far larger than the second-level cache. Half as many
-// elements of windows then share each pass over the weights.
+// heavyWeight is the number of weights from which they are far larger than the second-level cache. Then the windows in
+// memory have half as many elements as the weights, so that each pass over the weights serves more windows.
 const heavyWeight = 1 << 18
 
-// batch returns the number of images whose windows are in memory at a time.
+// batch returns the number of images whose windows are in memory at a time, at least 1.
 func (s *Windows) batch() int {
 	elements := windowElements
 	if n := s.width() * s.Out.C; n >= heavyWeight {
@@ -110,9 +110,9 @@ func addUp[T Float](s *Windows, dx, dWindows []T) {
 	})
 }
 
-// eachLine calls visit for every line of pixels in the windows. A line has width elements. It begins at windows[i] and
-// at image[j]. One call covers the same line of n neighbouring windows, which are stride pixels apart in the image. If
-// several windows share a pixel, their calls come in the order of the windows.
+// eachLine calls visit for every line of pixels in the windows of an image. A line has width elements. It begins at
+// windows[i] and at image[j]. One call can cover this line in n neighbouring windows; in the image, these are Stride
+// pixels apart. If several windows share a pixel, their calls come in the order of the windows.
 func (s *Windows) eachLine(visit func(i, j, width, n int)) {
 	line, each := s.Size*s.In.C, s.width()
 	first, end := s.span()
@@ -140,8 +140,7 @@ func (s *Windows) eachLine(visit func(i, j, width, n int)) {
 	}
 }
 
-// span returns the range [first, end) of the windows in a row that are entirely between the left and right edges of the
-// image.
+// span returns the windows [first, end) of a row of windows that lie between the left and the right edge of the image.
 func (s *Windows) span() (first, end int) {
 	first = min((s.Pad+s.Stride-1)/s.Stride, s.Out.W)
 	if room := s.In.W + s.Pad - s.Size; room >= 0 {

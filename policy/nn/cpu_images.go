@@ -53,7 +53,7 @@ func (o cpu[T]) SpatialSoftmax(y, scale, prob, u []T, g *PixelGrid[T], n, c int)
 }
 
 // spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob to the softmax
-// of the logits, and returns scale and the mean position (x, y), weighted by prob.
+// of the logits. It returns scale, and the mean position (x, y) of the pixels, weighted by prob.
 func spot[T Float](g *PixelGrid[T], prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, g.One)/T(len(u)), g.One)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))

@@ -43,7 +43,7 @@ func (l Layer) constants() []graph.Const {
 	return nil
 }
 
-// The following methods return the constants that follow from the sources and from the layers before.
+// The following methods return constants of units that depend on the sources or on earlier layers.
 
 func (u *numbers[T]) constants() []graph.Const { return []graph.Const{{Name: "first", Value: u.first}} }
 
@@ -71,7 +71,7 @@ func (u *recurrentCell[T]) constants() []graph.Const {
 	return []graph.Const{{Name: "state_first", Value: u.at}, {Name: "state", Value: u.State}}
 }
 
-// dims returns the shape as a list: a vector has one axis.
+// dims returns the shape as a list. For a vector, the list has one number.
 func (s Image) dims() []int {
 	if s.H == 1 && s.W == 1 {
 		return []int{s.C}
@@ -79,7 +79,7 @@ func (s Image) dims() []int {
 	return []int{s.H, s.W, s.C}
 }
 
-// described returns the parameters and buffers that were added after the given numbers of both.
+// described returns the parameters of p from index params on, and its buffers from index buffers on.
 func (p *Params[T]) described(params, buffers int) []graph.Param {
 	var all []graph.Param
 	for i := range p.Fields[params:] {

@@ -6,17 +6,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Device is Ops whose arguments lie in memory of a device, beside the program's memory. Layers keep their activations
-// in memory from Vector, which only the Ops can access. Parameters, gradients, inputs and outputs are shared memory:
-// memory of the program that has memory of the device beside it. Upload and Download copy from one to the other. So the
-// program may read what Ops have written only after a Download.
+// A Device has Ops that compute on memory of a device, beside the program's memory. Layers keep their activations in
+// memory from Vector, which only the Ops can access. Parameters, gradients, inputs and outputs are shared memory:
+// memory of the program with a copy on the device. Upload and Download copy from one to the other. The program may read
+// what Ops have written only after a Download.
 type Device[T Float] interface {
 	Ops[T]
-	// Vector returns n zeros for the Ops alone.
+	// Vector returns n zeros that only the Ops can access.
 	Vector(n int) []T
-	// Share makes memory of the program shared memory. On the device it begins with zeros.
+	// Share makes memory of the program shared memory. On the device it holds zeros at first.
 	Share(memory []byte) error
-	// Upload copies shared memory to the device, and Download copies it from there.
+	// Upload copies shared memory from the program to the device. Download copies it from the device to the program.
 	Upload(memory []byte)
 	Download(memory []byte)
 	// Clear sets x to 0 on the device.
@@ -50,7 +50,7 @@ func (p *Params[T]) Vector(n int) []T {
 	return Vector[T](n)
 }
 
-// Share makes memory of the program memory that layers can use, too; see Device.
+// Share makes memory of the program accessible to layers, too; see Device.
 func (p *Params[T]) Share(memory []byte) error {
 	if p.device != nil {
 		return p.device.Share(memory)
@@ -58,7 +58,7 @@ func (p *Params[T]) Share(memory []byte) error {
 	return nil
 }
 
-// Shared returns n zeros for layers and for the program. It panics if the device has no memory.
+// Shared returns n zeros that both layers and the program can access. It panics if the device has no memory left.
 func (p *Params[T]) Shared(n int) []T {
 	x := Vector[T](n)
 	if err := p.Share(tensor.BytesOf(x)); err != nil {
@@ -67,14 +67,14 @@ func (p *Params[T]) Shared(n int) []T {
 	return x
 }
 
-// Upload gives layers what the program has written to x, which is shared memory.
+// Upload makes what the program has written to x visible to layers. x is shared memory.
 func (p *Params[T]) Upload(x []T) {
 	if p.device != nil {
 		p.device.Upload(tensor.BytesOf(x))
 	}
 }
 
-// Download gives the program what layers have written to x, which is shared memory.
+// Download makes what layers have written to x visible to the program. x is shared memory.
 func (p *Params[T]) Download(x []T) {
 	if p.device != nil {
 		p.device.Download(tensor.BytesOf(x))
@@ -87,7 +87,7 @@ type SquareSums struct {
 	sums   []float64
 }
 
-// NewSquareSums returns the SquareSums of the pieces of p.Grad. Piece i has the elements [pieces[2i], pieces[2i+1]).
+// NewSquareSums returns SquareSums for pieces of p.Grad. Piece i has the elements [pieces[2i], pieces[2i+1]).
 func (p *Params[T]) NewSquareSums(pieces []int64) (*SquareSums, error) {
 	s := &SquareSums{pieces, make([]float64, len(pieces)/2)}
 	if err := errors.Join(p.Share(tensor.BytesOf(s.pieces)), p.Share(tensor.BytesOf(s.sums))); err != nil {
@@ -97,14 +97,15 @@ func (p *Params[T]) NewSquareSums(pieces []int64) (*SquareSums, error) {
 	return s, nil
 }
 
-// SquareSums returns the sum of squares of each piece, as Ops.SumSq. The sums are valid until the next call.
+// SquareSums returns the sum of squares of each piece, as Ops.SumSq computes it. The sums are valid until the next
+// call.
 func (p *Params[T]) SquareSums(s *SquareSums) []float64 {
 	p.device.SumSqs(s.sums, p.Grad, s.pieces)
 	p.device.Download(tensor.BytesOf(s.sums))
 	return s.sums
 }
 
-// Clear sets x, memory of layers, to 0.
+// Clear sets x to 0. x is memory of layers.
 func (p *Params[T]) Clear(x []T) {
 	if p.device != nil {
 		p.device.Clear(x)
@@ -113,7 +114,7 @@ func (p *Params[T]) Clear(x []T) {
 	}
 }
 
-// Mirror returns shared memory of n elements for copies by Import or Export. Without a device it returns nil.
+// Mirror returns n elements of shared memory, for Import or Export. Without a device it returns nil.
 func (p *Params[T]) Mirror(n int) []T {
 	if p.device == nil {
 		return nil
@@ -121,7 +122,7 @@ func (p *Params[T]) Mirror(n int) []T {
 	return p.Shared(n)
 }
 
-// Import returns x, memory of the program, in the memory of layers: x itself, or on a device a copy in the mirror.
+// Import makes x, memory of the program, accessible to layers. It returns x itself, or on a device a copy in mirror.
 func (p *Params[T]) Import(mirror, x []T) []T {
 	if p.device == nil {
 		return x
@@ -132,7 +133,7 @@ func (p *Params[T]) Import(mirror, x []T) []T {
 	return y
 }
 
-// Export returns x, memory of layers, in the memory of the program: x itself, or on a device a copy in the mirror.
+// Export makes x, memory of layers, accessible to the program. It returns x itself, or on a device a copy in mirror.
 func (p *Params[T]) Export(mirror, x []T) []T {
 	if p.device == nil {
 		return x

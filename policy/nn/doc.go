@@ -14,12 +14,12 @@
 //	w := net.NewWork(128)                             // activations of one user; layers hold no activations
 //	logits := net.Forward(w, nn.Batch[float32]{Rows: n, Numbers: x})    // n ≤ 128
 //
-// Layers look up their parameters in Params at each call. To compute with another version of the weights, set
-// Params.Data to a buffer of the same layout. All matrices are row-major: a batch is [n, width], and weights are [in,
-// out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer
-// clears it. The gradient of x is the derivative of the loss with respect to x.
+// Layers look up their parameters in Params at each call. To use another version of the weights, set Params.Data to a
+// buffer of the same layout. All matrices are row-major: a batch is [n, width], and weights are [in, out]. A row of
+// input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer clears it. The
+// gradient of x is the derivative of the loss with respect to x.
 //
-// Layers ask Params.Ops for their arithmetic, so that another device can compute it. They compute norms, max pools,
+// Layers ask Params.Ops for their arithmetic, so that a device can compute it. They compute norms, max pools,
 // coordinates and sentences by themselves, because package kernel has no function for these.
 //
 // A Net with GRU or LSTM layers reads sequences. Its state is a part of the Batch, and so is the next state.

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// dropout sets elements to 0 with a probability, which is rounded to 16 bits; see Dropout.
+// dropout sets elements to 0 with a given probability, rounded to 16 bits; see Dropout.
 type dropout[T Float] struct {
 	width, index int // index among the Dropout layers of the network
 	probability  float64
@@ -20,7 +20,7 @@ func (u *dropout[T]) NewWork(w *NetWork[T]) unitWork[T] {
 
 type dropoutWork[T Float] struct {
 	*dropout[T]
-	y, factor []T // [rows,width]: the output, and 0 or 1/(1-p)
+	y, factor []T // [rows,width]: the output, and its factors 0 or 1/(1-p)
 }
 
 func (w *dropoutWork[T]) Forward(b *Batch[T], x []T) []T {

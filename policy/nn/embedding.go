@@ -6,8 +6,9 @@ import "math"
 // included.
 type Choices struct{ Low, High []int }
 
-// An embedding sums rows of W [Σ options, out], which has a row for each option of each choice. It reads the columns
-// from first on of Batch.Choices, which has total columns. It is a Linear without bias on a one-hot code.
+// An embedding sums rows of W [Σ options, out]. W has a row for each option of each choice. The embedding reads columns
+// of Batch.Choices, from column first on; a row of Batch.Choices has total columns. The embedding equals a Linear
+// without bias on a one-hot code.
 type embedding[T Float] struct {
 	p            *Params[T]
 	out, rows    int
@@ -56,7 +57,7 @@ func (w *embeddingWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi in
 	return nil
 }
 
-// chosen returns the rows of W for the options of choice k.
+// chosen returns the rows of W for choice k of the rows of b.
 func (e *embedding[T]) chosen(b *Batch[T], k int) Rows {
 	return Rows{Index: b.Choices[e.first+k:], Step: e.total, First: e.zero[k]}
 }

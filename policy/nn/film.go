@@ -1,10 +1,10 @@
 package nn
 
-// film modulates the features of images with the output of another unit.
+// film modulates the features of images with the output of another unit, the field by.
 type film[T Float] struct {
 	p  *Params[T]
 	in Image
-	by unit[T] // gives γ and β
+	by unit[T] // computes γ and β
 }
 
 func (u *film[T]) Init(seed uint64) { u.by.Init(seed) }

@@ -2,14 +2,14 @@ package nn
 
 import "math"
 
-// groupNorm computes, for each group of channels of an image x with mean μ and variance σ² over channels and pixels (Wu
-// and He 2018, arXiv:1803.08494):
+// groupNorm normalises each group of channels of an image x. μ and σ² are the mean and the variance over the channels
+// and pixels of the group (Wu and He 2018, arXiv:1803.08494):
 //
 //	y = γ x̂ + β,    x̂ = (x - μ)/√(σ² + 1e-5)
 type groupNorm[T Float] struct {
 	p           *Params[T]
 	in          Image
-	channels    int // of a group
+	channels    int // number of channels in a group
 	gamma, beta int // fields of p
 }
 
@@ -36,7 +36,7 @@ type groupNormWork[T Float] struct {
 	*groupNorm[T]
 	unit, y    []T       // [rows,H,W,C]: x̂ and the output
 	inv        []T       // [rows,C]: 1/√(σ² + 1e-5) of each channel's group
-	mean       []T       // [C]: of each channel's group in the present image
+	mean       []T       // [C]: mean of each channel's group in the present image
 	sum, along []float64 // [C]: sums over the pixels of an image
 }
 
@@ -76,7 +76,7 @@ func (w *groupNormWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*each]
 }
 
-// average replaces the sums of channels over pixels with the means of their groups.
+// average replaces the sums over the pixels of each channel with the mean of the channel's group.
 func (u *groupNorm[T]) average(sums []float64) {
 	for lo := 0; lo < len(sums); lo += u.channels {
 		group, all := sums[lo:lo+u.channels], 0.

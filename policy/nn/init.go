@@ -7,12 +7,12 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [rows,columns], with gain times a random matrix. The columns of this matrix are orthonormal if
-// rows ≥ columns; otherwise its rows are. Tensors with the same seed must have different keys.
+// Orthogonal fills w, [rows,columns], with gain times a random matrix. If rows ≥ columns, the columns of this matrix
+// are orthonormal; otherwise its rows are. Tensors with the same seed must have different keys.
 //
 // The matrix is the Q of the QR decomposition of a standard normal matrix, with a positive diagonal of R. Such a Q is
-// uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
-// Saxe, McClelland and Ganguli 2014, arXiv:1312.6120, proposed this initialisation.
+// uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups"). Saxe,
+// McClelland and Ganguli 2014, arXiv:1312.6120, proposed this initialisation.
 func Orthogonal[T Float](w []T, rows, columns int, gain float64, seed, key uint64) {
 	if len(w) != rows*columns {
 		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), rows, columns))
@@ -21,7 +21,7 @@ func Orthogonal[T Float](w []T, rows, columns int, gain float64, seed, key uint6
 	q := normals(count*length, philox.New(seed, philox.Init, key, 0))
 	for i := range count {
 		v := q[i*length : (i+1)*length]
-		for range 2 { // Gram and Schmidt lose orthogonality to rounding; a second pass restores it (Giraud et al. 2005)
+		for range 2 { // rounding makes Gram-Schmidt lose orthogonality; a second pass restores it (Giraud et al. 2005)
 			for j := range i {
 				u := q[j*length : (j+1)*length]
 				subtract(v, u, dot(u, v))

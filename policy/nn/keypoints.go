@@ -1,10 +1,10 @@
 package nn
 
 // A PixelGrid has the positions of the pixels of an image, for a spatial softmax (Levine et al. 2016, arXiv:1504.00702,
-// section 4.2): the position of the largest pixels in a channel. The position is the mean x and y of the pixels, in
-// [-1, 1], weighted by the softmax of the channel. Before the softmax, the channel is scaled to mean 0 and a fixed
-// deviation over the pixels. The largest pixels then have nearly all of the weight, for any scale of the network's
-// weights.
+// section 4.2). A spatial softmax computes the position of the largest pixels in a channel. The position is the mean x
+// and y of the pixels, in [-1, 1], weighted by the softmax of the channel. Before the softmax, the channel is scaled to
+// mean 0 and a fixed deviation over the pixels. The largest pixels then have nearly all of the weight, for any scale of
+// the network's weights.
 type PixelGrid[T Float] struct {
 	Deviation float64
 	X, Y, One []T // [H·W]: x and y of the pixels, and ones
@@ -19,8 +19,8 @@ func newGrid[T Float](in Image, deviation float64) PixelGrid[T] {
 	return g
 }
 
-// A keypoints layer computes a position for each channel of an image: Ops.SpatialSoftmax. The output is all x, then all
-// y.
+// A keypoints layer computes a position for each channel of an image, by Ops.SpatialSoftmax. The output has all x, then
+// all y.
 type keypoints[T Float] struct {
 	p         *Params[T]
 	in        Image

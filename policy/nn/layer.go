@@ -24,18 +24,18 @@ import (
 // [1,1,n]. A layer that needs a vector reads the elements of an image in the order [H,W,C].
 type Layer struct {
 	kind              layerKind
-	label             string // its name in the layer around it; empty if its name is its number
+	label             string // name in the layer around it; empty means its number there
 	name              string // name of an input
 	width             int    // number of output features or of filters
 	size, stride, pad int
 	scale             float64
 	gain              float64 // of the initial weights; 0 means √2
 	act               Activation
-	unbiased          bool // a Conv without b
+	unbiased          bool // whether a Conv has no b
 	fanOut            bool // see FanOut
 	norm              [2][]float64
 	parts             []Layer
-	shortcut          []Layer // of a Residual; empty for x itself
+	shortcut          []Layer // g of a Residual; empty for x itself
 }
 
 type layerKind uint8
@@ -72,15 +72,16 @@ const (
 // Source.Range. Several frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
-// View reads the image of the named source, one frame of bytes, as h×w pixels. It interpolates bilinearly if the image
-// has another size; the corners of the outer pixels coincide (torch: align_corners=False). A byte x of channel c
+// View reads the image of the named source, which must be one frame of bytes. It resizes the image to h×w pixels by
+// bilinear interpolation, and aligns the corners of the outer pixels (torch: align_corners=False). Byte x of channel c
 // becomes (x/255 - mean[c])/deviation[c].
 func View(name string, h, w int, mean, deviation []float64) Layer {
 	return Layer{kind: kindView, name: name, width: w, size: h, norm: [2][]float64{mean, deviation}}
 }
 
-// Embed computes features, [width], of the choices of the named source, for example of the words of a sentence. The
-// layer learns a row for each option of each choice. The features are the sum of the rows of the chosen options.
+// Embed computes features, [width], of the choices of the named source. For example, the choices are the words of a
+// sentence. The layer learns a row for each option of each choice. The features are the sum of the rows of the chosen
+// options.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
@@ -103,22 +104,23 @@ func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 // Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
-// BatchNorm normalises each column of a batch; see BatchRenorm and Batch.Renorm.
+// BatchNorm normalises each column of a batch. See BatchRenorm for the formula, and Batch.Renorm for the statistics.
 func BatchNorm() Layer { return Layer{kind: kindBatchNorm} }
 
-// BatchNorm2D normalises each channel of an image over the pixels of a batch; see NewBatchNorm2D and Batch.Renorm.
+// BatchNorm2D normalises each channel of an image over the pixels of a batch. See NewBatchNorm2D for the formula, and
+// Batch.Renorm for the statistics.
 func BatchNorm2D() Layer { return Layer{kind: kindBatchNorm2D} }
 
-// GroupNorm normalises each of the given number of groups of neighbouring channels over the pixels of an image, then
-// multiplies each channel by γ and adds β (Wu and He 2018, arXiv:1803.08494).
+// GroupNorm divides the channels of an image into the given number of groups of neighbours. It normalises each group
+// over its channels and pixels, then multiplies each channel by γ and adds β (Wu and He 2018, arXiv:1803.08494).
 func GroupNorm(groups int) Layer { return Layer{kind: kindGroupNorm, width: groups} }
 
 // Dropout sets elements to 0 with probability p, and divides the others by 1-p (Srivastava et al. 2014, "Dropout"). It
 // does so only if Batch.Drop is on.
 func Dropout(p float64) Layer { return Layer{kind: kindDropout, scale: p} }
 
-// Conv applies filters to windows of size×size pixels; see Conv2D. Windows are stride pixels apart. Each image has a
-// frame of pad pixels of zeros. The initial weights are orthogonal.
+// Conv applies filters to windows of size×size pixels; see Conv2D. Windows are stride pixels apart. Each image gets a
+// border of pad pixels of zeros. The initial weights are orthogonal.
 func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
@@ -129,7 +131,7 @@ func MaxPool() Layer { return Layer{kind: kindPool, size: 3, stride: 2, pad: 1} 
 // MeanPool computes the mean of each channel over the pixels of an image.
 func MeanPool() Layer { return Layer{kind: kindMean} }
 
-// SpatialEmbed computes the given number of weighted sums over the pixels of each channel of an image, [C, sums]. Each
+// SpatialEmbed computes weighted sums over the pixels of each channel of an image. The output is [C, sums]. Each
 // channel has weights of its own (learned spatial embeddings, Luo et al. 2024, "SERL", arXiv:2401.16013).
 func SpatialEmbed(sums int) Layer { return Layer{kind: kindSpatial, width: sums} }
 
@@ -142,17 +144,17 @@ func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, 
 // arXiv:1807.03247).
 func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 
-// FiLM replaces each channel x of an image with (1+γ)x + β (Perez et al. 2018, arXiv:1709.07871). The parts
-// are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
+// FiLM replaces each channel x of an image with (1+γ)x + β (Perez et al. 2018, arXiv:1709.07871). The parts are a
+// sequence that begins with an Input. A Dense after this sequence computes γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
-// modulated is FiLM without the Dense: the layer by computes all γ, then all β.
+// modulated is FiLM without the Dense. Its argument computes all γ, then all β.
 func modulated(by Layer) Layer { return Layer{kind: kindModulated, parts: []Layer{by}} }
 
 // Point computes a position in an image for each word of a sentence: the position of the object that the word means
-// (word-conditioned attention). The words are the choices of the named source. The output is all x, then all y,
-// [2·places], in [-1, 1]. The features of a word do not depend on its place. For positions and the deviation see
-// SpatialSoftmax.
+// (word-conditioned attention). The words are the choices of the named source. The output has all x, then all y,
+// [2·places], in [-1, 1]. The features of a word do not depend on its place. SpatialSoftmax describes positions and
+// deviation.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
@@ -201,14 +203,14 @@ func Hidden(widths []int, f Activation, norms Norms) []Layer {
 	return layers
 }
 
-// Shortcut makes a Residual compute g(x) + f(x), where g is the sequence of the parts. The outputs of both must have
-// the same shape.
+// Shortcut makes a Residual compute g(x) + f(x), where g is the sequence of the given parts. f and g must have outputs
+// of the same shape.
 func (l Layer) Shortcut(parts ...Layer) Layer {
 	l.shortcut = parts
 	return l
 }
 
-// Unbiased makes a Conv without b.
+// Unbiased makes a Conv that adds no b.
 func (l Layer) Unbiased() Layer {
 	l.unbiased = true
 	return l
@@ -222,8 +224,8 @@ func (l Layer) FanOut() Layer {
 	return l
 }
 
-// Named sets the last part of the names of the layer's parameters. Without it, the last part is the number of the layer
-// in the layer around it.
+// Named sets the last part of the names of the layer's parameters. By default, this part is the layer's number in the
+// layer around it.
 func (l Layer) Named(name string) Layer {
 	l.label = name
 	return l
@@ -254,7 +256,7 @@ func (l Layer) initialGain() float64 {
 	return l.gain
 }
 
-// String returns the Go expression that makes the layer, for messages.
+// String returns the layer as a Go expression, for messages.
 func (l Layer) String() string {
 	switch l.kind {
 	case kindInput:
@@ -307,13 +309,13 @@ func (l Layer) String() string {
 	return names[l.kind] + "(" + strings.Join(parts, ", ") + ")"
 }
 
-// A Source is an input that layers can name: numbers, an image of bytes, a feature map, or choices.
+// A Source is an input that layers can refer to by name: numbers, an image of bytes, a feature map, or choices.
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row
 	Image   Image      // shape of one frame; the zero Image if the source is not an image
 	Frames  int        // number of frames in a row, for an image
-	Range   [2]float64 // for an image: the numbers for the bytes 0 and 255
+	Range   [2]float64 // for an image: the numbers that stand for the bytes 0 and 255
 	Map     Image      // shape of a feature map, which is an image of numbers; the zero Image for other sources
 	Choices Choices    // the bounds of choices; empty if the source has no choices
 }

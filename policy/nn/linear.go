@@ -23,7 +23,7 @@ func (l *Linear[T]) Init(seed uint64, gain float64) {
 	clear(l.Bias())
 }
 
-// InitUniform draws a weight uniformly from (-bound, bound) and sets the bias to 0, as Init.
+// InitUniform draws a weight uniformly from (-bound, bound). Like Init, it sets the bias to 0.
 func (l *Linear[T]) InitUniform(seed uint64, bound float64) {
 	s := philox.New(seed, philox.Init, uint64(l.weight), 0)
 	w := l.Weight()
@@ -50,8 +50,8 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
-// gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x, or adds this gradient to dx
-// if add is set. Without add, dx may be x. If dx is not nil, scratch must have In·Out elements.
+// gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x. If add is set, it adds the
+// gradient to dx instead; otherwise dx may be x. If dx is not nil, scratch must have In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {

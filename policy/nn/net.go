@@ -26,7 +26,7 @@ type Net[T Float] struct {
 	node   graph.Node
 }
 
-// A Batch is the input of a Net: rows of every source. It must not change before Backward.
+// A Batch is the input of a Net: the rows of every source. It must not change before Backward.
 type Batch[T Float] struct {
 	Rows    int
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
@@ -40,7 +40,7 @@ type Batch[T Float] struct {
 
 	Drop Drop // for Dropout layers
 
-	// The following fields are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
+	// This field and the next three are for a Net with recurrent layers. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
@@ -53,19 +53,21 @@ type Drop struct {
 	Seed, First uint64
 }
 
-// A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.
+// A unit is a layer of a Net, with its parameters. A builder makes units in the order of the forward pass.
 type unit[T Float] interface {
 	Init(seed uint64)
-	// NewWork returns the memory of one user for at most w.maxRows rows. Units use the scratch memory of w in turn.
+	// NewWork returns the memory of one user for at most w.maxRows rows. Units share the scratch memory of w, one after
+	// the other.
 	NewWork(w *NetWork[T]) unitWork[T]
 }
 
 // A unitWork holds one user's activations of a unit.
 type unitWork[T Float] interface {
-	// Forward returns the output for x, in memory of the unitWork or in x itself. x must not change before Backward.
+	// Forward returns the output for x. It lies in memory of the unitWork or in x itself. x must not change before
+	// Backward.
 	Forward(b *Batch[T], x []T) []T
 	// Backward adds the gradients of the last Forward. dy is the gradient of the output, and Backward may overwrite it.
-	// Unless dx is nil, Backward returns the gradient of x, in memory of dx or of dy. Backward calls ready for ranges
+	// Unless dx is nil, Backward returns the gradient of x. It lies in dx or in dy. Backward calls ready for ranges
 	// whose gradients are complete, from the last parameters to the first.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) []T
 }
@@ -80,7 +82,7 @@ func NewNet[T Float](p *Params[T], name string, l Layer, sources []Source) (*Net
 	return net, err
 }
 
-// NewStack declares a Net that passes rows of width numbers, Batch.Numbers, through the layers. It panics if a layer
+// NewStack declares a Net that passes Batch.Numbers, rows of width numbers, through the layers. It panics if a layer
 // does not fit.
 func NewStack[T Float](p *Params[T], name string, width int, layers ...Layer) *Net[T] {
 	net, err := newNet(p, name, Sequence(layers...), nil, &Image{1, 1, width})
@@ -148,8 +150,8 @@ func (n *Net[T]) SetOutGrad(w *NetWork[T], dy []T) {
 
 // Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
-// beginning with the last layer. dx must be nil for a Net with sources. For a stack, unless dx, [Rows,width], is nil,
-// Backward sets dx to the gradient of the numbers.
+// beginning with the last layer. dx must be nil unless the Net is a stack. If dx, [Rows,width], is not nil, Backward
+// sets it to the gradient of the numbers.
 func (n *Net[T]) Backward(w *NetWork[T], dx []T, ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
@@ -165,10 +167,10 @@ func unreported(lo, hi int) {}
 // same reports whether a and b begin at the same address.
 func same[T Float](a, b []T) bool { return len(a) > 0 && len(b) > 0 && &a[0] == &b[0] }
 
-// InputGrad sets dx, [Rows,width-first], to the gradient of the columns [first,width) of the last Forward's numbers. It
-// reads the gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of
-// the parameters. The Net must be a stack of Dense, Activate, BatchNorm and, after a Dense, Norm layers, and the last
-// Forward must have used running statistics.
+// InputGrad sets dx, [Rows,width-first], to the gradient of the columns [first,width) of the numbers in the last
+// Forward. It reads the gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the
+// gradients of the parameters. The Net must be a stack of Dense, Activate and BatchNorm layers, and of Norm layers that
+// follow a Dense. The last Forward must have used running statistics.
 func (n *Net[T]) InputGrad(w *NetWork[T], dx []T, first int) {
 	if d := w.root.(inputGrader[T]).InputGrad(&w.batch, dx, n.OutGrad(w), first); !same(d, dx) {
 		copy(dx, d)
@@ -177,9 +179,9 @@ func (n *Net[T]) InputGrad(w *NetWork[T], dx []T, first int) {
 
 // An inputGrader is a unitWork that can compute the gradient of its input alone.
 type inputGrader[T Float] interface {
-	// InputGrad is Backward, but it returns the gradient of the columns of x from first on, and it does not change the
-	// gradients of parameters. If the columns of the output depend on the same columns of x, then dy has only these
-	// columns.
+	// InputGrad is Backward for the columns of x from first on, without the gradients of parameters. It returns the
+	// gradient of these columns. If each column of the output depends only on the same column of x, dy also has only
+	// these columns.
 	InputGrad(b *Batch[T], dx, dy []T, first int) []T
 }
 

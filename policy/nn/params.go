@@ -19,19 +19,19 @@ type Params[T Float] struct {
 	Data   []T
 	Grad   []T
 	Fields []ParamTensor // in the order of the layout
-	Groups []ParamGroup  // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
+	Groups []ParamGroup  // ranges of Data with their own optimiser settings; they do not overlap, and cover Data
 	// Buffers are saved and sent with the weights, but are not trained. Observation statistics (F64) are an example.
 	Buffers tensor.Dict
 
 	index   map[string]int   // index in Fields, by name
-	slices  map[string]Slice // by the name of a parameter or a frozen weight; a tensor without an entry is whole
+	slices  map[string]Slice // by the name of a parameter or of a frozen weight; a tensor without an entry is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
 
 	ops    Ops[T]
-	device Device[T] // ops, if they compute on a device
+	device Device[T] // the same as ops, if they compute on a device; else nil
 }
 
 // A ParamTensor is one named parameter tensor.
@@ -84,7 +84,7 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: tensor.F64, Shape: shape})
 }
 
-// A frozenField is a weight that lies among the buffers.
+// A frozenField is a weight that is not trained. It lies among the buffers.
 type frozenField struct {
 	buffer int // index in Params.buffers
 	data   []byte
@@ -103,11 +103,11 @@ func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
 
-// A Slice is a part of a tensor: the indices [From, To) of one axis. Whole is the length of this axis in the whole
-// tensor. The zero Slice is all of the tensor.
+// A Slice is a part of a tensor: the indices [From, To) of axis Axis. Whole is the length of this axis in the whole
+// tensor. The zero Slice is the whole tensor.
 type Slice struct{ Axis, From, To, Whole int }
 
-// All reports whether s is all of the tensor.
+// All reports whether s is the whole tensor.
 func (s Slice) All() bool { return s.Whole == 0 || s.To-s.From == s.Whole }
 
 // WholeShape returns the shape of the whole tensor, given the shape of its slice s.
@@ -119,7 +119,7 @@ func (s Slice) WholeShape(shape []int) []int {
 	return whole
 }
 
-// Cut records that the named parameter or frozen weight is the slice s of a larger tensor.
+// Cut records that the parameter or frozen weight with the given name is the slice s of a larger tensor.
 func (p *Params[T]) Cut(name string, s Slice) {
 	if p.slices == nil {
 		p.slices = map[string]Slice{}
@@ -130,7 +130,7 @@ func (p *Params[T]) Cut(name string, s Slice) {
 // SliceOf returns the Slice that Cut recorded for the named parameter or frozen weight.
 func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
-// Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
+// Alloc takes zeroed memory from alloc: one piece for Data and Buffers, and one for Grad.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	size := p.Layout().Size()
 	state, err := alloc(size)
@@ -164,7 +164,7 @@ func (p *Params[T]) Layout() *tensor.Layout {
 // State returns the memory of Data and Buffers, which is one piece.
 func (p *Params[T]) State() []byte { return p.state }
 
-// View makes Data and Buffers views of state, which is the State of other parameters with the same layout. The network
+// View makes Data and Buffers views of state, the result of State of other parameters with the same layout. The network
 // then computes with the values in state, without a copy. No layer may compute during View. View does not allocate.
 func (p *Params[T]) View(state []byte) {
 	at := p.size * sizeOf[T]()

@@ -2,11 +2,11 @@ package nn
 
 import "math"
 
-// pointing is word-conditioned attention. For each word of a sentence it computes the position of an object in an
-// image: the object that the word means. E [words, C] has a row q for each word. q is the same at all places of the
-// sentence. F [H,W,C] has the features of all pixels. The position of a word is that of the channel q·F
-// (Ops.SpatialSoftmax). All words share F, so that "red" means the same in "the red cube" and in "the red zone". A
-// place without a word has the position (0,0).
+// pointing is word-conditioned attention. For each word of a sentence, it computes the position in an image of the
+// object that the word means. E [words, C] has a row q for each word, which is the same at all places of the sentence.
+// F [H,W,C] has the features of all pixels. The position of a word is that of the channel q·F (Ops.SpatialSoftmax). All
+// words share F, so that "red" means the same in "the red cube" and in "the red zone". A place without a word has the
+// position (0,0).
 type pointing[T Float] struct {
 	wording
 	p         *Params[T]
@@ -39,13 +39,14 @@ func (u *pointing[T]) NewWork(w *NetWork[T]) unitWork[T] {
 	}
 }
 
-// W is the number of words of all rows of a batch, without places without a word.
+// A pointingWork is the memory of one user. W is the number of words in all rows of a batch; it does not count places
+// without a word.
 type pointingWork[T Float] struct {
 	*pointing[T]
 	grid            PixelGrid[T]
 	index           []int32 // [W], the row of E of each word
-	at              []int   // [W], the index of the word's x in y; its y is places further on
-	end             []int   // [n], the number of words of the rows up to this one
+	at              []int   // [W], the index in y of the word's x coordinate; its y coordinate is places further on
+	end             []int   // [n], the number of words in the rows up to and including this one
 	x, y            []T     // the input, and the output [n, 2·places]: all x, then all y of a row
 	position, scale []T     // [W, 2] and [W], from Ops.SpatialSoftmax
 	logits, prob    []T     // [W, H·W]; Backward replaces prob with the gradient of the channels
@@ -79,7 +80,7 @@ func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 	o, n, pixels, c, size := w.p.Ops(), len(w.index), w.in.H*w.in.W, w.in.C, w.in.Len()
 	logits, query := w.logits[:n*pixels], w.query[:n*c]
 	o.CopyRows(query, Rows{}, w.p.Of(w.weight), Rows{Index: w.index}, nil, c, n)
-	for row := range b.Rows { // a product for each row, because each has features of its own
+	for row := range b.Rows { // one product for each row, because each row has features of its own
 		lo, hi := w.words(row)
 		o.Transpose(w.turned, x[row*size:(row+1)*size], pixels, c, 1)
 		o.Product(logits[lo*pixels:hi*pixels], query[lo*c:hi*c], w.turned, nil, hi-lo, pixels, c, false)

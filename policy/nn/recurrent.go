@@ -15,11 +15,11 @@ type RecurrentCell[T Float] struct {
 	cell          Cell
 }
 
-// A Cell is a function that computes one step of a row. σ is the logistic function.
+// A Cell is the kind of a recurrent cell: the function that computes one step of a row. σ is the logistic function.
 type Cell uint8
 
 const (
-	// GRUCell is the cell of Cho et al. 2014, arXiv:1406.1078, but it applies the reset gate after the product h·U, so
+	// GRUCell is the cell of Cho et al. 2014, arXiv:1406.1078. But it applies the reset gate after the product h·U, so
 	// that one product is enough. a = x·W + b and u = h·U + d have columns for the gates r and z and for the candidate
 	// g:
 	//
@@ -35,7 +35,8 @@ const (
 // A CellState is the state of some rows, or the gradient of this state.
 type CellState[T Float] struct{ H, C []T } // C is empty if the output is the whole state
 
-// NewGRU declares a gated recurrent unit in p: the fields name.input.* and name.hidden.*. Its output is also its state.
+// NewGRU declares a gated recurrent unit in p: the fields name.input.* and name.hidden.*. Its output is its whole
+// state.
 func NewGRU[T Float](p *Params[T], name string, in, out int) *RecurrentCell[T] {
 	return newRecurrent(p, name, in, out, 3, out, GRUCell)
 }
@@ -75,7 +76,7 @@ type RecurrentWork[T Float] struct {
 	rows, n int
 }
 
-// NewWork returns working memory for at most maxRows rows. The number of rows is steps × sequences.
+// NewWork returns working memory for at most maxRows rows. Each sequence has a row for each step.
 func (l *RecurrentCell[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	of := func(width int) []T { return Vector[T](maxRows * width) }
 	hidden, gates := l.State-l.Out, l.input.Out
@@ -113,7 +114,8 @@ func (l *RecurrentCell[T]) Forward(w *RecurrentWork[T], nextState, x, state []T,
 	return w.h[:rows*l.Out]
 }
 
-// clearBegun sets the states of the sequences to 0 that begin at the step of row lo.
+// clearBegun sets the state of a sequence to 0 if an episode begins at its step. s holds the states of all sequences
+// before the step whose rows begin at lo.
 func (w *RecurrentWork[T]) clearBegun(s CellState[T], lo int) {
 	if w.begins == nil {
 		return
@@ -143,7 +145,7 @@ func (l *RecurrentCell[T]) Backward(w *RecurrentWork[T], dx, dy []T) {
 		o.CellGrad(l.cell, d, l.states(w.h, w.c, lo, n), l.states(w.prevH, w.prevC, lo, n), l.wide(w.gates, lo, n),
 			l.wide(w.in, lo, n), rec, n)
 		if lo == 0 {
-			break // the state before the first step is an input
+			break // no gradient flows further: the state before the first step is an input
 		}
 		o.Product(d.H, rec, ut, nil, n, l.Out, width, true)
 		w.clearBegun(d, lo)

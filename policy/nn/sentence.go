@@ -4,7 +4,7 @@ import (
 	"math"
 )
 
-// A wording says which columns of the choices hold the words of a sentence. Each row of the choices is a sample.
+// A wording tells which columns of a batch's choices hold the words of a sentence. Each row of the choices is a sample.
 type wording struct {
 	first, total  int   // first column of the sentence, and number of columns of a row
 	places, words int   // number of columns of the sentence, and number of options of a column
@@ -16,8 +16,8 @@ func newWording(c Choices, first, total int) wording {
 		none: int32(c.Low[0])}
 }
 
-// eachWord calls visit for each word of a row, and returns the number of words. i counts the words from 0. place is the
-// place of the word in the sentence.
+// eachWord calls visit for each word of a row, and returns the number of words. i is the index of the word among the
+// words, place is its place in the sentence, and word is its option, counted from the option for no word.
 func (s *wording) eachWord(choices []int32, row int, visit func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.total+s.first:][:s.places] {
 		if c != s.none {

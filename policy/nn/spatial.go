@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// spatial computes weighted sums over the pixels of each channel; see SpatialEmbed. For sum f of channel c of an image,
+// spatial computes weighted sums over the pixels of each channel of an image; see SpatialEmbed. Sum f of channel c is
 //
 //	y[c,f] = Σ_p x[p,c] W[c,p,f]
 type spatial[T Float] struct {

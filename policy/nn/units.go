@@ -17,7 +17,7 @@ func (u *numbers[T]) NewWork(w *NetWork[T]) unitWork[T] {
 
 type numbersWork[T Float] struct {
 	*numbers[T]
-	y []T // nil if the columns are all columns
+	y []T // nil if the unit reads all columns
 }
 
 func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
@@ -55,7 +55,7 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 	return y
 }
 
-// read sets dst to n images of b, from image lo on.
+// read sets dst to n images of b. lo is the index of the first of them.
 func (u *picture[T]) read(dst []T, b *Batch[T], lo, n int) {
 	each, bytes := u.shape().Len(), b.Images[u.index]
 	for i := range n {
@@ -65,10 +65,10 @@ func (u *picture[T]) read(dst []T, b *Batch[T], lo, n int) {
 
 func (w *pictureWork[T]) Backward(_ *Batch[T], _, _ []T, _ func(lo, hi int)) []T { return nil }
 
-// A featureMap unit reads a feature map of a batch. It keeps nothing between passes, and is its own work.
+// A featureMap unit reads a feature map of a batch. It keeps nothing between passes, so it is also its own unitWork.
 type featureMap[T Float] struct {
 	index int // index among the feature maps of a batch
-	each  int // elements of a row
+	each  int // number of elements of a row
 }
 
 func (u *featureMap[T]) Init(uint64) {}
@@ -158,7 +158,7 @@ func (w *activationWork[T]) InputGrad(b *Batch[T], _, dy []T, _ int) []T {
 	return w.Backward(b, nil, dy, nil)
 }
 
-// batchNorm is a BatchRenorm of rows that have a number of pixels each.
+// batchNorm is a BatchRenorm that treats each pixel of a row as a row of its own.
 type batchNorm[T Float] struct {
 	*BatchRenorm[T]
 	pixels int

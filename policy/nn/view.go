@@ -9,7 +9,7 @@ type view[T Float] struct {
 	columns   []between[T]
 }
 
-// between is a position between two rows or columns: (1-share)·first + share·second.
+// A between is a position between two rows or columns of pixels. Its value is (1-share)·first + share·second.
 type between[T Float] struct {
 	first, second int
 	share         T
@@ -24,7 +24,7 @@ func newView[T Float](in Image, l Layer, index int) *view[T] {
 	return v
 }
 
-// positions returns the positions of n pixels in a line of m pixels. Pixel i has its centre at (i+½)m/n - ½.
+// positions returns the positions of n new pixels in a line of m pixels. The centre of new pixel i is at (i+½)m/n - ½.
 func positions[T Float](m, n int) []between[T] {
 	all := make([]between[T], n)
 	for i := range all {

@@ -10,7 +10,7 @@ import (
 // A Config describes a Classifier. Its fields are keys of the configuration.
 type Config struct {
 	Arch       string  `yaml:"arch" doc:"The trunk: resnet18 or resnet34, as in torchvision."`
-	ImageSize  []int   `yaml:"-"` // [3, height, width] to which images are resized; from policy.Config, see Sized
+	ImageSize  []int   `yaml:"-"` // [3, height, width] of resized images; from policy.Config, see Sized
 	Normalize  bool    `yaml:"normalize" doc:"Subtract ImageNet's means, and divide by its deviations."`
 	Dropout    float64 `yaml:"dropout" doc:"Probability of dropout in the head with hidden_dim, in training."`
 	Pretrained bool    `yaml:"pretrained" doc:"Training begins with torchvision's trunk, from model_path."`
@@ -29,7 +29,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.Dropout >= 0 && c.Dropout < 1, "dropout", c.Dropout, "a probability in [0, 1)")
 }
 
-// Sized returns c with the size of the key image_size, [3, height, width]; nil means 224×224.
+// Sized returns c with an image size, [3, height, width]: the value of the key image_size. nil means 224×224.
 func (c Config) Sized(size []int) Config {
 	if c.ImageSize = size; size == nil {
 		c.ImageSize = []int{3, 224, 224}
@@ -37,7 +37,7 @@ func (c Config) Sized(size []int) Config {
 	return c
 }
 
-// CheckSize validates the image size of Sized, as Check.
+// CheckSize is Check for the image size from Sized.
 func (c Config) CheckSize(want func(ok bool, key string, value any, want string)) {
 	s := c.ImageSize
 	want(len(s) == 3 && s[0] == 3 && min(s[1], s[2]) >= 32 && max(s[1], s[2]) <= 1024, "image_size", s,
@@ -45,19 +45,19 @@ func (c Config) CheckSize(want func(ok bool, key string, value any, want string)
 }
 
 // A Classifier estimates the probability that an image shows success. It is RLinf's ResNetRewardModel: a Trunk, the
-// mean over pixels, and a linear layer, or two with a ReLU and dropout between them.
+// mean over pixels, and one or two linear layers. Between two linear layers are a ReLU and dropout.
 type Classifier struct {
 	Image  nn.Image // shape of the images that it reads
 	params *nn.Params[float32]
 	net    *nn.Net[float32]
 	trunk  Trunk
-	pixels int // of the images that the trunk sees
+	pixels int // number of pixels in the resized images that the trunk reads
 }
 
 const frame = "image"
 
 // NewClassifier makes a Classifier of images of U8, with parameters of 0 in memory from alloc. hidden is the width of
-// the layer before the last, or 0 without it.
+// the first of two linear layers. If it is 0, there is only one linear layer.
 func NewClassifier(c Config, hidden int, image nn.Image, alloc tensor.Allocator) (*Classifier, error) {
 	trunk, err := New(c.Arch)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *Classifier) Init(seed uint64) { f.net.Init(seed) }
 // Params returns the parameters.
 func (f *Classifier) Params() *nn.Params[float32] { return f.params }
 
-// Load reads parameters that a training here has saved, or torchvision's: see Load.
+// Load reads parameters that this program has saved, or torchvision's; see the function Load.
 func (f *Classifier) Load(d tensor.Dict, head bool) error {
 	if _, ours := d.Get("bn1.stats"); !ours {
 		return Load(f.params, "", d, head)
@@ -117,10 +117,10 @@ func (f *Classifier) NewWork(rows int) *ClassifierWork {
 	return &ClassifierWork{net: f.net.NewWork(rows)}
 }
 
-// WorkBytes estimates the size of NewWork(rows): the weights of the largest convolution twice, three maps before the
-// blocks, and six in each block.
+// WorkBytes estimates the bytes of NewWork(rows). It counts the weights of the largest convolution twice, three feature
+// maps before the blocks, and six in each block.
 func (f *Classifier) WorkBytes(rows int) int64 {
-	maps := 3 * 16.0 // numbers for a pixel of the image
+	maps := 3 * 16.0 // numbers of all maps per pixel of the image
 	for stage, blocks := range f.trunk.Blocks {
 		maps += 6 * float64(blocks) * 4 / float64(int(1)<<stage)
 	}
@@ -139,7 +139,7 @@ func (f *Classifier) Train(w *ClassifierWork, images []byte, n int, drop nn.Drop
 	return f.net.Forward(w.net, nn.Batch[float32]{Rows: n, Images: w.images[:], Renorm: true, Drop: drop})
 }
 
-// Backward adds the gradients of the last Train, for the gradient of the logits in Grad.
+// Backward adds the gradients of the last Train. Before it, the caller must write the gradient of the logits to Grad.
 func (f *Classifier) Backward(w *ClassifierWork, ready func(lo, hi int)) {
 	f.net.Backward(w.net, nil, ready)
 }
@@ -147,10 +147,10 @@ func (f *Classifier) Backward(w *ClassifierWork, ready func(lo, hi int)) {
 // Grad returns memory for the gradient of the logits of the last call.
 func (f *Classifier) Grad(w *ClassifierWork) []float32 { return f.net.OutGrad(w.net) }
 
-// StatsLen, AddStats and MergeStats are those of the network's norms: see nn.Net.
+// StatsLen returns the number of sums that AddStats needs. For the statistics of norms, see nn.Net.
 func (f *Classifier) StatsLen() int { return f.net.StatsLen() }
 
-// AddStats adds the statistics of batches to sums.
+// AddStats adds the statistics of the batches of w to sums.
 func (f *Classifier) AddStats(sums []float64, w *ClassifierWork) { f.net.AddStats(sums, w.net) }
 
 // MergeStats updates the running statistics.

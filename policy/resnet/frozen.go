@@ -6,13 +6,13 @@ import (
 )
 
 // A Frozen is a Trunk with weights that no training changes. It computes feature maps of images of one shape. Its
-// weights are no part of a policy's parameters.
+// weights are not part of a policy's parameters.
 type Frozen struct {
 	params nn.Params[float32]
 	net    *nn.Net[float32]
 }
 
-// MapOf returns the shape of the feature map of an image. Each of five layers halves height and width.
+// MapOf returns the shape of the feature map of an image. Five layers halve height and width.
 func MapOf(image nn.Image) nn.Image {
 	return nn.Image{H: (image.H + 31) / 32, W: (image.W + 31) / 32, C: Width}
 }
@@ -33,7 +33,7 @@ func NewFrozen(name string, in nn.Image) (*Frozen, error) {
 // Bytes returns the size of the weights.
 func (f *Frozen) Bytes() int { return 4 * f.params.Len() }
 
-// Load takes the weights from d: see Load of this package. Last layers of d do not count.
+// Load takes the weights from d; see the function Load. It ignores the last layers in d.
 func (f *Frozen) Load(d tensor.Dict) error {
 	if err := f.params.Alloc(tensor.Heap); err != nil {
 		return err

@@ -10,11 +10,11 @@ import (
 )
 
 // Load copies torchvision's tensors in d into the parameters and buffers of p whose names begin with prefix. Names in d
-// may begin with module., _orig_mod., model. or backbone., as programs with PyTorch write them. Convolutions are
-// [filters, C, size, size] there, and linear layers [out, in].
+// may begin with module., _orig_mod., model. or backbone., which wrappers of PyTorch add. Convolutions are [filters, C,
+// size, size] there, and linear layers [out, in].
 //
-// With head, d also has the last layers, fc.*. Without it, Load leaves the last layers of p alone, and skips those of
-// d. All other names and shapes must be equal, and all numbers finite.
+// If head is set, d must also have the last layers, fc.*. Otherwise, Load does not change the last layers of p, and
+// skips those of d. All other names and shapes must agree, and all numbers must be finite.
 func Load(p *nn.Params[float32], prefix string, d tensor.Dict, head bool) error {
 	theirs := map[string]tensor.Tensor{}
 	for i := range d.Len() {
@@ -65,7 +65,7 @@ func Load(p *nn.Params[float32], prefix string, d tensor.Dict, head bool) error 
 	return nil
 }
 
-// plainName returns torchvision's name, without the beginnings that wrappers of PyTorch add.
+// plainName returns torchvision's name: the given name without the prefixes that wrappers of PyTorch add.
 func plainName(name string) string {
 	for _, wrapper := range []string{"module.", "_orig_mod.", "model.", "backbone."} {
 		name = strings.TrimPrefix(name, wrapper)
@@ -73,7 +73,7 @@ func plainName(name string) string {
 	return name
 }
 
-// A named tensor is a parameter or a buffer. Its name is the one in the network.
+// A named tensor is a parameter or a buffer, with its name in the network, without the prefix.
 type named struct {
 	name string
 	tensor.Tensor
@@ -95,7 +95,8 @@ func tensorsOf(p *nn.Params[float32], prefix string) (all []named) {
 	return all
 }
 
-// load sets n to the tensors that take returns for a name and a shape.
+// load copies tensors of d to n. The function take must return the tensor of d with the given name and shape, or an
+// error.
 func (n named) load(take func(name string, shape ...int) (tensor.Tensor, error)) error {
 	if norm, ok := strings.CutSuffix(n.name, ".stats"); ok {
 		width := n.Len() / 2
@@ -148,7 +149,7 @@ func transpose(dst, src []float32, out, c, pixels int) {
 	}
 }
 
-// windowSize returns the width of the windows of a convolution.
+// windowSize returns the width of the windows of the convolution with the given name.
 func windowSize(name string) int {
 	switch {
 	case name == "conv1.weight":

@@ -51,14 +51,14 @@ func Names() (names []string) {
 	return names
 }
 
-// ImageNet's means and deviations of red, green and blue.
+// Means and deviations of red, green and blue in ImageNet.
 var (
 	imageNetMean      = []float64{0.485, 0.456, 0.406}
 	imageNetDeviation = []float64{0.229, 0.224, 0.225}
 )
 
 // Layers describes the network for the named image of bytes, which it resizes to h×w pixels. With normalize, it
-// subtracts the means of ImageNet and divides by the deviations. Otherwise colours are from 0 to 1. The output has
+// subtracts the means of ImageNet and divides by the deviations. Otherwise colours range from 0 to 1. The output has
 // about h/32 × w/32 pixels and 512 channels. The names of the layers are torchvision's.
 func (t Trunk) Layers(image string, h, w int, normalize bool) []nn.Layer {
 	mean, deviation := []float64{0, 0, 0}, []float64{1, 1, 1}

@@ -10,8 +10,8 @@ import (
 )
 
 // actions normalises the dimensions of an action to [-1, 1], and divides them into bins. Every dimension has a range.
-// At first the ranges come from the action space. The method fit sets them to the 1 % and 99 % quantiles of the
-// demonstrated actions. The gripper has only two values, the bounds of its dimension in the action space. The ranges
+// At first the ranges are those of the action space. The method fit sets them to the 1 % and 99 % quantiles of
+// demonstrated actions. The gripper has only two values: the bounds of its dimension in the action space. The ranges
 // are buffers of the parameters.
 type actions struct {
 	space   env.Space
@@ -56,7 +56,7 @@ func (a *actions) ranges() (low, high []float64) {
 	return a.params.Buffers.Must(actionLow).F64(), a.params.Buffers.Must(actionHigh).F64()
 }
 
-// options returns the number of bins of a dimension.
+// options returns the number of bins of a dimension, which is 2 for the gripper.
 func (a *actions) options(dim int) int {
 	if dim == a.gripper {
 		return 2
@@ -64,7 +64,7 @@ func (a *actions) options(dim int) int {
 	return a.bins
 }
 
-// unit normalises x, and clips it to [-1, 1].
+// unit normalises x, an action in the given dimension, and clips the result to [-1, 1].
 func (a *actions) unit(x float32, dim int) float64 {
 	low, high := a.ranges()
 	return min(max(2*(float64(x)-low[dim])/(high[dim]-low[dim])-1, -1), 1)
@@ -82,19 +82,19 @@ func (a *actions) number(u float64, dim int) float32 {
 	return float32(low[dim] + (u+1)/2*(high[dim]-low[dim]))
 }
 
-// encode returns the bin in which x lies.
+// encode returns the bin of dimension dim in which x lies.
 func (a *actions) encode(x float32, dim int) int {
 	n := a.options(dim)
 	return min(int((a.unit(x, dim)+1)/2*float64(n)), n-1)
 }
 
-// decode returns the middle of a bin, or a bound of the gripper.
+// decode returns the action in the middle of a bin. For the gripper, it returns one of the two bounds.
 func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// minWidth is the smallest width of a range, as a share of the width in the action space. fit needs this limit for
-// dimensions that are constant in all demonstrations.
+// minWidth is the smallest width of a range, as a share of the width in the action space. Without it, a dimension that
+// is constant in all demonstrations would have a range of width 0.
 const minWidth = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].

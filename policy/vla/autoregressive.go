@@ -31,8 +31,8 @@ func (h *autoregressiveHead) newWork(rows int) headWork {
 // An autoregressiveWork is the memory of an autoregressiveHead.
 type autoregressiveWork struct {
 	*tokensWork
-	embeddings int     // field [bins+2, d], as previous of the head
-	previous   []int32 // [rows, C·A], the token of the previous slot of each slot; -1 for the first slot
+	embeddings int     // field [bins+2, d], the same as previous of the head
+	previous   []int32 // [rows, C·A], for each slot the token in the slot before it; -1 for the first slot
 }
 
 var _ iterativeWork = (*autoregressiveWork)(nil)
@@ -45,7 +45,8 @@ func (h *autoregressiveWork) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// set notes the token at an index of [rows, C·A].
+// set records the token of a slot as the previous token of the next slot. The argument at is the index of the slot in
+// [rows, C·A].
 func (h *autoregressiveWork) set(at int, token int32) {
 	if at++; at%h.p.dims > 0 {
 		h.previous[at] = token

@@ -17,9 +17,9 @@ func (p *Policy) Foresees() (names []string) {
 	return names
 }
 
-// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts the numbers some
-// steps ahead and at the end of a demonstration (policy.Foreseer). These numbers are mostly hand positions, so they
-// reveal the position of the named object better than actions do.
+// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts what its observed
+// numbers will be some steps later, and at the end of a demonstration (policy.Foreseer). These numbers are mostly hand
+// positions, so they reveal the position of the named object better than actions do.
 //
 // The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers and the keypoints. With vision_words or
 // vision_film, the inputs include the features of the text. The targets g are normalised. The weight w is
@@ -38,7 +38,7 @@ func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
 }
 
 // evaluate appends the log-prob of the prediction to each row of logProb, [n,L], and returns the result, [n,L+1].
-// features is pass.features of the last forward.
+// features are the pass.features of the last forward.
 func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (tensor.Tensor, error) {
 	p := a.p
 	n, l, width := logProb.Dim(0), logProb.Dim(1), p.observed.predicted
@@ -63,8 +63,8 @@ func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (t
 	return all, nil
 }
 
-// split splits d, the gradient of the result of evaluate, into the gradient of the log-probs of actions, [n,L], and the
-// gradient of the predictions, [n, 2·numbers].
+// split splits d, the gradient of the result of evaluate. It returns the gradient of the log-probs of actions, [n,L],
+// and the gradient of the predictions, [n, 2·numbers].
 func (a *auxiliary) split(d tensor.Tensor) (dLogProb tensor.Tensor, dPrediction []float32) {
 	n, l, width := d.Dim(0), d.Dim(1)-1, a.p.observed.predicted
 	dLogProb, dPrediction = a.dLogProb.Slice(0, n), a.d[:n*width]

@@ -59,7 +59,8 @@ const (
 
 var heads = []string{Tokens, TokensAutoregressive, L1, Flow}
 
-// loraTargets are the products of the trunk that can have an adapter. The trunk has no output matrix.
+// loraTargets are the matrix products of the trunk that can have an adapter: all targets of package lm but the last,
+// the output matrix, which the trunk lacks.
 var loraTargets = lm.Targets[:len(lm.Targets)-1]
 
 // Defaults returns the defaults.
@@ -101,7 +102,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// options returns the options of the trunk. They select the weights to train.
+// options returns the options of the trunk, which select the weights to train.
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {

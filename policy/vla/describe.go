@@ -24,12 +24,12 @@ func (p *Policy) Graph() graph.Node {
 	return root
 }
 
-// tokens describes n tokens of the sequence, to which a learnt field is added.
+// tokens describes n tokens of the sequence. The learnt field with the given index is added to them.
 func (p *Policy) tokens(n int, name string, field int) graph.Node {
 	return graph.Node{Op: graph.Tokens, Name: name, Out: []int{n, p.d}, Params: []graph.Param{p.params.Param(field)}}
 }
 
-// actor describes the action head: see head.graph.
+// actor describes the action head; see head.graph.
 func (p *Policy) actor() ([]graph.Node, []graph.Param) {
 	a := p.actions
 	return p.head.graph(graph.Node{Out: []int{p.dims}, Params: []graph.Param{{Name: actionLow, Shape: []int{a.dims}},

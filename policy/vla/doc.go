@@ -7,10 +7,10 @@
 //	action slots ────────────────────┴→ transformer (package lm) → action head, value head
 //
 // A sequence holds the tokens of the text, the image tokens, one token for all numbers, and the slots. There is one
-// slot for each dimension of each action of a chunk, or with flow one slot for each action. Tokens of the prefix attend
-// to each other in both directions. Slots attend to the prefix. A slot of tokens_autoregressive also attends to the
-// earlier slots; slots of other heads attend to each other. The value head reads the last token of the prefix, which
-// attends to no slot.
+// slot for each dimension of each action of a chunk. With flow, there is one slot for each action. Tokens of the prefix
+// attend to each other in both directions. Slots attend to the prefix. With tokens_autoregressive, a slot also attends
+// to the earlier slots; with other heads, slots attend to each other. The value head reads the last token of the
+// prefix, which attends to no slot.
 //
 // A pass (pass.go) has three steps: encode makes the sequences, the trunk computes their hidden states, and scatter
 // passes the states to the action head and the value head. Action heads are parallel or iterative (head.go). The key

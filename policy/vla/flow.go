@@ -69,16 +69,16 @@ type flowWork struct {
 	denoiser
 	p         *Policy
 	head      *flowHead
-	imitating bool // whether the last encode had no recorded chains
+	imitating bool // whether the last encode had no recorded chains, as in imitation
 
-	times  []float32 // [rows]
+	times  []float32 // [rows]: the time of each row
 	waves  []float32 // [rows, waves]: sines and cosines of times
 	state  []float32 // [rows, C·A]
 	target []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
 	slots  []float32 // [rows, C, d]: features of the states, added to the slots of the pass
 	shift  []float32 // [rows, d]: features of the times, added to all slots of a row; then their gradient
 
-	hidden   []float32 // of the slots of the last evaluate
+	hidden   []float32 // hidden states of the slots in the last evaluate
 	velocity []float32 // [rows, C·A]: the velocity, then its gradient
 	slope    []float32 // [rows, C·A]: ∂ log-prob / ∂ velocity
 	scratch  []float32
@@ -87,7 +87,7 @@ type flowWork struct {
 
 var _ iterativeWork = (*flowWork)(nil)
 
-// waves is the number of sines and cosines that encode a time. Their periods go from 4 down to 4/1000.
+// waves is the number of sines and cosines that encode a time. Their periods range from 4 down to 4/1000.
 const waves = 32
 
 // A denoiser moves states from time 1 to time 0 in a fixed number of steps. One of the steps can add noise.
@@ -112,8 +112,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode adds features of states and times to slots. From each recorded chain it reads the state and the time at the
-// step with noise. Without chains it draws a time for each row, and noise for the demonstrated actions.
+// encode adds features of states and times to slots. If b has recorded chains, it reads the state and the time at the
+// step with noise from each of them. Otherwise, it draws a time for each row, and noise for the demonstrated actions.
 func (h *flowWork) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
@@ -125,7 +125,7 @@ func (h *flowWork) encode(slots []float32, b batch) error {
 	return nil
 }
 
-// readChains sets times, state and target of each row to the values at the step with noise.
+// readChains sets times, state and target of each row to their values at the step with noise, from recorded chains.
 func (h *flowWork) readChains(chains tensor.Tensor, n int) error {
 	dims, k := h.p.dims, h.p.LatentLen()
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
@@ -146,7 +146,7 @@ func (h *flowWork) readChains(chains tensor.Tensor, n int) error {
 	return nil
 }
 
-// imitate draws times and noise for demonstrated actions, and sets their states and velocities.
+// imitate draws times and noise for demonstrated actions. It sets times, the states, and the velocities as targets.
 func (h *flowWork) imitate(b batch) {
 	p := h.p
 	for row := range b.n {
@@ -168,7 +168,7 @@ func (h *flowWork) imitate(b batch) {
 	}
 }
 
-// addTo runs the layers for the states and times of n rows, and adds their outputs to slots.
+// addTo computes the features of the states and times of n rows, and adds them to slots.
 func (h *flowWork) addTo(slots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	for row := range n {
@@ -222,7 +222,8 @@ func (h *flowWork) choose(x *pass, action, logProb, chains []float32, s sampling
 	return nil
 }
 
-// beginChain draws the first state of a row, and in training the step that adds noise.
+// beginChain draws the first state of a row and writes it to chain. In training, it also draws the step that adds
+// noise. chain ends with the number of this step, or -1.
 func (h *flowWork) beginChain(row int, chain []float32, s sampling) {
 	state := h.state[row*h.p.dims : (row+1)*h.p.dims]
 	h.noisy[row] = -1
@@ -237,7 +238,8 @@ func (h *flowWork) beginChain(row int, chain []float32, s sampling) {
 	chain[len(chain)-1] = float32(h.noisy[row])
 }
 
-// move replaces the state of a row with the state after a step.
+// move replaces the state of a row with the state after a step. If the step adds noise, move draws it from stream and
+// sets logProb.
 func (h *flowWork) move(row, step int, logProb []float32, stream *philox.Stream) {
 	dims, noisy := h.p.dims, h.noisy[row] == step
 	state, noise := h.state[row*dims:(row+1)*dims], h.target[row*dims:(row+1)*dims]

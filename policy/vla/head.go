@@ -8,29 +8,29 @@ import (
 	"github.com/rlinf/rlinf/policy/graph"
 )
 
-// A head is an action head: its layers among the parameters of the policy. Another head is a type in a file of its own,
-// a name in Config.ActionHead, and a line of newHead.
+// A head is an action head: its layers, whose parameters are among those of the policy. To add a head, write a type in
+// a file of its own, add a name to Config.ActionHead, and add a line to newHead.
 type head interface {
-	// check returns an error for a key that has no effect on this head.
+	// check returns an error if a key that the user has set has no effect with this head.
 	check(*policy.Config) error
 	// slots returns the number of slots of a row.
 	slots() int
-	// embed declares what the inputs of slots need beside their learnt embeddings.
+	// embed declares the parameters that the inputs of slots need beside their learnt embeddings.
 	embed()
 	// add declares the layers after the trunk.
 	add()
-	// graph describes these layers. end has the range of the actions. embeds has the parameters that embed declared
-	// and that are added to the embeddings of slots.
+	// graph describes these layers. end has the range of the actions. embeds are those parameters from embed that are
+	// added to the embeddings of slots.
 	graph(end graph.Node) (parts []graph.Node, embeds []graph.Param)
-	// newWork returns the memory for one pass of rows.
+	// newWork returns the memory for one pass over at most the given number of rows.
 	newWork(rows int) headWork
 
-	causal() bool   // a slot attends only to the prefix and to earlier slots
-	explores() bool // the policy can learn from its own actions
+	causal() bool   // whether a slot attends only to the prefix and to earlier slots
+	explores() bool // whether the policy can learn from its own actions
 	latent() int    // see Policy.LatentLen
 }
 
-// newHead returns the action head of p. Nothing else asks for the name of the head.
+// newHead returns the action head of p. No other code depends on the name of the head.
 func newHead(p *Policy) head {
 	common := commonHead{p}
 	switch p.own.ActionHead {
@@ -44,7 +44,7 @@ func newHead(p *Policy) head {
 	return &tokensHead{commonHead: common}
 }
 
-// A commonHead has what most heads have in common: a slot for each dimension of a chunk.
+// A commonHead has methods that most heads share. It has a slot for each dimension of a chunk.
 type commonHead struct{ p *Policy }
 
 func (commonHead) check(*policy.Config) error { return nil }
@@ -54,7 +54,8 @@ func (commonHead) causal() bool               { return false }
 func (commonHead) explores() bool             { return true }
 func (commonHead) latent() int                { return 0 }
 
-// noLogits returns an error if a temperature divides the logits of a head, which has none.
+// noLogits returns an error unless temperature_train is 1. Heads without logits call it, because a temperature would
+// have no effect on them.
 func (h commonHead) noLogits(c *policy.Config) error {
 	if c.Temperature == 1 {
 		return nil
@@ -64,8 +65,8 @@ func (h commonHead) noLogits(c *policy.Config) error {
 }
 
 // A headWork is the memory of an action head for one pass. A parallel head (tokens, l1) chooses a whole chunk from the
-// hidden states of one pass over the prefix and the slots. An iterativeWork needs several passes. In training both
-// kinds need one pass, with the slots of given actions.
+// hidden states of one pass over the prefix and the slots. An iterativeWork needs several passes. In training, both
+// kinds need only one pass, because the actions are given.
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type headWork interface {
@@ -83,23 +84,22 @@ type headWork interface {
 // The inputs of its slots differ between rows: they depend on the tokens chosen so far, or on an action with noise.
 type iterativeWork interface {
 	headWork
-	// encode adds to slots the part that depends on the row and on the given actions of b. Before the call, slots holds
-	// the learnt embeddings.
+	// encode adds to slots what depends on the row and on the given actions of b. Before the call, slots must hold the
+	// learnt embeddings.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of the parameters that the method encode reads. dSlots is the gradient of
-	// slots.
+	// backwardSlots adds to the gradients of the parameters that encode reads. dSlots is the gradient of slots.
 	backwardSlots(dSlots []float32, n int)
 }
 
-// A sampling has the options with which a head chooses actions. At temperature 0 the head chooses the most likely
-// actions; otherwise it draws actions.
+// A sampling tells a head how to choose actions. At temperature 0 the head chooses the most likely actions; otherwise
+// it draws actions.
 type sampling struct {
 	temperature float64
 	training    bool
 	streams     []philox.Stream // one for each row
 }
 
-// pick returns one of the options of a row.
+// pick returns the chosen option of a row. logp and prob have an element for each option.
 func (s *sampling) pick(row int, logp, prob []float32) int {
 	if s.temperature == 0 {
 		return policy.Argmax(logp)

@@ -62,7 +62,7 @@ func (h *l1Work) forward(hidden []float32, n int) {
 	h.means = h.mean.Forward(h.net, nn.Batch[float32]{Rows: n * h.p.cfg.NumActionChunks, Numbers: hidden})
 }
 
-// error returns u - μ. u is the normalised action, and μ is element i of h.means.
+// error returns u - μ, where u is the normalised action, and μ is element i of h.means.
 func (h *l1Work) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.means[i]
 }

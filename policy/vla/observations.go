@@ -17,17 +17,17 @@ type observations struct {
 	numbers []numbers
 	width   int      // number of all numbers
 	text    string   // name of the observed text; empty if no text is observed
-	length  int      // number of bytes of a text, or of words of an instruction
-	words   []string // all words of instructions, in the order of their numbers; nil if texts are bytes
+	length  int      // number of bytes of a text, or of words if words is not nil
+	words   []string // the words of instructions; an observed number is an index into words; nil if texts are bytes
 
-	// sizes for the vision network
+	// Sizes for the vision network.
 	tokens     int // number of tokens of a row
 	predicted  int // number of outputs of the auxiliary prediction; they follow the tokens
-	readable   int // maximum length of a text, in tokens, for a network that reads texts; else 0
+	readable   int // maximum number of tokens of a text, for a vision network that reads texts; else 0
 	vocabulary int // number of tokens of the vocabulary
 }
 
-// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees whole images, or a part of
+// A camera is an observation of images: bytes [H,W,3] or [frames,H,W,3]. The policy sees whole images, or a part of
 // each image.
 type camera struct {
 	name       string
@@ -73,7 +73,8 @@ func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	return s, nil
 }
 
-// newCamera returns the description of an observation of images. crop is the share of the area that the policy sees.
+// newCamera returns the description of an observation of images. crop is the share of an image's area that the policy
+// sees.
 func newCamera(f env.Field, crop float64) (camera, error) {
 	c, dims := camera{name: f.Name, frames: 1}, f.Shape
 	if len(dims) == 4 {
@@ -88,8 +89,9 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 	return c, nil
 }
 
-// newImages returns the slices for readImages, with an element for each camera. An element of cropped is memory for the
-// parts that the policy sees, [rows, frames, H, W, C]. The element is nil if the policy sees whole images.
+// newImages returns the arguments images and cropped of readImages, with an element for each camera. An element of
+// cropped is memory for the parts of images that the policy sees, [rows, frames, H, W, C]. It is nil if the policy sees
+// whole images.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {
@@ -100,8 +102,8 @@ func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	return images, cropped
 }
 
-// readImages sets images to the part of each image that the policy sees: the middle, or a random part that is drawn
-// from b.augment. If the policy sees whole images, readImages does not copy them.
+// readImages sets images to the part of each image that the policy sees. This is the middle of the image, or a random
+// part that is drawn from b.augment. If the policy sees whole images, readImages does not copy them.
 func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	for i := range s.cameras {
 		c := &s.cameras[i]
@@ -134,7 +136,7 @@ func (c *camera) crop(dst, src []uint8, top, left int) {
 	}
 }
 
-// readText returns the tokens of the text of a row, or none if no text is observed.
+// readText returns the tokens of the text of a row, or nil if no text is observed.
 func (s *observations) readText(r *reader, obs tensor.Dict, row int) ([]int32, error) {
 	switch {
 	case s.text == "":

@@ -9,17 +9,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A batch is the input of a pass: rows of observations.
+// A batch is the input of a pass: some rows of observations.
 type batch struct {
 	obs     tensor.Dict
 	lo, n   int          // rows [lo, lo+n) of obs
 	slots   bool         // whether the pass includes the slots
-	action  []float32    // [n, C·A], given actions; may be nil
-	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty
+	action  []float32    // [n, C·A], the given actions; nil if the head chooses them
+	augment policy.Noise // draws parts of images and the noise of imitation; not used if Env is empty
 }
 
-// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. Its head is parallel or
-// iterative.
+// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. Its action head is
+// parallel or iterative.
 type pass struct {
 	p      *Policy
 	rows   int // largest number of rows of a batch
@@ -31,21 +31,21 @@ type pass struct {
 
 	head      headWork
 	iterative iterativeWork // the same head if it is iterative, else nil
-	cache     *cache        // of prefixes, for an iterative head that acts; else nil
+	cache     *cache        // cache of prefixes, for an iterative head that acts; else nil
 
-	// The method encode sets these fields.
+	// The method encode sets the fields from numbers to given.
 	numbers  []float32 // [rows, numbers], normalised
 	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera: memory for this part; nil if the policy sees the whole image
 	texts    [][]int32 // tokens of each row, in memory of reader
-	choices  []int32   // [rows, max_prompt_length], for a network that reads texts: token + 1, or 0 after the text
+	choices  []int32   // [rows, max_prompt_length], for vision that reads texts: token + 1, or 0 after the text
 	features []float32 // [rows, tokens·d + predicted], the output of the network
-	ids      []int32   // of all sequences
+	ids      []int32   // input ids of all sequences, one after the other
 	starts   []int32   // start of each sequence in ids, then the end of the last sequence
 	prefix   []int32   // the length of each prefix
 	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk, without the text
 
-	// The method scatter sets these fields.
+	// The method scatter sets slots and last.
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 
@@ -135,7 +135,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// resetSlots sets the slots of n rows to their learnt embeddings. A parallel head adds nothing to these.
+// resetSlots sets the slots of n rows to their learnt embeddings. A parallel head adds nothing to them.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -211,7 +211,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready
 	p.vision.Backward(x.vision, nil, ready)
 }
 
-// backwardValues sets dLast to the gradient of x.last through the values.
+// backwardValues sets dLast to the gradient of x.last, which comes from the values.
 func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	p, n := x.p, x.n
 	dLast := x.dLast[:n*p.d]
@@ -227,7 +227,8 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	}
 }
 
-// gather returns the gradient of all hidden states. It copies dLast and dSlots to their places, and sets the rest to 0.
+// gather returns the gradient of all hidden states. It copies dLast and dSlots to the positions of these states; all
+// other positions are 0.
 func (x *pass) gather() []float32 {
 	d, width := x.p.d, x.p.slots*x.p.d
 	dHidden := x.dHidden[:len(x.ids)*d]
@@ -263,7 +264,7 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 	}
 }
 
-// A cache holds the keys and values of the sequences of a batch: of the prefixes, and of the slots after the prefixes.
+// A cache holds the keys and values of the sequences of a batch: of the prefixes, and of the slots that follow them.
 type cache struct {
 	sequences []*lm.CachedText
 	pieces    []lm.Piece
@@ -297,7 +298,7 @@ func (c *cache) fill(x *pass) error {
 }
 
 // extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns the hidden states of the
-// slots. Parallel slots attend to each other, and the cache does not keep them.
+// slots. If parallel is set, slots attend to each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

@@ -20,24 +20,24 @@ type Policy struct {
 	observed  *observations
 	actions   *actions
 	params    *nn.Params[float32]
-	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil means the built-in tokenizer
+	tokenizer *tokenizer.Tokenizer // from the trunk's folder; nil means the built-in tokenizer
 
 	d              int // width of the trunk
 	dims           int // dimensions of a chunk, C·A
 	slots          int // slots of a row: one for each dimension, or with flow one for each action
 	dimsPerLogProb int
 
-	vision        *nn.Net[float32] // of images and numbers, [tokens·d + predicted]
+	vision        *nn.Net[float32] // layers for images and numbers; output [tokens·d + predicted]
 	trunk         *lm.Model
 	positions     int // field [tokens, d], added to the output of vision
 	slotEmbedding int // field [slots, d]
 	head          head
 	critic        *nn.Net[float32] // nil without a critic
 
-	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
+	initial []func(seed uint64) // functions that draw the initial weights of embeddings, action head and critic
 }
 
-// The groups of the parameters, in order.
+// Indices of the groups of the parameters.
 const (
 	visionGroup = iota // layers that make tokens of images and numbers
 	sharedGroup        // trunk, and embeddings of positions and slots
@@ -161,7 +161,7 @@ func (p *Policy) linear(name string, in, out int, gain float64) *nn.Linear[float
 	return l
 }
 
-// stack declares hidden layers and an output layer.
+// stack declares hidden layers of the given widths and an output layer.
 func (p *Policy) stack(name string, in int, hidden []int, f nn.Activation, out int, gain float64) *nn.Net[float32] {
 	layers := append(nn.Hidden(hidden, f, nn.NoNorms), nn.Dense(out).Named("head").Gain(gain))
 	net := nn.NewStack(p.params, name, in, layers...)
@@ -181,7 +181,7 @@ func (p *Policy) addCritic() {
 	p.critic = p.stack("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
-// checkUnused returns an error for a key that is set, but has no effect on this policy.
+// checkUnused returns an error if a key is set that has no effect on this policy.
 func checkUnused(c *policy.Config) error {
 	if err := c.Valid(); err != nil {
 		return err
@@ -204,7 +204,7 @@ func checkUnused(c *policy.Config) error {
 	return nil
 }
 
-// trunkSizes returns the sizes of the trunk, and reads the tokenizer of the trunk's folder.
+// trunkSizes returns the sizes of the trunk. If the trunk has a folder, it reads the tokenizer there.
 func (p *Policy) trunkSizes() (lm.Config, error) {
 	if p.own.ModelPath == "" {
 		sizes := p.own.trunk(vocabulary())
@@ -249,7 +249,7 @@ func (p *Policy) init(seed uint64) error {
 	return nil
 }
 
-// CheckFiles returns the errors that New finds in the trunk's folder before it reads weights.
+// CheckFiles checks the trunk's folder as New does, but does not read weights.
 func (p *Policy) CheckFiles() error {
 	if p.own.ModelPath == "" {
 		return nil

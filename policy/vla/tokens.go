@@ -5,11 +5,11 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A tokensHead computes a distribution over bins for each slot (Kim et al. 2025, arXiv:2502.19645). Slots are
-// independent given the observation.
+// A tokensHead computes a distribution over bins for each slot (Kim et al. 2025, arXiv:2502.19645). Given the
+// observation, slots are independent.
 type tokensHead struct {
 	commonHead
-	bins    *nn.Linear[float32] // [d, bins], for all dimensions except the gripper; nil if there is no other
+	bins    *nn.Linear[float32] // [d, bins], for all dimensions except the gripper; nil if the gripper is the only one
 	gripper *nn.Linear[float32] // [d, 2]; nil without a gripper
 }
 
@@ -39,8 +39,8 @@ func (h *tokensHead) newWork(rows int) headWork { return h.newTokensWork(rows) }
 // A tokensWork is the memory of a tokensHead.
 type tokensWork struct {
 	p       *Policy
-	groups  []slotGroup // the group of the bins, of the gripper, or both
-	chosen  []int32     // [n, C·A], bins
+	groups  []slotGroup // the group of slots with bins, the group of the gripper, or both
+	chosen  []int32     // [n, C·A]: the chosen bins
 	entropy []float32   // [n, C·A]
 	scratch []float32
 }
@@ -83,8 +83,8 @@ func (h *tokensWork) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. g is the group of the slot, i is the slot's row in g, and index is the slot's
-// index in [n, C·A].
+// each calls f for all slots of n rows. g is the group of the slot, and i is the index of the slot's row of x in g.
+// index is the slot's index in [n, C·A].
 func (h *tokensWork) each(n int, f func(g *slotGroup, i, row, slot, index int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
@@ -98,8 +98,8 @@ func (h *tokensWork) each(n int, f func(g *slotGroup, i, row, slot, index int)) 
 	}
 }
 
-// softmax sets logp and prob for the hidden states x, [n,d]. logp is log softmax(logits/temperature),
-// and prob is the exponential of logp.
+// softmax sets logp and prob for the hidden states x, [n,d]. logp is log softmax(logits/temperature), and prob is
+// e^logp.
 func (g *slotGroup) softmax(x []float32, n int, temperature float64) {
 	logp, prob := g.logp[:n*g.layer.Out], g.prob[:n*g.layer.Out]
 	g.layer.Forward(logp, x, n)

@@ -26,9 +26,9 @@ func (s *observations) sources() (all []nn.Source) {
 	return all
 }
 
-// network describes the layers that turn observations into tokens of width d, and sets the number of tokens. Each
-// camera has a grid of tokens. One more token holds all numbers and keypoints. With vision_film or vision_words, it
-// also holds the text. The output has all tokens side by side, then the auxiliary prediction.
+// network describes the layers that turn observations into tokens of width d. It sets s.tokens. Each camera has a grid
+// of tokens. One more token holds all numbers and keypoints. With vision_film or vision_words, it also holds the text.
+// The output has all tokens side by side, then the auxiliary prediction.
 func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.checkVision(c); err != nil {
 		return nn.Layer{}, err
@@ -69,8 +69,8 @@ func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	return nn.Concat(parts...), nil
 }
 
-// checkVision returns an error if no layer would read the images, or if vision_words or vision_film would have no
-// effect.
+// checkVision returns an error if no layer would read the images. It also returns one if vision_words or vision_film
+// would have no effect.
 func (s *observations) checkVision(c *Config) error {
 	key := "vision_words"
 	if c.VisionFiLM {
@@ -92,9 +92,8 @@ func (s *observations) checkVision(c *Config) error {
 	return nil
 }
 
-// grid describes the layers that turn a camera into tokens, and returns the number of tokens. The layers
-// are convolutions of stride 2, or one convolution over patches (Dosovitskiy et al. 2021,
-// arXiv:2010.11929).
+// grid describes the layers that turn a camera into tokens, and returns the number of tokens. The layers are
+// convolutions of stride 2, or a single convolution over patches (Dosovitskiy et al. 2021, arXiv:2010.11929).
 func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, tokens int, err error) {
 	side, steps := max(cam.cut.H, cam.cut.W), 0
 	for halved(side, steps) > c.VisionGrid {
@@ -105,7 +104,7 @@ func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, token
 			cam.cut.W, c.VisionGrid)
 	}
 	if c.Vision == Patches {
-		size := (side + c.VisionGrid - 1) / c.VisionGrid // at most vision_grid patches on a side
+		size := (side + c.VisionGrid - 1) / c.VisionGrid // size of a patch: at most vision_grid patches on a side
 		pad := (size*c.VisionGrid - side + 1) / 2
 		rows, columns := (cam.cut.H+2*pad)/size, (cam.cut.W+2*pad)/size
 		if rows*size < cam.cut.H+pad || columns*size < cam.cut.W+pad {
@@ -159,9 +158,9 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 // weight.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera. It has at most maxChannels channels. Two more channels hold
-// the position of each pixel. With vision_film, but without vision_words, the text modulates the features of the
-// convolution.
+// firstConv describes the first convolution of a camera. It has at most maxChannels channels. After it, two channels
+// with the position of each pixel are added. With vision_film, but without vision_words, the text modulates the
+// features of the convolution.
 func (s *observations) firstConv(cam *camera, c *Config, maxChannels int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, maxChannels), 3, 2, 1)}
 	if c.VisionFiLM && !c.VisionWords {

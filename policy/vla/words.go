@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words lists words that are common in instructions to robots. In the built-in tokenizer each of these words has a
-// token, after the tokens of the 256 bytes. Other words are spelt in bytes.
+// words lists words that are common in instructions to robots. In the built-in tokenizer, each of these words is one
+// token. Their tokens follow those of the 256 bytes. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -29,7 +29,7 @@ var words = strings.Fields(`
 // caches the tokens of earlier texts.
 type reader struct {
 	encoder   *tokenizer.Encoding // nil means the built-in tokenizer
-	ids       map[string]int32    // of words
+	ids       map[string]int32    // tokens of common words
 	maxTokens int                 // largest number of tokens of an instruction
 	seen      map[string][]int32
 	text      []byte // of the last readWords

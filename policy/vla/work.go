@@ -25,9 +25,9 @@ type work struct {
 	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
 	dDimLogProb, dDimEntropy []float32       // the gradients of dimLogProb and dimEntropy
 	auxiliary                *auxiliary      // nil without an auxiliary prediction
-	streams                  []philox.Stream // of the rows of the acting pass
+	streams                  []philox.Stream // random numbers for the rows of the acting pass
 
-	augment   policy.Noise // of the next Evaluate; not used if Env is empty
+	augment   policy.Noise // for the next Evaluate; not used if Env is empty
 	evaluated int          // rows of the last call if it was Evaluate, else 0
 	predicted bool         // whether the log-probs of the last call include the auxiliary prediction
 }

@@ -25,16 +25,15 @@ type LabelledEpisode struct {
 // succeeds reports whether the episode has a frame of success.
 func (e *LabelledEpisode) succeeds() bool { return slices.Contains(e.labels, 1) }
 
-// A SuccessRule says what is a success in files of demonstrations and recordings.
+// A SuccessRule says which frames show success, in files of demonstrations and recordings.
 type SuccessRule struct {
-	Camera string // the observation; "" if there is only one of colour images
+	Camera string // name of the observation; "" if only one has colour images
 	// Reward, if it is not nil, is the smallest reward of a step whose frame shows success. Without it, only the last
 	// frame of an episode shows success, if the episode succeeded and terminated.
 	Reward *float64
 }
 
-// Read reads the episodes of a file. A step gives the frame after it, and an episode also begins with one. shape is
-// [H,W,3].
+// Read reads the episodes of a file. An episode has its first frame, and the frame after each step. shape is [H,W,3].
 func (s SuccessRule) Read(path string) (episodes []LabelledEpisode, shape []int, err error) {
 	b, err := durable.ReadFile(path, durable.NoSize)
 	if err != nil {
@@ -69,7 +68,7 @@ func (s SuccessRule) episodes(d tensor.Dict) (episodes []LabelledEpisode, shape 
 	}{{&length, "episode.length", tensor.I64}, {&success, "episode.success", tensor.U8},
 		{&terminated, "terminated", tensor.U8}, {&reward, "reward", tensor.F32}} {
 		t, ok := d.Get(want.name)
-		if !ok && s.Reward != nil && want.t == &success { // rewards say it
+		if !ok && s.Reward != nil && want.t == &success { // the rewards say which steps succeed
 			continue
 		}
 		if !ok || t.DType() != want.dtype {
@@ -110,7 +109,7 @@ func sum(x []float32) (all float32) {
 	return all
 }
 
-// camera returns the name of the observation.
+// camera returns the name of the observation that has the frames.
 func (s SuccessRule) camera(d tensor.Dict) (string, error) {
 	var names []string
 	for i := range d.Len() {
@@ -130,8 +129,9 @@ func (s SuccessRule) camera(d tensor.Dict) (string, error) {
 		len(names), strings.Join(names, ", "))
 }
 
-// Split divides whole episodes into training and validation. share is the share of episodes with success that go to
-// validation, and likewise of episodes without success, rounded to the nearest number. The choice depends on seed.
+// Split divides whole episodes into training and validation. The argument share is the share of episodes that go to
+// validation. It applies to episodes with success, and separately to episodes without success. Numbers are rounded to
+// the nearest integer. The choice depends on seed.
 func Split(episodes []LabelledEpisode, shape []int, share float64, seed uint64) (train, valid *Set, err error) {
 	var sides [2][]*LabelledEpisode // of training and of validation
 	for k := range 2 {

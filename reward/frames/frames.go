@@ -18,7 +18,7 @@ import (
 type Set struct {
 	Images tensor.Tensor // U8 [M,H,W,3]
 	Labels []byte        // [M]: 0 or 1
-	Hash   uint64        // of the files that Read has read
+	Hash   uint64        // hash of the files that Read has read
 }
 
 // Len returns the number of images.

@@ -43,7 +43,7 @@ func read(text string) *answer {
 	return a
 }
 
-// bare returns tokens without outer braces and quotes, stops at the end, and a sign = or ≈ at the beginning.
+// bare removes outer braces and quotes, points, commas and semicolons at the end, and a sign = or ≈ at the beginning.
 func bare(tokens []token) []token {
 	for size := -1; size != len(tokens); {
 		size = len(tokens)
@@ -63,7 +63,7 @@ func bare(tokens []token) []token {
 	return tokens
 }
 
-// isStop reports whether a token at the end of an answer has no meaning.
+// isStop reports whether a token has no meaning at the end of an answer: a point, a comma or a semicolon.
 func isStop(t token) bool {
 	return t.kind == symbol && (t.text == "." || t.text == "," || t.text == ";")
 }
@@ -104,9 +104,9 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text looks like words by its case. Each word must be all capitals, or have no capital after
-// its first letter, and at least one word must have three letters or letters beyond ASCII: "Yes", "NO WAY", "Да", but
-// neither "nRT" nor "Gm".
+// titled reports whether the case of a text is that of words. Each word must be all capitals, or have no capital after
+// its first letter. At least one word must have three letters, or letters beyond ASCII. "Yes", "NO WAY" and "Да" are
+// words, but "nRT" and "Gm" are not.
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -227,7 +227,8 @@ func equalTrees(a, b *node) bool {
 	return false
 }
 
-// agree reports whether two units are compatible: equal, missing or unknown, or one is a name that both share.
+// agree reports whether two units are compatible. They are compatible if they are equal, if one is missing or unknown,
+// or if one is a name that may mean the other.
 func agree(a, b string) bool {
 	return a == b || a == "" || b == "" || a == "?" || b == "?" || slices.Contains(sharedNames[a], b) ||
 		slices.Contains(sharedNames[b], a)

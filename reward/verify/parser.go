@@ -76,7 +76,7 @@ func parse(tokens []token) *node {
 	return n
 }
 
-// parses calls parse, and reports whether parse did not fail.
+// parses calls the function parse, and reports whether it succeeded.
 func (p *parser) parses(parse func()) (ok bool) {
 	defer func() {
 		if r := recover(); r != nil && r != (failure{}) {

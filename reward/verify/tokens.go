@@ -55,7 +55,7 @@ func tokenize(s string) []token {
 	return l.tokens
 }
 
-// spellings are forms that are read as others with the same meaning.
+// spellings maps notations to other notations with the same meaning.
 var spellings = []struct {
 	form *regexp.Regexp
 	same string
@@ -560,7 +560,8 @@ func (l *lexer) number() {
 var ordinalSuffix = regexp.MustCompile(
 	`^((?: *[\^{]| *\\(?:text|textrm|mathrm|rm|textsuperscript)\b)*) *(st|nd|rd|th)(?:[^A-Za-z]|$)`)
 
-// ordinal returns the text after the ending of the ordinal number with these digits in s.
+// ordinal skips the ending of an ordinal number at the start of s, and returns the rest of s. The argument number has
+// the digits before s. ok is false if s does not begin with the ending for these digits.
 func ordinal(number, s string) (rest string, ok bool) {
 	m := ordinalSuffix.FindStringSubmatchIndex(s)
 	if m == nil || s[m[4]:m[5]] != ordinalEnding(number) {

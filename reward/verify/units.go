@@ -95,8 +95,8 @@ func firstScale(text string) (name, rest string) {
 	return "", text
 }
 
-// isLabel reports whether text names what is counted, as "apples" and "años" do. Words without spaces between them, as
-// in Chinese, are none: they may change the meaning.
+// isLabel reports whether text names what is counted, as "apples" and "años" do. Words in scripts without spaces, such
+// as Chinese, are not labels, because they may change the meaning.
 func isLabel(text string) bool {
 	other := func(r rune) bool {
 		return r != ' ' && !isASCIILetter(r) && !unicode.In(r, unicode.Latin, unicode.Cyrillic, unicode.Greek)

@@ -111,7 +111,8 @@ func near(a, b *big.Float) bool {
 	return d.Sign() == 0 || d.MantExp(nil) < scale-agreeBits
 }
 
-// combine returns the sum or the product of a and b: rational if both are, and else complex.
+// combine returns the sum or the product of a and b. It calls rational if both numbers are rational, and complex
+// otherwise.
 func combine(a, b *value, rational func(z, a, b *big.Rat) *big.Rat, complex func(x, y, u, v *big.Float) *value) *value {
 	if a == nil || b == nil {
 		return nil
@@ -278,8 +279,8 @@ func factorial(a *value) *value {
 	return exact(new(big.Rat).SetInt(new(big.Int).MulRange(1, n)))
 }
 
-// binomial returns a (a-1) … (a-b+1) / b!, which is 0 for a negative integer b, or nil if a is not rational or b is no
-// small integer.
+// binomial returns a (a-1) … (a-b+1) / b!. It returns 0 for a negative integer b. It returns nil if a is not rational,
+// or if b is not a small integer.
 func binomial(a, b *value) *value {
 	k := b.small()
 	if b.rat != nil && b.rat.IsInt() && b.rat.Sign() < 0 {

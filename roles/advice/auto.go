@@ -61,7 +61,7 @@ func (s *Subject) Measure(ctx context.Context, run Runner) (*StartPlan, error) {
 	return &StartPlan{Identity: s.Identity(), Layout: *s.layout(), Machine: m, Profile: p}, nil
 }
 
-// Encode returns the plan as JSON.
+// Encode returns the contents of plan.json.
 func (p *StartPlan) Encode() ([]byte, error) {
 	text, err := json.MarshalIndent(p, "", "  ")
 	return append(text, '\n'), err

@@ -31,7 +31,7 @@ func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	return n, nil
 }
 
-// warnRatio is the largest ratio of the speeds of two hosts for which Unequal has no warning.
+// warnRatio is the ratio of the speeds of two hosts above which Unequal has a warning.
 const warnRatio = 1.2
 
 // unequalHosts returns the warnings of Nodes.Unequal.

@@ -29,8 +29,9 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	return m, err
 }
 
-// Disk measures checkpoints below the folder of runs, or below the nearest folder above it that exists. It leaves
-// nothing. Only the cost of a whole job needs this, so a job that plans its placement at its start does not write.
+// Disk measures how long checkpoints take to write. It writes into the folder of runs, or into the nearest folder above
+// it that exists, and removes what it has written. Only the cost of a whole job needs this, so a job that plans its
+// placement at its start does not call Disk.
 func (s *Subject) Disk() (l planner.Link, err error) {
 	dir := s.Config.Runner.Logger.LogPath
 	for dir = filepath.Clean(dir); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {

@@ -29,7 +29,7 @@ type Scheduler struct {
 	cost    float64 // seconds of the last move; before the first move, seconds of a launch of the workers
 	moved   bool    // members have moved before
 	free    int64   // the first step at which members may move
-	skip    int     // number of coming iterations that do not count
+	skip    int     // number of next iterations to ignore
 
 	window    window
 	planned   int64              // the step of the last plan
@@ -238,7 +238,6 @@ func rolloutsAlike(a, b *planner.Placement) bool {
 	})
 }
 
-// predict predicts an iteration with a layout.
 func (c *Scheduler) predict(l planner.Placement) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }

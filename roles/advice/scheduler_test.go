@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A simulated job is one in virtual time, whose costs may change.
+// A simulated job is a split job in virtual time, whose costs may change.
 type simulated struct {
 	machine *planner.Machine
 	profile planner.Profile // as it is
@@ -27,23 +27,11 @@ type simulated struct {
 	known   map[string]planner.Prediction // by layout, for the present costs
 }
 
-// members are the workers of env and of rollout.
-const members = 30
-
-// newSimulated returns a job of 8 ranks, each a node with a core, on which environments and a copy of the policy do not
-// fit beside each other. Each member has two stages, each a row-unit of environments.
+// newSimulated returns a job whose steps take 1 ms and whose inferences take 4 ms.
 func newSimulated(seed uint64) *simulated {
-	s := &simulated{draw: rand.New(rand.NewPCG(seed, 38)), machine: &planner.Machine{Cores: 1, Nodes: 8, Copy: 1e10,
-		Memory: 1 << 30, Network: planner.Link{Latency: 50e-6, PerByte: 1e-10}}}
-	const rows = 8 // environments of a member
-	s.profile = planner.Profile{Work: planner.Workload{Actors: 8, Envs: members * rows, Group: 1, Steps: 16, Epochs: 1,
-		Samples: 16 * members * rows, WeightsEvery: 1, Staleness: -1,
-		Bytes: planner.Sizes{Observation: 100, Action: 10, Trajectory: 2000, Actor: 100 << 20, Rollout: 800 << 20,
-			Simulator: 60 << 20 / rows}},
-		Costs: []planner.CallTimes{{Op: planner.OpStep, Rows: rows / 2}, {Op: planner.OpInfer, Rows: rows / 2},
-			{Op: planner.OpUpdate, Rows: 16 * members, Seconds: 20e-3, Busy: 20e-3}}}
+	s := &simulated{draw: rand.New(rand.NewPCG(seed, 38)), machine: rolestest.SplitMachine(),
+		profile: *rolestest.SplitProfile(16, 0, 0, 20e-3), layout: rolestest.Split(2)}
 	s.set(1e-3, 4e-3)
-	s.layout = s.split(2)
 	return s
 }
 
@@ -53,18 +41,6 @@ func (s *simulated) set(step, infer float64) {
 	costs[0].Seconds, costs[0].Busy, costs[1].Seconds, costs[1].Busy = step, step, infer, infer
 	s.profile.Costs = costs
 	s.known = map[string]planner.Prediction{}
-}
-
-// split returns the layout with env on the first ranks, this many, and rollout on the others.
-func (s *simulated) split(first int) planner.Placement {
-	l := planner.Placement{Stages: 2}
-	for r := range 8 {
-		l.Nodes, l.Actor = append(l.Nodes, r), append(l.Actor, r)
-	}
-	for i := range members {
-		l.Env, l.Rollout = append(l.Env, i*first/members), append(l.Rollout, first+i*(8-first)/members)
-	}
-	return l
 }
 
 // mean returns what an iteration with a layout takes without noise.
@@ -161,8 +137,8 @@ func driftPhases() []float64 { return []float64{1e-3, 8e-3, 1e-3} }
 // looks at all divisions of the ranks.
 func (s *simulated) bounds(t *testing.T) (best, static float64) {
 	t.Helper()
-	whole := s.split(4)
-	whole.Env, whole.Rollout = s.split(8).Env, s.split(8).Env
+	whole := rolestest.Split(4)
+	whole.Env, whole.Rollout = rolestest.Split(8).Env, rolestest.Split(8).Env
 	if p := s.mean(whole); p.Memory <= s.machine.Memory {
 		t.Errorf("%v fits into the memory", whole)
 	}
@@ -171,7 +147,7 @@ func (s *simulated) bounds(t *testing.T) (best, static float64) {
 		s.set(step, 4e-3)
 		least := math.Inf(1)
 		for k := 1; k < 8; k++ {
-			if p := s.mean(s.split(k)); p.Memory > s.machine.Memory {
+			if p := s.mean(rolestest.Split(k)); p.Memory > s.machine.Memory {
 				sums[k] = math.Inf(1)
 			} else {
 				sums[k] += each * p.Seconds
@@ -191,7 +167,7 @@ func TestDrift(t *testing.T) {
 		s.noise, s.off = 0.1, 0.05
 		best, static := s.bounds(t)
 		s.set(driftPhases()[0], 4e-3)
-		s.layout = s.split(4)
+		s.layout = rolestest.Split(4)
 		c := s.scheduler()
 		took := 0.0
 		var moves []int64
@@ -224,7 +200,7 @@ func TestSteady(t *testing.T) {
 			s.noise, s.off = 0.1, 0.02
 			s.set(step, 4e-3)
 			for k := range 6 {
-				p := s.mean(s.split(k + 2))
+				p := s.mean(rolestest.Split(k + 2))
 				if p.Memory <= s.machine.Memory && p.Seconds < s.mean(s.layout).Seconds {
 					s.layout = p.Layout
 				}
@@ -241,7 +217,7 @@ func TestWiderPolicy(t *testing.T) {
 	s := newSimulated(1)
 	s.noise = 0.05
 	s.set(2e-3, 0.35e-3)
-	s.layout = s.split(6)
+	s.layout = rolestest.Split(6)
 	c := s.scheduler()
 	if _, moves := s.run(t, c, 0, 40, 200); len(moves) > 0 {
 		t.Fatalf("moved after %v", moves)
@@ -260,11 +236,11 @@ func TestWrongPrediction(t *testing.T) {
 	s := newSimulated(1)
 	s.noise = 0.02
 	s.set(2e-3, 4e-3)
-	right, wrong := s.split(4), s.split(3)
+	right, wrong := rolestest.Split(4), rolestest.Split(3)
 	s.layout = right
 	s.known[wrong.String()] = slow(s.mean(wrong), 2)
 	for _, k := range []int{2, 5, 6} {
-		s.known[s.split(k).String()] = slow(s.mean(s.split(k)), 2)
+		s.known[rolestest.Split(k).String()] = slow(s.mean(rolestest.Split(k)), 2)
 	}
 	c := s.scheduler()
 	_, moves := s.run(t, c, 0, 200, 10000)
@@ -302,7 +278,7 @@ func decided(s *simulated, c *advice.Scheduler, end int64, times func(*advice.It
 // badSplit returns a job that a move makes faster, and its scheduler.
 func badSplit() (*simulated, *advice.Scheduler) {
 	s := newSimulated(1)
-	s.layout = s.split(5)
+	s.layout = rolestest.Split(5)
 	return s, s.scheduler()
 }
 
@@ -347,7 +323,7 @@ func TestPrice(t *testing.T) {
 		t.Errorf("a run without an end: %s", why)
 	}
 	s, c = badSplit()
-	s.layout = s.split(6)
+	s.layout = rolestest.Split(6)
 	c.Moved(s.placement(), 0, 1e3)
 	if _, why, _ := decided(s, c, 1000, asIs); why != "" {
 		t.Errorf("a move as the last one costs more than it saves: %s", why)
@@ -359,10 +335,10 @@ func TestGain(t *testing.T) {
 	for step := 1e-3; step < 4e-3; step += 0.25e-3 {
 		s := newSimulated(1)
 		s.set(step, 4e-3)
-		s.layout = s.split(4)
+		s.layout = rolestest.Split(4)
 		best := math.Inf(1)
 		for k := 2; k < 6; k++ {
-			best = min(best, s.mean(s.split(k)).Seconds)
+			best = min(best, s.mean(rolestest.Split(k)).Seconds)
 		}
 		gain := 1 - best/s.mean(s.layout).Seconds
 		if _, why, _ := decided(s, s.scheduler(), 1000, asIs); why != "" && gain < 0.08 || why == "" && gain > 0.12 {

@@ -81,9 +81,8 @@ func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profil
 	return readTrial(filepath.Join(folder, "trial", "metrics.jsonl"), l, skipped)
 }
 
-// trialSteps returns the numbers of iterations that a trial skips at its beginning, and measures after them. An
-// iteration takes about this many seconds; 0 means that the time is unknown. A long iteration varies little, so one is
-// enough.
+// trialSteps returns how many iterations a trial skips at first, and how many it then measures. iteration is the
+// approximate time of an iteration in seconds, or 0 if it is unknown. A long iteration varies little, so one is enough.
 func trialSteps(iteration float64) (skipped, measured int) {
 	const least, most = 3, 40
 	switch {

@@ -49,7 +49,7 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// differs reports whether any time that matters differs between t and u by more than this fraction.
+// differs reports whether any time that matters differs between t and u by more than the fraction share.
 func (t *times) differs(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {
@@ -59,7 +59,7 @@ func (t *times) differs(u *times, share float64) bool {
 	return false
 }
 
-// A window has the latest iterations, back to the last change of a time.
+// A window has the times of all iterations since a time last changed, the newest last.
 type window []times
 
 const (

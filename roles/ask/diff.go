@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Diff says where two runs part.
+// A Diff lists the differences between two runs.
 type Diff struct {
 	Harmless []checkpoint.ChangedKey // keys that change no number
 	Keys     []checkpoint.ChangedKey // keys that may change numbers
@@ -102,8 +102,9 @@ func (p *Parting) String() string {
 	return fmt.Sprintf("step %d: %s: %s %d: %s: %s", p.Step, p.Member, p.Phase, p.Number, p.Name, p.What)
 }
 
-// Part repeats step in both runs, from the states before it, and returns where they part. It returns nil if the
-// repeated steps agree. The runs are repeated by one and other, which may be different programs.
+// Part repeats step in both runs, from the newest states before it. It returns the first tensor that differs, or nil if
+// the repeated steps agree. The Testifier one repeats run a, and the Testifier other repeats run b. They may be
+// different programs.
 func Part(ctx context.Context, one, other Testifier, a, b *Run, step int64) (*Parting, error) {
 	testify := func(of *Sight) (x, y *Testimony, err error) {
 		if x, err = one.Testify(ctx, a, step, of); err == nil {
@@ -137,7 +138,7 @@ func Part(ctx context.Context, one, other Testifier, a, b *Run, step int64) (*Pa
 	return p, nil
 }
 
-// indices returns the index in each dimension of a tensor.
+// indices converts i, the index of an element, to its index in each dimension.
 func indices(i int, shape []int) []int {
 	at := make([]int, len(shape))
 	for k := range slices.Backward(shape) {
@@ -146,11 +147,11 @@ func indices(i int, shape []int) []int {
 	return at
 }
 
-// To returns the stretch to step from the newest state before it.
+// To returns the stretch that ends with step. It begins at the newest state before step.
 func (r *Run) To(step int64) Stretch {
 	s := Stretch{From: r.Before(step), Until: step}
 	for _, x := range r.States[1:] {
-		if x.Step >= step { // its configuration is that of the step
+		if x.Step >= step { // this checkpoint has the configuration with which the step was made
 			s.Config = x.Checkpoint
 			break
 		}

@@ -31,7 +31,7 @@ type Receipt struct {
 	Results []Result        `json:"results"`
 	// Metrics has the hash of metrics.jsonl as far as step Last, and the hash of each metric's values.
 	Metrics Hashes `json:"metrics"`
-	// Checkpoints has the hash of each file of a checkpoint, and of each tensor as FILE: NAME.
+	// Checkpoints has the hashes of each checkpoint. Files are its files. Parts are its tensors, named "FILE: TENSOR".
 	Checkpoints map[string]Hashes `json:"checkpoints"`
 }
 
@@ -201,7 +201,8 @@ func (x *Receipt) Check(r *Run) (changed []string, err error) {
 	return changed, nil
 }
 
-// changed returns the parts whose hashes differ now, and the files that differ without such a part.
+// changed compares h with the present hashes, now. It returns the parts that differ, and the files that differ although
+// no part of them does.
 func (h Hashes) changed(now Hashes, prefix string) (all []string) {
 	for _, file := range slices.Sorted(maps.Keys(h.Files)) {
 		switch {

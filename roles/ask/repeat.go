@@ -40,7 +40,7 @@ type Repeated struct {
 }
 
 // Repeat repeats a stretch of a run. It writes the folder of the repeated run into dir, which exists. First it copies
-// the checkpoint from which the stretch begins, so that the run may go on.
+// the checkpoint from which the stretch begins, because a run that goes on may remove it.
 func (a *Again) Repeat(ctx context.Context, r *Run, s Stretch, dir string) (*Repeated, error) {
 	again, err := a.repeat(ctx, r, s, dir)
 	if err != nil {
@@ -94,7 +94,8 @@ func (r *Run) configOf(s Stretch) (*config.Config, error) {
 	return config.Parse(r.reg, text)
 }
 
-// Keep copies a checkpoint into the folder from in dir, by links where the file system can, and returns its path.
+// Keep copies a checkpoint into the subfolder "from" of dir, and returns the path of the copy. It makes hard links
+// where the file system can.
 func Keep(c *checkpoint.Checkpoint, dir string) (string, error) {
 	to := filepath.Join(dir, "from", filepath.Base(c.Dir))
 	if err := os.MkdirAll(to, 0o777); err != nil {
@@ -111,8 +112,9 @@ func Keep(c *checkpoint.Checkpoint, dir string) (string, error) {
 	return to, nil
 }
 
-// place returns cfg with another placement than that of the run: all members on one rank, or those of the environments
-// on a second rank. Their numbers stay. If the job cannot be placed so, its own placement stays.
+// place returns cfg with another placement than the run's, and the number of its ranks. All members are on one rank. If
+// the run itself had one rank, the environments are on a second rank. The numbers of members stay the same. If the job
+// does not allow this placement, place returns that of the run.
 func (a *Again) place(cfg *config.Config, r *Run) (*config.Config, int, error) {
 	ranks := 1
 	if r.Ranks == 1 {

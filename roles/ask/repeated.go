@@ -69,7 +69,7 @@ func (r *Run) Cost(step int64) (iterations int64, seconds float64, err error) {
 	return step - from, seconds, err
 }
 
-// Replay repeats r as far as step, in the folder dir, and returns what happened in this step. change may change the
+// Replay repeats r up to step, in the folder dir, and returns what happened in this step. change may change the
 // configuration; nil changes nothing.
 func (a *Again) Replay(ctx context.Context, r *Run, step int64, dir string, change func(*config.Config)) (*RepeatedStep,
 	error) {

@@ -138,7 +138,7 @@ func (r *Run) Before(step int64) StartPoint {
 	return at
 }
 
-// startsAt reports whether the numbers after a state are those of the run that did not stop there.
+// startsAt reports whether a repetition from s gives the same numbers as a run that did not stop there.
 func (r *Run) startsAt(s StartPoint) bool { return s.Checkpoint == nil || r.keeps }
 
 // keepsEpisodes reports whether a checkpoint has all that the next iteration needs. Simulators of other programs may
@@ -194,7 +194,7 @@ func (r *Run) Repeatable() error {
 	return err
 }
 
-// CheckStep returns an error if step is none of the run, or cannot be repeated.
+// CheckStep returns an error if the run has not made step, or if step cannot be repeated.
 func (r *Run) CheckStep(step int64) error {
 	switch {
 	case step < 1 || step > r.Last:
@@ -241,7 +241,7 @@ type Stretch struct {
 
 func (s Stretch) String() string { return fmt.Sprintf("steps %d to %d", s.From.Step+1, s.Until) }
 
-// Stretches divides the run at its checkpoints, as far as it repeats. The last stretch ends with the metrics.
+// Stretches divides the repeatable part of the run at its checkpoints. The last stretch ends with the last metrics.
 func (r *Run) Stretches() (all []Stretch) {
 	from := r.States[0]
 	for _, s := range r.States[1:] {
@@ -258,8 +258,8 @@ func (r *Run) Stretches() (all []Stretch) {
 	return all
 }
 
-// OtherProgram returns a note if another build, or a processor without the vectors of this one, made the run. Its
-// numbers may differ.
+// OtherProgram returns a note if another build made the run, or a processor with other vector instructions. The numbers
+// of the run may then differ from those of this program. It returns "" otherwise.
 func (r *Run) OtherProgram() string {
 	p, ok := runfolder.LastStart(r.Dir)
 	then, now := p.Build, runfolder.ReadBuild()

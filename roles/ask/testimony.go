@@ -42,7 +42,8 @@ type Testimony struct {
 	shown map[string]int // by member and phase
 }
 
-// A Testifier repeats a run as far as a step, and returns the testimony of this step. of is nil for all digests.
+// A Testifier repeats a run up to a step, and returns the testimony of this step. Without the argument of (nil), the
+// testimony has all digests. Otherwise it has the bytes of the tensor in of.
 type Testifier interface {
 	Testify(ctx context.Context, r *Run, step int64, of *Sight) (*Testimony, error)
 }

@@ -53,7 +53,8 @@ func (r *Run) Inconsistent() (found []string, err error) {
 	return found, nil
 }
 
-// Sample returns n of the stretches, which seed draws, in their order. If n is 0 or too large, it returns all.
+// Sample returns n random stretches, in their original order. seed determines the choice. If n is 0 or too large,
+// Sample returns all stretches.
 func Sample(stretches []Stretch, n int, seed uint64) []Stretch {
 	if n < 1 || n >= len(stretches) {
 		return stretches

@@ -27,7 +27,7 @@ type plan struct {
 	train, valid *frames.Set // valid is nil without evaluations
 	actors       int
 	batch        int       // images of a step, over all actors
-	classes      [][]int32 // numbers of the images of success and of failure, or of all images
+	classes      [][]int32 // indices of the images: of success and of failure, or of all
 	stepsPer     int64     // steps of an epoch
 	blank        *resnet.Classifier
 	memory       *job.Reserve // of blank, which is never written
@@ -54,7 +54,7 @@ func newDraft(cfg *config.Config, reg config.Registries, nodes []int) *draft {
 // Mistakes returns all mistakes as one error, or nil if there are none.
 func (d *draft) Mistakes() error { return d.found.Err() }
 
-// complete reads the frames.
+// complete reads the frames, and sets the rest of the plan.
 func (d *draft) complete() error {
 	if err := d.found.Err(); err != nil {
 		return err

@@ -25,7 +25,7 @@ func (r *recorder) Begin(s *metrics.RunStatus) {
 	}
 }
 
-// Add shows the table.
+// Add shows the table of thresholds.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.RankReport) error {
 	if len(rep.Answers) > 0 {
 		l.Print(strings.Join(rep.Answers, "\n") + "\n")

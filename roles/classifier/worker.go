@@ -147,7 +147,7 @@ func (w *worker) evaluate(ctx context.Context) (algo.Metrics, error) {
 	return w.evaluated, nil
 }
 
-// inSection returns m with the names of metrics of evaluations.
+// inSection returns m with "eval/" before each name.
 func inSection(m algo.Metrics) algo.Metrics {
 	m.Names = slices.Clone(m.Names)
 	for i, name := range m.Names {

@@ -37,8 +37,8 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 						Usage: "have the program play `N` environments, unless it plays a " +
 							"number of its own", Value: 3}, 1, env.MaxEnvs),
 					args.Int(cli.IntFlag{Name: "jobs", DefaultText: "number of cores",
-						Usage: "run `N` programs at the same time; 1 for a program that can run only once, such as " +
-							"a robot's"}, 1, 1<<10),
+						Usage: "run `N` programs at the same time; 1 for a program that can run only once; a robot's " +
+							"does so by itself"}, 1, 1<<10),
 					&cli.StringFlag{Name: "rule", Usage: "check only rules with this `TEXT` in their name"},
 				},
 				Action: coded(code, func(c *cli.Context) (int, error) { return runBridgeCheck(c, reg) })},

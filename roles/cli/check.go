@@ -176,8 +176,8 @@ func writePolicy(w io.Writer, p *task.Plan) error {
 }
 
 // crowdHere says that the ranks of a node share fewer cores of this machine than there are ranks. Rank i is on node
-// nodes[i]. crowdHere returns "" if each rank can have a core, and under a launcher, which gives this process its
-// cores.
+// nodes[i]. crowdHere returns "" if each rank can have a core. It also returns "" under a launcher, because the
+// launcher gives this process its cores.
 func crowdHere(nodes []int) string {
 	if _, launcher := mpi.Launched(); launcher != "" {
 		return ""

@@ -140,8 +140,8 @@ func newestIn(dir string) string {
 	return dir
 }
 
-// loadPolicy returns the policy of a checkpoint. No simulator starts: of an external one, the configuration has the
-// greeting.
+// loadPolicy returns the policy of a checkpoint. It starts no simulator, because the configuration has the greeting of
+// an external one.
 func loadPolicy(reg config.Registries, from *checkpoint.Checkpoint, cfg *config.Config) (*export.TrainedPolicy, error) {
 	e := cfg.Env.Train
 	if e.ID() == env.ExternalID && e.External.Greeting == "" {

@@ -67,7 +67,7 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 // leading process writes the error. Some launchers end the job when any process ends, and drop the job's last output.
 const followersWait = 2 * time.Second
 
-// explain writes err about the words of the command line, and returns its exit code. Usage errors are the same in all
+// explain writes err, the error of the command line words, and returns its exit code. Usage errors are the same in all
 // processes of a launcher, so only the leading process writes them.
 func explain(err error, words []string, leads bool) int {
 	var usage config.UsageError
@@ -84,8 +84,8 @@ func explain(err error, words []string, leads bool) int {
 	return loop.ExitConfig
 }
 
-// shown returns the text of err about the command line words for a terminal. Long lines are cut, but not commands. A
-// word, and the value in it, is shown as one line.
+// shown returns the text of err for a terminal. It cuts long lines, but not args.Commands. words is the command line.
+// If the text contains one of these words, or the value in it, shown writes it on one line.
 func shown(err error, words []string) string {
 	text := err.Error()
 	for _, word := range words {

@@ -51,7 +51,7 @@ type plannedJob struct {
 	note string // says why there are fewer replicas; may be ""
 }
 
-// isProfile reports whether a file begins as one of planner.Write.
+// isProfile reports whether planner.Write has written the file that begins with head.
 func isProfile(head []byte) bool { return args.Begins(`\{\n  "(machine|profile)": \{\n`)(head) }
 
 // runPlan measures a job, searches for its best placement, and explains it. It returns the exit code of a request to

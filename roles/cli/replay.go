@@ -129,7 +129,7 @@ func runReplay(c *cli.Context, reg config.Registries, tasks task.Tasks, own sess
 	return loop.ExitOK, nil
 }
 
-// A replayed shows a Replay, and keeps it in a folder.
+// A replayed shows a RepeatedStep, and keeps it in a folder.
 type replayed struct {
 	*ask.RepeatedStep
 	cfg *config.Config
@@ -168,7 +168,7 @@ func (v *replayed) episodes(all []env.Episode, what string) error {
 	return nil
 }
 
-// rollout shows what an environment did: number k, or that of the worst episode.
+// rollout shows what environment k did. If chosen is false, it shows the environment of the worst episode instead.
 func (v *replayed) rollout(k int, chosen bool) error {
 	if err := v.episodes(v.Episodes, "step"); err != nil {
 		return err
@@ -243,7 +243,7 @@ func table(d tensor.Dict) (names []string, rows [][]string) {
 	return names, rows
 }
 
-// answers shows the answers to a prompt: number k, or the one with the lowest mean reward.
+// answers shows the answers to prompt k. If chosen is false, it shows the prompt with the lowest mean reward instead.
 func (v *replayed) answers(k int, chosen bool) error {
 	p := slices.MinFunc(v.Prompts, func(a, b ask.Prompt) int {
 		return cmp.Or(cmp.Compare(a.Reward(), b.Reward()), cmp.Compare(a.Number, b.Number))

@@ -205,9 +205,9 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, and the mistakes of the placement. A running
-// run can move, unless the placement needs more ranks than the run has. Otherwise the run must be resumed. A move must
-// keep the number of members of each component. In a resume, only the number of actors must stay.
+// check returns the configuration of the run with the placement in text, and the mistakes of the placement. If running
+// is true, the run can move, unless the placement needs more ranks than the run has. Otherwise the run must be resumed.
+// A move must keep the number of members of each component. In a resume, only the number of actors must stay.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, running bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)

@@ -63,7 +63,7 @@ func evalFlags() []cli.Flag {
 	}
 }
 
-// recordOf returns where an evaluation records episodes, and which.
+// recordOf returns which episodes an evaluation records, and in which file.
 func recordOf(c *cli.Context) (r task.RecordOptions, err error) {
 	r.File = c.String("record")
 	for _, flag := range []string{"only", "min-return", "max-steps", "force"} {

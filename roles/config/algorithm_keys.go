@@ -108,7 +108,7 @@ var algorithmsOfModel = []string{"actor.model.num_q_heads", "actor.model.epsilon
 	"actor.model.epsilon_steps", "actor.model.init_log_std", "actor.model.layer_norm", "actor.model.image_num",
 	"actor.model.image_size", "actor.model.state_dim", "actor.recv_drain_max_trajectories", "actor.enable_drq"}
 
-// withoutAlgorithm returns the values of the keys of the algorithm as they are if none of these keys is given.
+// withoutAlgorithm returns a Config whose keys of the algorithm have the defaults that follow from c.
 func (c *Config) withoutAlgorithm() *Config {
 	d := Default()
 	d.Actor.CriticOptim, d.Algorithm.OffPolicy.EntropyTuning.Optim = c.Actor.Optim, c.Actor.Optim

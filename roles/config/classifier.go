@@ -17,7 +17,7 @@ type ClassifierKeys struct {
 	resnet.Config `yaml:",inline"`
 }
 
-// Check validates the values. It passes the result of each rule to report.
+// Check validates the values. It calls report with the result of each rule.
 func (m ClassifierKeys) Check(report func(ok bool, key string, value any, expected string)) {
 	m.Config.Check(report)
 	report(!m.Pretrained || m.ModelPath != "", "pretrained", true, "false, or torchvision's weights in model_path. "+
@@ -68,7 +68,7 @@ func (c *validation) checkClassifier() {
 	c.checkEarlyStop(MonitorLoss, MonitorAccuracy)
 }
 
-// Steps returns the number of steps of a job whose epochs have this number of steps.
+// Steps returns the number of steps of a job. perEpoch is the number of steps of an epoch.
 func (r *RunnerConfig) Steps(perEpoch int64) int64 {
 	n := int64(math.MaxInt64)
 	if r.MaxEpochs >= 0 {

@@ -14,7 +14,8 @@ func ForeignSimulator(envType string) string { return foreignIn(foreignSimulator
 // It returns "" for any other name.
 func ForeignPolicy(modelType string) string { return foreignIn(foreignPolicies, modelType) }
 
-// foreignIn returns the text of a name in a table whose lines are a text, a colon, and names.
+// foreignIn returns the text for a name in a table, or "" if there is none. A line of the table has a text, a colon,
+// and names.
 func foreignIn(table, name string) string {
 	for line := range strings.Lines(table) {
 		text, names, _ := strings.Cut(strings.TrimSpace(line), ": ")

@@ -132,7 +132,7 @@ func (c *Config) LanguageModel() LanguageModel {
 	return m
 }
 
-// Check validates each value by itself. It passes the result of each rule to report.
+// Check validates each value by itself. It calls report with the result of each rule.
 func (m LanguageModel) Check(report func(ok bool, key string, value any, expected string)) {
 	size := func(n int, key string) {
 		report(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")

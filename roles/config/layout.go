@@ -45,7 +45,7 @@ func (l LayoutConfig) equal(o LayoutConfig) bool {
 	return MeshOf(l) == MeshOf(o) && slices.Equal(l.PipelineLayers, o.PipelineLayers)
 }
 
-// check validates each value by itself. It passes the result of each rule to report.
+// check validates each value by itself. It calls report with the result of each rule.
 func (l LayoutConfig) check(report func(ok bool, key string, value any, expected string)) {
 	t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
 	report(t >= 1 && t <= MaxRanks, "tensor_model_parallel_size", t, fmt.Sprintf("a number from 1 to %d", MaxRanks))

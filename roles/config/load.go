@@ -191,8 +191,8 @@ func (c *Config) placeAll() {
 }
 
 // batches sets the batch sizes that are not given. A job that learns from its rollouts trains on a quarter of an
-// iteration's samples at once, and others on 256 samples. The number of actors that the placement names divides
-// micro-batches, or 8 if the placement leaves it open.
+// iteration's samples at once, and others on 256 samples. A micro-batch is the part of one actor, or an eighth if the
+// placement leaves the number of actors open.
 func (c *Config) batches(learns Learning) {
 	a := &c.Actor
 	if !c.Trains() || c.FineTunes() || c.Reasons() || a.Model.NumActionChunks < 1 {
@@ -310,8 +310,8 @@ func (c *Config) Record() []byte {
 	return record.Resolved()
 }
 
-// RecordedAs reports whether record, the configuration in a run's folder, is that of a run of c: all keys that a user
-// sets have the values of c. The greetings of simulators do not count, because the start of a run writes them.
+// RecordedAs reports whether a run of c may have written record, the configuration in a run's folder. It compares the
+// keys that a user sets. The greetings of simulators do not count, because the start of a run writes them.
 func (c *Config) RecordedAs(record []byte) bool {
 	var keys [2]map[string]any
 	for i, text := range [][]byte{record, c.Record()} {
@@ -341,10 +341,10 @@ func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
 
-// Trains reports whether the job trains.
+// Trains reports whether the job trains. Otherwise it only evaluates.
 func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 
-// Evaluates reports whether the job evaluates.
+// Evaluates reports whether the job evaluates, during training or alone.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
 // Headline returns the metric that measures the trained policy: an evaluation metric if the job evaluates, else a

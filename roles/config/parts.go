@@ -76,7 +76,7 @@ func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 	}
 }
 
-// Standalone reports whether a reward model scores the training environments where they are.
+// Standalone reports whether a reward model scores training environments on the ranks of their env workers.
 func (c *Config) Standalone() bool {
 	return c.Reward.UseRewardModel && c.Reward.StandaloneRealworld && c.Trains() && !c.FineTunes()
 }
@@ -96,8 +96,8 @@ func (c *Config) PolicySpec(s env.Spec) (seen env.Spec, unseen string) {
 	return s, camera.Name
 }
 
-// owner returns a part for a key that no chosen part has. If the name of the chosen part is unknown, owner returns ""
-// and true, because the key may belong to the part that the user meant.
+// owner returns a registered part with the key. No chosen part has the key. If the name of the chosen part is unknown,
+// owner returns "" and true, because the key may belong to the part that the user meant.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// RecordDir returns the folder in which the environments of a use record episodes: save_dir, or by default the folder
-// demos of the run's folder. It returns "" if data_collection is not enabled.
+// RecordDir returns the folder for recorded episodes of training or of evaluation. It is save_dir, or by default the
+// folder demos in the run's folder. RecordDir returns "" if data_collection is not enabled.
 func (c *Config) RecordDir(use env.Use) string {
 	d := c.Env.Train.DataCollection
 	if use == env.Eval {
@@ -23,7 +23,8 @@ func (c *Config) RecordDir(use env.Use) string {
 	return cmp.Or(d.SaveDir, filepath.Join(c.Folder(), "demos"))
 }
 
-// RecordFile returns the file called name in RecordDir, or "". It makes the folder, and checks that it is writable.
+// RecordFile returns the path of the file called name in RecordDir. It makes the folder, and checks that it is
+// writable. It returns "" if data_collection is not enabled.
 func (c *Config) RecordFile(use env.Use, name string) (string, error) {
 	dir := c.RecordDir(use)
 	if dir == "" {

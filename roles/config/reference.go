@@ -256,7 +256,7 @@ func (reg Registries) ownKeys() []ownKey {
 }
 
 // WithoutEffect reports whether a key of RLinf has no effect here. If the missing effect changes training, note says
-// what happens here.
+// what happens instead. Otherwise note is "".
 func WithoutEffect(key string) (note string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {

@@ -73,8 +73,8 @@ func isMissing(path string) bool {
 	return path != "" && errors.Is(err, os.ErrNotExist)
 }
 
-// ownPolicy reports whether the policy begins with weights or with none. RLinf's cnn_policy has a model_path for a part
-// that is not supported here.
+// ownPolicy reports whether a model_path can only name weights with which the policy begins. With RLinf's cnn_policy it
+// names a part that is not supported here.
 func ownPolicy(t *config.Tree) bool {
 	name, given := t.Given("actor.model.model_type")
 	return !given || name == "mlp_policy" || name == "rnn_policy"

@@ -131,7 +131,7 @@ func (c *validation) checkEvalSampling() {
 // maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval as they are if none of their keys is given. The recorded
+// unasked returns the values that the sections env.train and env.eval have if none of their keys is given. The recorded
 // configuration of a run has these values.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
@@ -161,8 +161,7 @@ func (c *validation) idleReasoning() {
 	c.idleKeys(note, "algorithm.ratio_clip_eps")
 }
 
-// idleKeys reports the keys that are given, have no effect, and do not have their default values. note says what
-// happens here. It is "" if the keys change no result.
+// idleKeys calls idleKey for each key. A value enables something if it is not the default.
 func (c *validation) idleKeys(note string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())
 	for _, key := range keys {
@@ -191,7 +190,8 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a given key without effect, if its value enables something. note is as in idleKeys.
+// idleKey reports that a key has no effect, if the key is given and enables is true. note says what this program does
+// instead. It is "" if the key changes no result.
 func (c *validation) idleKey(key string, enables bool, value any, note string) {
 	if enables && c.found.Has(key) {
 		c.found.IdleInstead(key, value, note)

@@ -78,7 +78,7 @@ func (c *validation) checkScores() {
 		"algorithm.group_size", c.Env.Train.GroupSize, "a number > 1 ("+compares+" compares the members of a group)")
 }
 
-// comparesGroups returns the setting that compares the members of a group, which are then at least two, or "".
+// comparesGroups returns the setting by which the members of a group are compared, or "" if they are not compared.
 func (a *AlgorithmConfig) comparesGroups() string {
 	switch {
 	case a.AdvType == "grpo" || a.AdvType == "rloo":
@@ -109,7 +109,7 @@ func (c *validation) checkReward() {
 		"chunk_level (the component reward says what whole chunks are worth)")
 }
 
-// idleReward reports given keys of the section reward that have no effect. note says what happens here.
+// idleReward reports given keys of the section reward that have no effect. note is as in idleKey.
 func (c *validation) idleReward(note string) {
 	c.idleKeys(note, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")

@@ -38,7 +38,8 @@ func (r *EmbodiedRunner) endRecordings(ctx context.Context) error {
 	return err
 }
 
-// join joins what the env workers have recorded of one use. If no episode is to be recorded, it only warns.
+// join joins the recordings of all env workers for one use: training or evaluation. If there is no episode to record,
+// it only warns.
 func (r *EmbodiedRunner) join(use env.Use, cfg *env.Config, routing *plan.Routing) error {
 	name := worker.RecordingOf(use)
 	file, err := r.plan.Config.RecordFile(use, name)

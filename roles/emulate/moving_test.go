@@ -14,23 +14,17 @@ import (
 	"github.com/rlinf/rlinf/internal/results/resultstest"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/roles/advice"
+	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A moving job has 8 ranks, each a node with a core, whose memory has no room for environments beside a copy of the
-// policy. There are as many workers of env as of rollout, and each has two stages of a row-unit.
+// A moving job is a split job in real time.
 type moving struct {
-	unit  time.Duration // a step of a row-unit in the first phase; an inference takes four
+	unit  time.Duration // a step of a stage's environments in the first phase; an inference takes four
 	steps int
 	each  int // iterations of a phase
 }
-
-const (
-	workers = 30
-	rowUnit = 4 // environments
-	envs    = workers * 2 * rowUnit
-)
 
 // slower returns the factor on a step of environments in a phase.
 func slower(phase int) time.Duration {
@@ -40,23 +34,12 @@ func slower(phase int) time.Duration {
 	return 1
 }
 
-// split returns the layout with env on the first ranks, this many, and rollout on the others.
-func split(first int) planner.Placement {
-	l := planner.Placement{Stages: 2}
-	for r := range 8 {
-		l.Nodes, l.Actor = append(l.Nodes, r), append(l.Actor, r)
-	}
-	for i := range workers {
-		l.Env, l.Rollout = append(l.Env, i*first/workers), append(l.Rollout, first+i*(8-first)/workers)
-	}
-	return l
-}
-
-// setting returns the setting of the job in the layout split(first), without moves.
+// setting returns the setting of the job in the layout Split(first), without moves.
 func (m *moving) setting(first, iterations int) Setting {
-	l := split(first)
+	l := rolestest.Split(first)
 	return Setting{
-		Topology: Topology{PerNode: 1}, Ranks: len(l.Nodes), Envs: envs, Iterations: iterations, Stretch: 1, Seed: 1,
+		Topology: Topology{PerNode: 1}, Ranks: len(l.Nodes), Envs: rolestest.SplitEnvs, Iterations: iterations,
+		Stretch: 1, Seed: 1,
 		Load: Load{Steps: m.steps, Minibatches: 1, Params: 1000, Shrink: 1, Step: CallTime{Call: m.unit},
 			Infer: CallTime{Call: 4 * m.unit}, Update: CallTime{Call: 20 * m.unit}},
 		Keys: []string{"rollout.pipeline_stage_num=2", "~cluster.component_placement", fmt.Sprintf(
@@ -66,23 +49,12 @@ func (m *moving) setting(first, iterations int) Setting {
 	}
 }
 
-// scheduler returns the scheduler of the job in the layout split(first), which was measured in the first phase.
+// scheduler returns the scheduler of the job in the layout Split(first), which was measured in the first phase.
 func (m *moving) scheduler(t *testing.T, first int) *observed {
-	l := split(first)
-	cost := func(op string, rows int, d time.Duration) planner.CallTimes {
-		return planner.CallTimes{Op: op, Rows: rows, Seconds: d.Seconds(), Busy: d.Seconds()}
-	}
-	samples := envs * m.steps
-	p := &planner.Profile{
-		Work: planner.Workload{Actors: len(l.Actor), Envs: envs, Group: 1, Steps: m.steps, Epochs: 1, Samples: samples,
-			OptimiserSteps: 1, WeightsEvery: 1, Staleness: -1, Bytes: planner.Sizes{Observation: 100, Action: 100,
-				Trajectory: 1000, Rollout: 1000 << 20, Simulator: 2 << 20}},
-		Costs: []planner.CallTimes{cost(planner.OpStep, rowUnit, m.unit), cost(planner.OpInfer, rowUnit, 4*m.unit),
-			cost(planner.OpUpdate, samples/len(l.Actor), 20*m.unit)},
-	}
-	machine := &planner.Machine{Cores: 1, Nodes: len(l.Nodes), Copy: 1e10, Memory: 1 << 30}
-	return &observed{Scheduler: advice.NewScheduler(machine, p, planner.SearchSpace{Nodes: l.Nodes, Present: &l}, 0.05),
-		t: t}
+	l, unit := rolestest.Split(first), m.unit.Seconds()
+	return &observed{t: t, Scheduler: advice.NewScheduler(rolestest.SplitMachine(),
+		rolestest.SplitProfile(m.steps, unit, 4*unit, 20*unit),
+		planner.SearchSpace{Nodes: l.Nodes, Present: &l}, 0.05)}
 }
 
 // An observed scheduler is one that keeps what has moved.

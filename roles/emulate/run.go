@@ -46,9 +46,8 @@ const (
 // reliable.
 func (r *Result) Disturbed() bool { return r.Late > tooLate }
 
-// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch, and makes at most three runs: it repeats a
-// disturbed run, and a run whose real work takes more than half of the cores' time. It returns the run with the
-// smallest Late.
+// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch, and makes up to three runs. It repeats a run that
+// was disturbed, or whose real work took more than half of the cores' time. It returns the run with the smallest Late.
 func Run(ctx context.Context, s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err

@@ -21,8 +21,8 @@ type CallTime struct{ Call, Row time.Duration }
 // Of returns the duration of a call with the given number of rows.
 func (c CallTime) Of(rows int) time.Duration { return c.Call + time.Duration(rows)*c.Row }
 
-// An Load is the work of the ranks. Every rank simulates its share of the environments, chooses their actions,
-// and trains on their data, unless Setting.Keys place the components.
+// A Load is the work of the ranks. Every rank simulates its share of the environments, chooses their actions, and
+// trains on their data, unless Setting.Keys place the components.
 type Load struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
@@ -38,7 +38,7 @@ type Load struct {
 	Skew float64
 }
 
-// A Setting is one run.
+// A Setting describes an emulated run.
 type Setting struct {
 	Topology
 	Load

@@ -120,9 +120,9 @@ func (p *StudyPoint) relate(base *StudyPoint) {
 	p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh = share*ratio, share*low, share*high
 }
 
-// predict sets the predictions: the seconds that package planner predicts, and those of real work. The ranks share the
-// cores of this machine, so real work grows with their number. It follows from what the fitted points take longer than
-// planned.
+// predict sets the predictions. Each is the time that package planner predicts, plus the time of real work. Real work
+// grows with the number of ranks, because they share the cores of this machine. Its time is a line, fitted to the
+// excess of the fitted points over the planner's prediction.
 func predict(points []StudyPoint) {
 	var real []stats.FitPoint
 	for i := range points {

@@ -18,7 +18,7 @@ type Footprint struct {
 // ProgramBytes estimates the memory that a process needs in addition to the footprints of its ranks.
 const ProgramBytes = 48 << 20
 
-// Sum returns the total number of bytes.
+// Sum returns the number of bytes in the memory of the machine: all but f.Device.
 func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Messages + f.Texts
 }

@@ -196,8 +196,8 @@ func MadeBy(err error) string {
 	return ""
 }
 
-// ExportFirst returns the end of an error message about dir, which is not the folder of a model. It names the command
-// that makes a model of a run or of a checkpoint, or it is "".
+// ExportFirst returns the end of an error message about dir, which is not the folder of a model. If dir is a run or a
+// checkpoint, the text names the command that makes a model of it. Otherwise it is "".
 func ExportFirst(dir string) string {
 	for _, name := range []string{"manifest.json", "checkpoints"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {

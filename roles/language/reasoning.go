@@ -100,7 +100,8 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// channelsOf returns the channels to and from a component. At an end of the pipeline one channel is nil.
+// channelsOf returns the channels to and from a component. The first stage of the pipeline has no channel in, and the
+// last stage has no channel out: they are nil.
 func (r *ReasoningRunner) channelsOf(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {

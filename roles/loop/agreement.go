@@ -23,7 +23,8 @@ type vote struct {
 type decision struct {
 	stop int // the largest exit code in the votes
 	save bool
-	// hold is true if the iteration before the votes is the slowest so far in its block of 100 iterations.
+	// hold is true if the trace must keep the iteration before the votes: it is the slowest so far in its block of 100
+	// iterations.
 	hold bool
 	move bool // the members move to other ranks
 }

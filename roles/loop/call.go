@@ -10,7 +10,7 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. Error messages name the call by name.
+// Call calls f on the members of g in this process. name is the name of the call in error messages.
 func Call[W any](ctx context.Context, g *spmd.Group[W], name string,
 	f func(context.Context, W) error) *spmd.Future[None] {
 	return spmd.Call(g, ctx, name, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })

@@ -57,11 +57,12 @@ type Services struct {
 	Witness MemberWitness
 }
 
-// A MemberWitness is an algo.Witness of all members: of a component, in a step.
+// A MemberWitness is an algo.Witness for all members. It also gets the step, and the component and number of the
+// member.
 type MemberWitness func(step int64, component string, member int, phase string, tensors tensor.Dict)
 
-// PhaseEpisodes is a phase of a MemberWitness beside those of package algo: the episodes that ended in a step, as rows
-// of env.AppendRows: F64 train and eval.
+// PhaseEpisodes is a phase of a MemberWitness in addition to those of package algo. Its tensors train and eval, F64,
+// have the episodes that ended in a step, as rows of env.AppendRows.
 const PhaseEpisodes = "episodes"
 
 // NewCluster returns the Cluster of one rank for the plan p. Every rank must call it.

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EvaluationResult is what became of an evaluation on the workers of a group.
+// An EvaluationResult says whether workers of a group failed in an evaluation, and with which error.
 type EvaluationResult struct {
 	failures int                                      // number of workers of this rank that failed
 	fail     func(context.Context) *spmd.Future[None] // returns the error of a worker from a group call
@@ -26,10 +26,10 @@ func Evaluated[W interface{ EvaluationError() error }](g *spmd.Group[W]) Evaluat
 	return e
 }
 
-// EndFailedEvaluation ends the run with the error of an evaluation that has failed on any rank. Before that, it saves a
-// checkpoint of the iterations trained, without a score. drop forgets the results of the evaluation. groups are all
-// groups that took part. All ranks must call EndFailedEvaluation, with nothing in flight. It returns when all ranks
-// have called it.
+// EndFailedEvaluation ends the run with the error of an evaluation that has failed on any rank. Before that, it calls
+// drop to forget the results of the evaluation, and saves a checkpoint of the iterations trained, without a score.
+// groups are all groups that took part. All ranks must call EndFailedEvaluation, with nothing in flight. It returns
+// when all ranks have called it.
 func (l *Loop) EndFailedEvaluation(ctx context.Context, drop func(), groups ...EvaluationResult) error {
 	failures := []float64{0}
 	for _, e := range groups {

@@ -27,7 +27,7 @@ type board struct {
 	at     time.Time              // when the newest reports arrived
 }
 
-// Simulate is the name of the time of simulators beside those of Phases. It is a part of them.
+// Simulate is the name of the simulators' time, in addition to the names in Phases. This time is a part of the phases.
 const Simulate = "simulate"
 
 // newBoard returns a board that writes to path until close is called.

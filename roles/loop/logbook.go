@@ -102,8 +102,8 @@ func (l *Logbook) votesAfter(step int64) {
 }
 
 // End returns the step after which the run ends if a request to stop comes now. It returns 0 if the run ends before the
-// first step. Set late if there are several ranks: they decide one step after their vote, or at once if a checkpoint or
-// the end of the run follows. Any goroutine may call End.
+// first step. late must be true if there are several ranks. They decide one step after their vote, or at once if a
+// checkpoint or the end of the run follows. Any goroutine may call End.
 func (l *Logbook) End(late bool) int64 {
 	if l == nil {
 		return 0

@@ -155,7 +155,7 @@ func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte
 // Warn shows a warning.
 func (l *Loop) Warn(text string) { l.with.Saver.warn(text) }
 
-// parts returns what this rank's workers have of a checkpoint.
+// parts returns the parts of a checkpoint that this rank's workers have.
 func (l *Loop) parts() (all []state.Part) {
 	components := l.leader.Components()
 	for _, w := range l.leader.Workers() {
@@ -170,7 +170,7 @@ func (l *Loop) parts() (all []state.Part) {
 	return all
 }
 
-// purpose returns the purpose of a list of parts now. Only the first warning of a run is shown.
+// purpose returns the state.Purpose for parts that are listed now. Only the first warning of a run is shown.
 func (l *Loop) purpose(move bool) state.Purpose {
 	return state.Purpose{Step: l.step, Move: move, Warn: func(text string) {
 		s := l.with.Saver

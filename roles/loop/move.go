@@ -21,7 +21,8 @@ type Moves interface {
 	Next(ctx context.Context) (Places, error)
 	// Accept reports whether the move takes place. For each rank, received has the number of bytes that it will receive
 	// from other ranks, and copied has the number that it will copy in its memory. err is an error of this rank. If
-	// Accept refuses the move, the run goes on without a move. After Accept nothing refuses it: an error ends the job.
+	// Accept refuses the move, the run goes on without it. After Accept the move cannot be refused: an error ends the
+	// job.
 	Accept(ctx context.Context, received, copied []float64, err error) (bool, error)
 }
 
@@ -50,7 +51,7 @@ type OwnWorker interface {
 	Retire(part any) error
 }
 
-// A carried is an OwnWorker as a Worker.
+// A carried turns an OwnWorker into a Worker.
 type carried struct{ packer }
 
 type packer = OwnWorker

@@ -130,7 +130,8 @@ func stateIn(p *JobPlan, yaml []byte, c *checkpoint.Checkpoint, mayDiffer []stri
 }
 
 // rescheduled returns a warning if the lengths of two runs differ, and a schedule depends on the length. The warning
-// explains how to keep the old schedule. If there is nothing to warn of, or then is nil, rescheduled returns "".
+// explains how to keep the old schedule. The result is "" if there is nothing to warn of, or if the earlier
+// configuration, then, is nil.
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -182,8 +183,8 @@ func CheckPaths(cfg *config.Config) error {
 	return errors.Join(append(missing, cfg.CheckBackbone(), CheckOutputs(cfg))...)
 }
 
-// CheckOutputs returns a mistake for each key of a file or folder that the job of cfg cannot write, or that is the
-// user's own: the run's folder, the timeline, films and recordings. It changes nothing.
+// CheckOutputs returns a mistake for each key with an output that the job of cfg cannot write, or that would replace a
+// user's file. Outputs are the run's folder, the timeline, films and recordings. CheckOutputs changes nothing.
 func CheckOutputs(cfg *config.Config) error {
 	var wrong []error
 	folder := func(key, dir string) {
@@ -226,16 +227,16 @@ func CheckOutputs(cfg *config.Config) error {
 	return errors.Join(wrong...)
 }
 
-// CheckFilms returns a mistake for the first of the files that a film of cfg would replace and that is no film.
-// Only PNG tells.
+// CheckFilms returns a mistake if a film of cfg would replace one of these files, and the file is not a film. It can
+// tell this only for PNG files. The mistake names the first such file.
 func CheckFilms(cfg *config.Config, files ...string) error {
 	v := &cfg.Env.Eval.VideoCfg
 	return checkOwn(cfg, "env.eval.video_cfg.video_base_dir", v.VideoBaseDir, files,
 		func(head []byte) bool { return v.Format != "png" || video.IsFilm(head) })
 }
 
-// CheckRecords is CheckFilms for the recordings d of a section, env.train or env.eval: files of demonstrations, and
-// folders of LeRobot if d writes them.
+// CheckRecords is CheckFilms for recordings. They are files of demonstrations, and folders of LeRobot if d writes them.
+// d is the data collection of a section: env.train or env.eval.
 func CheckRecords(cfg *config.Config, section string, d env.DataCollection, paths ...string) error {
 	key := section + ".data_collection.save_dir"
 	for _, path := range paths {
@@ -364,9 +365,9 @@ func RewardScale(c *checkpoint.Checkpoint) float64 {
 	return algo.RewardScale(small)
 }
 
-// ExplainSpaces returns err, an error of loading the checkpoint at path, which is a folder, or a file in it. If the
-// simulators with this greeting show other observations or take other actions than those of the run that wrote the
-// checkpoint, it returns an error that says so instead.
+// ExplainSpaces explains err, an error of loading the checkpoint at path. path is a folder, or a file in it. If the
+// simulators with this greeting have other observations or actions than the run that wrote the checkpoint,
+// ExplainSpaces returns an error that says so. Otherwise it returns err.
 func ExplainSpaces(err error, reg config.Registries, path, greeting string) error {
 	if err == nil {
 		return nil

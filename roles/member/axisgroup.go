@@ -12,15 +12,15 @@ import (
 // Layers is the purpose of the communicators over which members sum and gather the activations of a divided model.
 const Layers = "layers"
 
-// An AxisGroup connects a member with the other members on an axis. Its sums always add along a binary tree over the
-// line, so their results are bit-identical in any layout of the members. comm.reduce and comm.table have no effect on
-// these sums. The methods use the context of NewAxisGroup. Only the goroutine of the member's worker may use them.
+// An AxisGroup connects a member with the other members on an axis: its line. Sums always add along a binary tree over
+// the line, so their results are bit-identical in any layout of the members. comm.reduce and comm.table have no effect
+// on these sums. The methods use the context of NewAxisGroup. Only the goroutine of the member's worker may use them.
 type AxisGroup struct {
 	ctx   context.Context
 	group *collectives.Group
 }
 
-// NewAxisGroup returns m's AxisGroup on an axis. The component needs the communicators of Layers.
+// NewAxisGroup returns the AxisGroup of m on an axis. The component of m must have communicators for Layers.
 func NewAxisGroup(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*AxisGroup, error) {
 	opts := j.Collectives()
 	opts.Fast = false

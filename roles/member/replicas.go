@@ -68,8 +68,8 @@ func (r *ReplicaGroup) Join(ctx context.Context, m *spmd.Member, j *job.Job) err
 	return nil
 }
 
-// Across returns m's end of the replicas' communicator for a purpose. In a mesh the communicator connects the members
-// on the replica axis. Otherwise it connects all members of the component.
+// Across returns the communicator of m that connects the replicas for a purpose. In a mesh it connects the members on
+// the replica axis. Otherwise it connects all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(mesh.Replica, purpose)

@@ -33,7 +33,7 @@ type message struct {
 	reqs [1]spmd.Request
 }
 
-// NewStageGroup returns m's StageGroup. The component of m must have the communicators Layers and Activations.
+// NewStageGroup returns the StageGroup of m. The component of m must have communicators for Layers and Activations.
 func NewStageGroup(ctx context.Context, m *spmd.Member, j *job.Job) (*StageGroup, error) {
 	line, err := NewAxisGroup(ctx, m, j, mesh.Stage)
 	if err != nil {

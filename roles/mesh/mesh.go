@@ -18,17 +18,17 @@ const (
 
 // A Mesh arranges the members of a replica, which have one model together. The layers of the model are divided into
 // Stages, and every layer of a stage is divided among Tensor members. The members of a replica have consecutive
-// numbers, and so have the members of a stage. A component has as many replicas as its members form. A size of 0 means
-// 1: in the zero Mesh each member has a whole model.
+// numbers, and so have the members of a stage. The number of replicas follows from the number of members. A size of 0
+// means 1: in the zero Mesh each member has a whole model.
 type Mesh struct {
 	Stages int `json:"pipeline"`
 	Tensor int `json:"tensor"`
 }
 
-// A Coordinates has the coordinates of a member.
+// Coordinates are the position of a member on each axis, from 0.
 type Coordinates struct{ Replica, Stage, Tensor int }
 
-// Full returns m with 1 in place of 0. Equal meshes are equal in this form.
+// Full returns m with sizes of 1 in place of 0, so that equal meshes have equal values.
 func (m Mesh) Full() Mesh { return Mesh{max(1, m.Stages), max(1, m.Tensor)} }
 
 // Members returns the number of members of a replica.

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/internal/figures"
 )
 
-// A Length says how often a job does what it repeats.
+// A Length has the numbers of iterations, evaluations and checkpoints of a whole job.
 type Length struct {
 	Iterations  int64
 	Evaluations int64

@@ -40,7 +40,6 @@ func newChoice(l *Placement) *choice {
 	return c
 }
 
-// detour sets c.detours.
 func (c *choice) detour() {
 	if c.inference != nil && c.rollout != nil {
 		c.detours = max(meet(c.rollout, c.inference, c.nodes).worst, meet(c.inference, c.actor, c.nodes).worst)
@@ -162,8 +161,8 @@ func (c *choice) excess(m *Machine, w *Workload) int64 {
 // rounds returns the number of communication rounds of a tree over n nodes.
 func rounds(n int) float64 { return math.Ceil(math.Log2(float64(max(1, n)))) }
 
-// weights returns the average time of the transfer of weights from actors to readers, in seconds per iteration. how
-// describes the transfer.
+// weights returns the average time of the transfer of weights from actors to readers, in seconds per iteration. The
+// text how describes the transfer.
 func (c *choice) weights(m *Machine, w *Workload) (seconds float64, how string) {
 	if c.rollout == nil {
 		return 0, "no reader"

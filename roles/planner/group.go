@@ -15,8 +15,8 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of the members on these ranks, or nil if there are none. by describes how their replicas
-// divide models. Rank r of the world is on node nodes[r].
+// newGroup returns the group of the members on these ranks, or nil if there are none. The mesh by says how their
+// replicas divide models. Rank r of the world is on node nodes[r].
 func newGroup(ranks, nodes []int, by mesh.Mesh) *group {
 	if len(ranks) == 0 {
 		return nil

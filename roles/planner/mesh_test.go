@@ -11,13 +11,34 @@ import (
 
 func by(stages, tensor int) mesh.Mesh { return mesh.Mesh{Stages: stages, Tensor: tensor} }
 
+// computing returns the times of a call that computes for as long as it takes.
+func computing(op string, rows int, seconds float64) CallTimes {
+	return CallTimes{Op: op, Rows: rows, Seconds: seconds, Busy: seconds}
+}
+
+// spread returns the nodes of n ranks, with as many ranks on each.
+func spread(n, each int) (nodes []int) {
+	for r := range n {
+		nodes = append(nodes, r/each)
+	}
+	return nodes
+}
+
+// texts returns a job that trains two models on 64 answers to 8 prompts: an update of 32 answers takes 80 ms, and 8
+// answers take 10 ms. change sets what a test is about.
+func texts(change func(w *Workload, m *ModelShape), more ...CallTimes) *Profile {
+	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
+		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 4, Tokens: 250, Running: 64}},
+		Costs: append(more, computing(OpUpdate, 32, 80e-3), computing(OpGenerate, 8, 10e-3))}
+	change(&p.Work, &p.Work.Model)
+	return p
+}
+
 // TestDividedModels: the members of a replica share the work, sum in every layer and wait for other stages. A
 // replica on two nodes has slower sums.
 func TestDividedModels(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 2, Samples: 64, OptimiserSteps: 1, Model: ModelShape{Layers: 4, Width: 1000,
-		MicroBatches: 4, Tokens: 250}},
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
-			{Op: OpSum, Members: 2, Rows: 1000, Seconds: 1e-3}}}
+	p := texts(func(w *Workload, m *ModelShape) { m.Width = 1000 },
+		CallTimes{Op: OpSum, Members: 2, Rows: 1000, Seconds: 1e-3})
 	m := &Machine{Cores: 8, Nodes: 2, Copy: 1e9, SameNode: Link{1e-5, 1e-9}, Process: Link{1e-5, 1e-9},
 		Network: Link{1e-3, 1e-9}}
 	apart, together := []int{0, 1, 0, 1, 0, 1, 0, 1}, []int{0, 0, 0, 0, 1, 1, 1, 1}
@@ -35,10 +56,8 @@ func TestDividedModels(t *testing.T) {
 		{"both", by(2, 2), together, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*sum+hand))},
 		{"on two nodes", by(2, 2), apart, 5.0 / 4 * (20e-3 + 4*2*((2*4/2+2)*between+1e-3+1e-3))},
 	} {
-		l := Placement{Nodes: c.nodes, Stages: 1, Meshes: map[string]mesh.Mesh{"actor": c.mesh}}
-		for r := range c.nodes {
-			l.Actor = append(l.Actor, r)
-		}
+		l := Placement{Nodes: c.nodes, Actor: spread(len(c.nodes), 1), Stages: 1,
+			Meshes: map[string]mesh.Mesh{"actor": c.mesh}}
 		if got := newChoice(&l).actor.call(m, p, OpUpdate, 32).Seconds; !near(got, c.want, 1e-9) {
 			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
 		}
@@ -51,14 +70,12 @@ func TestDividedModels(t *testing.T) {
 // TestDividedWork: what members of a divided model take follows from what half a layer and a sum were measured to take,
 // from the largest stage, and from the micro-batches between two optimiser steps. Answers take a pass for each token.
 func TestDividedWork(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
-		Longest: 25, Model: ModelShape{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
-			Parts: []Sharding{{Mesh: by(2, 1), Share: 0.6}}}},
-		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
-			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
-			{Op: OpLayerSum, Members: 2, Rows: 100, Seconds: 10e-6},
-			{Op: OpLayerSum, Members: 2, Rows: 25000, Seconds: 20e-6}}}
+	p := texts(func(w *Workload, m *ModelShape) {
+		w.OptimiserSteps, w.New, w.Longest = 3, 10, 25
+		m.Width, m.MicroBatches, m.Running, m.Parts = 100, 2, 16, []Sharding{{Mesh: by(2, 1), Share: 0.6}}
+	}, CallTimes{Op: OpLayerSum, Members: 2, Rows: 100, Seconds: 10e-6},
+		CallTimes{Op: OpLayerSum, Members: 2, Rows: 25000, Seconds: 20e-6})
+	p.Halves = []Speedup{{OpUpdate, 2, 1.5}} // a third is not divided
 	m := twoCores()
 	hand := m.SameNode.Latency
 	for _, c := range []struct {
@@ -67,16 +84,12 @@ func TestDividedWork(t *testing.T) {
 		op   string
 		want float64
 	}{
-		{"half of an update", by(1, 2), OpUpdate, 90e-3/1.5 + 6*2*(2*4+2)*20e-6},
-		{"a fourth of it", by(1, 4), OpUpdate, 30e-3 + 60e-3/4 + 6*2*(2*4+2)*2*20e-6},
-		{"two stages", by(2, 1), OpUpdate, (2 + 1) / 2.0 * (0.6*90e-3 + 6*2*hand)},
+		{"half of an update", by(1, 2), OpUpdate, 80e-3/1.5 + 6*2*(2*4+2)*20e-6},
+		{"a fourth of it", by(1, 4), OpUpdate, 80e-3/3 + 80e-3*2/3/4 + 6*2*(2*4+2)*2*20e-6},
+		{"two stages", by(2, 1), OpUpdate, (2 + 1) / 2.0 * (0.6*80e-3 + 6*2*hand)},
 		{"answers", by(1, 2), OpGenerate, 20e-3 + 25*(2*4+2)*p.Together(OpLayerSum, 2, 4*16*100)},
 	} {
-		ranks := ranksOf(c.mesh.Members())
-		for i := range ranks {
-			ranks[i] = i
-		}
-		g := newGroup(ranks, ranksOf(8), c.mesh)
+		g := newGroup(spread(c.mesh.Members(), 1), ranksOf(8), c.mesh)
 		if got := g.call(m, p, c.op, 32).Seconds; !near(got, c.want, 1e-6) {
 			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
 		}
@@ -85,11 +98,7 @@ func TestDividedWork(t *testing.T) {
 
 // TestDividedSearch: members of a replica stay together, on as many ranks as the space has.
 func TestDividedSearch(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
-		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 4, Tokens: 250, Running: 64}},
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
-			{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
-	m := twoCores()
+	m, p := twoCores(), texts(func(*Workload, *ModelShape) {})
 	m.Cores = 8
 	meshes := map[string]mesh.Mesh{"actor": by(2, 2), "rollout": by(1, 2), "inference": by(1, 4)}
 	f := test.Must(Search(m, p, SearchSpace{Nodes: ranksOf(6), Idle: true, Meshes: meshes,
@@ -104,9 +113,9 @@ func TestDividedSearch(t *testing.T) {
 
 // TestOtherLayouts: rollout workers divide a model that fits into no node as a whole, if they may.
 func TestOtherLayouts(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 1, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16,
-		Model: ModelShape{Layers: 4, Width: 8, Running: 64, Parts: partsOf(1, 2, 4)}, Bytes: Sizes{Copy: 100}},
-		Costs: []CallTimes{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
+	p := texts(func(w *Workload, m *ModelShape) {
+		w.Bytes.Copy, m.Parts = 100, []Sharding{{Mesh: by(1, 1)}, {Mesh: by(1, 2)}, {Mesh: by(1, 4)}}
+	})
 	m := twoCores()
 	m.Memory = 60
 	s := SearchSpace{Nodes: []int{0, 1}, Idle: true, Meshes: map[string]mesh.Mesh{}}
@@ -119,14 +128,6 @@ func TestOtherLayouts(t *testing.T) {
 	}
 }
 
-// partsOf returns the parts of a model that these numbers of members may divide, in one stage.
-func partsOf(tensor ...int) (list []Sharding) {
-	for _, n := range tensor {
-		list = append(list, Sharding{Mesh: by(1, n)})
-	}
-	return list
-}
-
 // TestDividedActors: a model that fits into no node as a whole is divided, if the configuration does not say how. The
 // number of models stays.
 func TestDividedActors(t *testing.T) {
@@ -135,18 +136,11 @@ func TestDividedActors(t *testing.T) {
 		bytes := int64(1200 / x.Members())
 		parts = append(parts, Sharding{x, 0, bytes, bytes / 4, bytes / 2})
 	}
-	p := &Profile{Work: Workload{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
-		Model: ModelShape{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
-			{Op: OpLogProbs, Rows: 512, Seconds: 20e-3, Busy: 20e-3}, {Op: OpValues, Rows: 512, Seconds: 20e-3},
-			{Op: OpCritic, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
-			{Op: OpGenerate, Rows: 64, Seconds: 10e-3, Busy: 10e-3}}}
+	p := texts(func(w *Workload, m *ModelShape) { m.MicroBatches, m.Tokens, m.Parts = 8, 8, parts },
+		computing(OpLogProbs, 512, 20e-3), computing(OpValues, 512, 20e-3), computing(OpCritic, 32, 80e-3))
 	m := twoCores()
 	m.Network.Latency = 5e-3 // so that few members are best, and stages
-	s := SearchSpace{Idle: true, Meshes: map[string]mesh.Mesh{}}
-	for n := range 8 {
-		s.Nodes = append(s.Nodes, n)
-	}
+	s := SearchSpace{Nodes: spread(8, 1), Idle: true, Meshes: map[string]mesh.Mesh{}}
 	both := Axes{Stage: true, Tensor: true}
 	for _, c := range []struct {
 		name    string
@@ -193,15 +187,11 @@ func TestDividedActors(t *testing.T) {
 
 // TestOddNumbers: six actors get a rank each of twenty, though no simple division of the ranks has six.
 func TestOddNumbers(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 3, Samples: 66},
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
+	p := &Profile{Work: Workload{Actors: 3, Samples: 66}, Costs: []CallTimes{computing(OpUpdate, 22, 1)}}
 	m := twoCores()
 	m.Nodes, m.Cores = 10, 2
-	s := SearchSpace{Idle: true, Meshes: map[string]mesh.Mesh{"actor": by(1, 2)}}
-	for r := range 20 {
-		s.Nodes = append(s.Nodes, r/2)
-	}
-	f, err := Search(m, p, s)
+	f, err := Search(m, p, SearchSpace{Nodes: spread(20, 2), Idle: true,
+		Meshes: map[string]mesh.Mesh{"actor": by(1, 2)}})
 	if err != nil || f.Winner().Layout.String() != "actor 0-5 (2 tensor parts)" {
 		t.Errorf("%v, %v", f, err)
 	}
@@ -209,13 +199,12 @@ func TestOddNumbers(t *testing.T) {
 
 // TestDividedModelsOnThousandsOfRanks: a search among the meshes of a model looks at a bounded number of layouts.
 func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
-	p := &Profile{Work: Workload{Actors: 8, Samples: 1 << 14, Prompts: 1 << 10, Answers: 16, Tokens: 512,
-		OptimiserSteps: 4,
-		GradientBytes:  1 << 30, Model: ModelShape{Layers: 32, Width: 4096, MicroBatches: 64, Tokens: 4096,
-			Running: 64}},
-		Costs: []CallTimes{{Op: OpUpdate, Rows: 1 << 11, Seconds: 100, Busy: 100},
-			{Op: OpLogProbs, Rows: 1 << 20, Seconds: 20, Busy: 20}, {Op: OpGenerate, Rows: 256, Seconds: 10, Busy: 10}},
-		Speedups: []Speedup{{OpUpdate, 8, 6}, {OpGenerate, 8, 6}}}
+	p := texts(func(w *Workload, m *ModelShape) {
+		w.Actors, w.Samples, w.Prompts, w.Answers, w.Tokens = 8, 1<<14, 1<<10, 16, 512
+		w.OptimiserSteps, w.GradientBytes = 4, 1<<30
+		m.Layers, m.Width, m.MicroBatches, m.Tokens = 32, 4096, 64, 4096
+	}, computing(OpLogProbs, 1<<20, 20))
+	p.Speedups = []Speedup{{OpUpdate, 8, 6}, {OpGenerate, 8, 6}}
 	for stages := 1; stages <= 32; stages *= 2 {
 		for tensor := 1; tensor <= 8; tensor *= 2 {
 			bytes := int64(128<<30) / int64(stages*tensor)
@@ -224,11 +213,8 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	}
 	m := twoCores()
 	m.Cores, m.Nodes, m.Memory = 8, 512, 64<<30
-	s := SearchSpace{Nodes: ranksOf(4096), Idle: true, Further: map[string]int{"inference": 0},
+	s := SearchSpace{Nodes: spread(4096, 8), Idle: true,
 		Free: map[string]Axes{"actor": {true, true}, "rollout": {Tensor: true}, "inference": {true, true}}}
-	for r := range s.Nodes {
-		s.Nodes[r] = r / 8
-	}
 	for _, further := range []map[string]int{nil, {"inference": 0}} {
 		s.Further = further
 		begun := time.Now()

@@ -39,7 +39,7 @@ type Spent struct {
 // opPlay is the operation of a rollout worker that alternates calls of OpStep and OpInfer.
 const opPlay = "play"
 
-// add adds the seconds of an operation.
+// add adds seconds to the field of the operation op.
 func (s *Spent) add(op string, seconds float64) {
 	switch op {
 	case OpStep:

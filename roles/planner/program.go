@@ -65,7 +65,7 @@ func (p *program) sum(s *section) action {
 	return total
 }
 
-// drawn returns a with a duration drawn from its spread.
+// drawn returns the action a with a duration drawn from its spread.
 func (p *program) drawn(a action) action { return p.draw.drawn(a, &p.calls) }
 
 // A server answers the items of a queue in the order in which they arrive. The tag of an item selects its answer.
@@ -105,7 +105,7 @@ type drawer struct {
 	process uint64
 }
 
-// drawn returns a with a duration drawn from its spread. It adds 1 to *calls for each draw.
+// drawn returns the action a with a duration drawn from its spread. It adds 1 to *calls for each draw.
 func (d drawer) drawn(a action, calls *uint64) action {
 	if a.kind == compute && d.noisy {
 		*calls++

@@ -38,8 +38,8 @@ const runEvents = 400_000
 var ErrNone = errors.New("no layout fits the job")
 
 // Search returns the best layouts of a space. It compares all layouts by a closed form, and then runs the fastest in
-// virtual time. If two times differ by less than Tie, the layout with fewer parts wins. But unless s.Move is true, the
-// present layout wins if the best time is not lower than its own time by more than Tie.
+// virtual time. If two times differ by less than Tie, the layout with fewer parts wins. If s.Move is false, the present
+// layout wins unless the best time is lower than its time by more than Tie.
 func Search(m *Machine, p *Profile, s SearchSpace) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err

@@ -53,9 +53,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens and locks the folder at path. For a requeued job, a killed predecessor whose process cannot be seen may
-// still seem to hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute, but gives
-// up at a heartbeat or a request to stop.
+// lock opens and locks the folder at path. A requeued job may find the lock of its killed predecessor. If nobody knows
+// whether the predecessor still runs, its lock counts until a minute has passed without a heartbeat. So lock waits for
+// that minute, but gives up at a heartbeat or a request to stop.
 func (s *session) lock(ctx context.Context, path string, requeued bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {

@@ -158,7 +158,8 @@ func Launch(launcher string, size int, getenv func(string) string) string {
 	return fmt.Sprintf("%s %s-np %d ", printable.Quote(launcher), flags, size) // the launcher may come from a file
 }
 
-// startUp returns the option of srun for the protocol by which the ranks of a job found each other, or "".
+// startUp returns the option of srun for the protocol by which the ranks of a job found each other. It returns "" if
+// the environment does not name this protocol.
 func startUp(getenv func(string) string) string {
 	switch kind := getenv("SLURM_MPI_TYPE"); {
 	case kind != "" && kind != "none":
@@ -171,8 +172,8 @@ func startUp(getenv func(string) string) string {
 	return ""
 }
 
-// launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. Where another MPI
-// has that name, it returns the longer name that Debian gives.
+// launcherHere returns the name of a launcher on this host: mpirun of Open MPI or mpiexec of MPICH. If the plain name
+// starts another MPI, it returns the longer name that Debian gives.
 func launcherHere(launcher string) string {
 	path, err := exec.LookPath(launcher)
 	if err != nil {
@@ -302,8 +303,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progr
 	}
 }
 
-// inspections returns the commands that can show the run. A run gets the metric of rlinf compare when its first episode
-// ends.
+// inspections returns the commands that can show the run. They include rlinf compare once the run has the metric that
+// it compares, at the end of the first episode.
 func (e *ending) inspections() []string {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	if len(newest) == 0 {

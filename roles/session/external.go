@@ -80,8 +80,9 @@ func (r *rank) giveUp() func(error) {
 	}
 }
 
-// Measurable returns cfg with the greetings of its external simulators, which a plan measures. It returns an error for
-// simulators that connect by themselves, because a plan needs several of them, and ends them again.
+// Measurable returns cfg with the greetings of its external simulators, so that a plan can measure them. It returns an
+// error for simulators that connect by themselves. A plan starts and ends several simulators, which is only possible
+// with external.command.
 func Measurable(hub *external.Hub, cfg *config.Config) (*config.Config, error) {
 	met := *cfg
 	for _, u := range config.ExternalUses(&met, nil) {

@@ -141,8 +141,8 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
-// UntilStop returns a context for work that a request to stop ends. The cause is then requests.Cause. The
-// caller must call end.
+// UntilStop returns a context that a request to stop cancels, with requests.Cause as its cause. The caller must call
+// end.
 func UntilStop(ctx context.Context, requests *loop.Requests) (_ context.Context, end func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	forget := requests.AtStop(func(bool) { cancel(requests.Cause()) })

@@ -150,8 +150,8 @@ func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	return shared, nil
 }
 
-// heedRequests sets the time limit of a job that trains, and makes requests to stop end waits for simulators. Rank 0
-// answers the requests.
+// heedRequests sets the time limit of a training job. It also makes a request to stop end all waits for simulators, and
+// makes rank 0 answer the request.
 func (r *rank) heedRequests(cfg *config.Config) {
 	if r.evaluates(cfg) {
 		return

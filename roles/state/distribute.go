@@ -79,7 +79,7 @@ func distribute(ctx context.Context, g *collectives.Group, sources []StateFile, 
 	return finish(after)
 }
 
-// finish calls the functions of Part.Fill.
+// finish calls the functions that Part.Fill has returned.
 func finish(after []func() error) error {
 	for _, f := range after {
 		if err := f(); err != nil {

@@ -66,7 +66,7 @@ type head struct {
 	Bytes int
 }
 
-// part returns the part with this memory, all of which is in the message.
+// part returns the Part that h describes. memory has its bytes, all of which are in the message.
 func (h head) part(memory []byte) Part {
 	return Part{File: h.File, Field: h.Field, Memory: memory, Blocks: []nn.Block{run(0, 0, len(memory))}}
 }
@@ -157,8 +157,8 @@ func (k Pack) Clone() Pack {
 	return c
 }
 
-// Take loads k into the worker with this list. Each part gets the bytes of the first part of the same tensor that no
-// part before it got.
+// Take loads k into the worker with this list of parts. If several parts of list are of the same tensor, they get the
+// parts of this tensor in k one after the other.
 func (k Pack) Take(list []Part) error {
 	given := Given{Moves: nil}
 	for _, p := range k {

@@ -46,17 +46,17 @@ type Part struct {
 	Fill func(Given) ([]Part, func() error) `json:"-"`
 }
 
-// A Purpose says for what a worker lists its parts.
+// A Purpose tells a worker why it lists its parts: for a checkpoint or for a move.
 type Purpose struct {
 	Step int64            // number of iterations so far
 	Move bool             // a move, and no checkpoint
 	Warn func(say string) // warns of data that a checkpoint lacks
 }
 
-// Given lists the tensors that there are to load, by file. A move also has the key Moves.
+// Given has the tensors that can be loaded, by file. In a move, the key Moves has those that only moves carry.
 type Given map[string][]tensor.Field
 
-// Has reports whether there is a file.
+// Has reports whether g has tensors of the file.
 func (g Given) Has(file string) bool {
 	_, ok := g[file]
 	return ok
@@ -71,7 +71,7 @@ func (g Given) Find(file, name string) (f tensor.Field, ok bool) {
 	return f, i >= 0
 }
 
-// made returns the parts to save or to send, with those that Make returns.
+// made returns the parts to save or to send. It replaces a part that has Make by the parts that Make returns.
 func made(list []Part, move bool) (parts []Part, err error) {
 	skip := func(p *Part) bool { return !move && (p.Spare || p.File == Moves) }
 	for _, p := range list {
@@ -94,8 +94,8 @@ func made(list []Part, move bool) (parts []Part, err error) {
 	return parts, nil
 }
 
-// wanted returns the parts to fill, with those that Fill returns, and what is to be called afterwards. Parts of a file
-// that is not given are left out.
+// wanted returns the parts to fill, and the functions to call afterwards. It replaces a part that has Fill by the parts
+// that Fill returns. It omits parts of files that are not in given.
 func wanted(list []Part, given Given) (parts []Part, after []func() error) {
 	for _, p := range list {
 		switch {
@@ -158,7 +158,8 @@ func (d Tensors) Part() Part {
 	}}
 }
 
-// Number returns the part for a number. set is called with the number that is loaded, if there is one.
+// Number returns the part that stores n. Loading calls set with the stored number. If there is no stored number, set is
+// not called.
 func Number(file, name string, n int64, set func(int64)) Part {
 	t := tensor.FromI64([]int64{n}, 1)
 	parts := []Part{PartOf(file, name, t, nn.Slice{})}

@@ -18,8 +18,8 @@ import (
 
 // An EvaluationOptions holds the options of an evaluation.
 type EvaluationOptions struct {
-	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
-	// first that exists of runner.resume_dir, the newest checkpoint in the run's folder, and runner.ckpt_path. If
+	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" is the first of
+	// these that exists: runner.resume_dir, the newest checkpoint in the run's folder, runner.ckpt_path. If
 	// config.Config.EvaluatesWeights is true, runner.ckpt_path comes before the newest checkpoint.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
@@ -30,7 +30,7 @@ type EvaluationOptions struct {
 	Record   RecordOptions
 }
 
-// A RecordOptions says where the episodes of an evaluation are written as demonstrations, and which.
+// A RecordOptions says which episodes of an evaluation are recorded as demonstrations, and in which file.
 type RecordOptions struct {
 	File string // "" for what env.eval.data_collection says
 	env.DataCollection

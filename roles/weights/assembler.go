@@ -22,7 +22,7 @@ type source struct {
 	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
-// Collector returns the collector of m, a member on this rank. The Assembler writes new parameters to state, the memory
+// Collector returns the Assembler of m, a member on this rank. The Assembler writes new parameters to state, the memory
 // of the member's parameters. If an actor has the same part as m, the Assembler does not use this memory, and Adopt
 // returns another state.
 func (w *Sync) Collector(m *spmd.Member, state []byte) *Assembler {

@@ -21,7 +21,7 @@ type Sync struct {
 	ends  []*end
 }
 
-// An end is this rank's end of a flow.
+// An end has what this rank needs to send or to receive a flow.
 type end struct {
 	*flow
 	weights *collectives.Weights // nil if this rank has neither a source nor a reader
@@ -109,7 +109,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s SyncSpec) (*Sync, err
 	return ws, nil
 }
 
-// newEnd makes this rank's end of a flow.
+// newEnd makes the end of a flow on this rank.
 func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *SyncSpec, f *flow, label string) (*end, error) {
 	e := &end{flow: f, first: -1}
 	sources := ranksOf(f.sources)

@@ -14,8 +14,8 @@ import (
 // and completes at once, even if no receive is posted.
 const eager = 4096
 
-// A communicator is the shared state of its members' ends. mu also guards the ends. No goroutine holds mu
-// while it copies data or waits.
+// A communicator is the state that the comms of all its members share. Its mu guards these comms, too. No goroutine
+// holds mu while it copies data or waits.
 type communicator struct {
 	world  *world
 	label  string
@@ -48,12 +48,12 @@ func (c *communicator) join(rank int) bool {
 
 var _ spmd.Comm = (*comm)(nil)
 
-// A comm is one member's end.
+// A comm is one member's end of a communicator.
 type comm struct {
 	shared *communicator
 	rank   int
-	wake   chan struct{} // holds a token when a request of this end is done
-	served bool          // the end stays in use after the members' programs have ended: see Outlast
+	wake   chan struct{} // holds a token when a request of this comm is done
+	served bool          // still used after the members' programs have ended: see Outlast
 
 	// Guarded by shared.mu.
 	waiting bool
@@ -64,8 +64,8 @@ type comm struct {
 	idle    []*op  // ops that are not in use
 }
 
-// An op is one send or receive of an end. The op of a large send without a matching receive is
-// among the receiver's arrived messages.
+// An op is one send or receive of a comm. While no receive matches a large send, the op of the send is in the
+// receiver's queues arrived.
 type op struct {
 	link   link
 	handle uint64
@@ -248,7 +248,7 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, open bool, err error) {
 	return -1, open, nil
 }
 
-// park waits until a request of c is done, news is closed or ctx ends. It returns an error if the wait for
+// park waits until a request of c is done, the channel news is closed, or ctx ends. It returns an error if the wait for
 // reqs can never end, because a rank has left: see leftError.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, waitAny bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
@@ -345,7 +345,7 @@ func (c *comm) collect(r *spmd.Request) (bool, error) {
 	return true, err
 }
 
-// op returns an op of c for a new request.
+// op returns an op for a new request of c. It reuses an idle op if there is one.
 func (c *comm) op(k kind, b []byte, from, to, tag int) *op {
 	var o *op
 	if n := len(c.idle); n > 0 {
@@ -371,7 +371,8 @@ func (o *op) peer() int {
 	return o.from
 }
 
-// fill copies a message into the buffer of the receive o. No other goroutine uses o, because o is matched.
+// fill copies the message b into the buffer of the op o, which is a receive. It needs no lock, because no other
+// goroutine uses an op that is being copied.
 func (o *op) fill(b []byte) {
 	if len(b) > len(o.buf) {
 		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b),

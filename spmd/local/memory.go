@@ -60,7 +60,7 @@ func (m *memory) locate(b []byte) (location int64, ok bool) {
 	return int64(i)<<offsetBits | int64(off), i >= 0
 }
 
-// view returns n bytes at a location.
+// view returns n bytes at a location. It returns an error unless all of them are in the mapping of that location.
 func (m *memory) view(location int64, n int) ([]byte, error) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()

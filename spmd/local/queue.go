@@ -1,9 +1,9 @@
 package local
 
-// queues hold the unmatched ops of one end in the order of their arrival, hashed by sender and tag.
+// queues hold the unmatched ops of one comm in the order of their arrival, hashed by sender and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is the number of hash buckets of an end. Many buckets keep searches short.
+// buckets is the number of hash buckets in queues. Many buckets keep searches short.
 const buckets = 32
 
 type link struct{ prev, next *op }

@@ -58,7 +58,7 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 
 // Before Await sleeps, it checks the signal 400 times, or 8 times if there are more ranks than GOMAXPROCS. Between
 // checks it yields to other goroutines. 400 checks take some 50 µs, about as long as waking a sleeper. If GOMAXPROCS is
-// 1, 8 checks are enough too, because between them all goroutines run that can.
+// 1, 8 checks are enough, too: between two checks every goroutine runs that is ready to run.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
@@ -74,7 +74,7 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 		news := w.news()
 		z := b.add(sig)
 		err := s.leftError(rank)
-		if sig.Value.Load() != old { // from now on Post wakes z
+		if sig.Value.Load() != old { // from here on, a Post wakes z
 			b.remove(z)
 			return nil
 		}
@@ -138,7 +138,6 @@ type sleeper struct {
 	wake chan struct{} // receives a token when the signal is posted
 }
 
-// add adds a sleeper for sig.
 func (b *sleepList) add(sig *spmd.Signal) *sleeper {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -154,7 +153,6 @@ func (b *sleepList) add(sig *spmd.Signal) *sleeper {
 	return z
 }
 
-// remove removes a sleeper.
 func (b *sleepList) remove(z *sleeper) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

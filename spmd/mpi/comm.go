@@ -51,7 +51,7 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // the end stays in use after the members' programs have ended: see Outlast
+	served bool // still used after the members' programs have ended: see Outlast
 	long   bool // the last wait was longer than shortSleepTime, so the next wait is expected to be long too
 
 	pinned []pinned // requests under way whose buffers are Go memory
@@ -115,12 +115,13 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag returns the MPI tag of a message between two members. from and to are the numbers of the members
-// on their ranks. For each pair of such numbers the communicator has a block of tags.
+// wireTag returns the MPI tag of a message between two members. The first two arguments are the numbers of the sender
+// and of the receiver, each among the members of its own rank. For each pair of such numbers the communicator has a
+// block of tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
-// inbox returns the number of the inbox of a member. local is the number of the member on its rank. Ends
-// that wait at the same time on one rank usually have different inboxes.
+// inbox returns the number of a member's inbox. The argument local is the member's number among the members of its
+// rank. Comms of one rank that wait at the same time usually have different inboxes.
 func (l *layout) inbox(local int) C.int {
 	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_INBOXES)
 }
@@ -318,7 +319,8 @@ func opText(sending bool, n, peer, tag int) string {
 	return fmt.Sprintf("%s %d bytes %s member %d, tag %d", op, n, side, peer, tag)
 }
 
-// Close frees the end. It abandons requests that nobody waited for, and returns an error that names them.
+// Close frees this member's end of the communicator. It abandons requests that nobody waited for, and returns an error
+// that names them.
 func (c *comm) Close() error {
 	if c.end == nil {
 		return nil

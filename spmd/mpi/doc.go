@@ -60,13 +60,13 @@ const ExitStalled = 76
 
 // Options configure Open. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is how long a rank may be silent before the job is ended. It is at least 100 ms. 0
+	// StallTimeout is the time without a sign of life from a rank after which the job ends. It is at least 100 ms. 0
 	// means one minute, and a negative value means no limit.
 	StallTimeout time.Duration
-	// Log receives messages that no returned error can carry: a rank that fell silent, or a wait that takes
+	// Log receives messages that no returned error can carry: a rank that stopped responding, or a wait that takes
 	// longer than StallTimeout. Nil means os.Stderr.
 	Log io.Writer
-	// Stalled is called with the stacks of this process if another rank falls silent. After the call, or after 5 s,
-	// a line about the silent rank is written to Log and the job ends. If Stalled is nil, the stacks go to Log.
+	// Stalled is called with the stacks of this process if another rank stops responding. After the call, or after 5 s,
+	// a line about that rank is written to Log and the job ends. If Stalled is nil, the stacks go to Log.
 	Stalled func(stacks []byte)
 }

@@ -75,7 +75,8 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 	return false
 }
 
-// turn returns how much longer than finalizeTime this process waits, because lower ranks of its node stop first.
+// turn returns how much longer than finalizeTime this process waits for MPI_Finalize. The lower ranks of its node stop
+// waiting first.
 func (t *transport) turn() time.Duration {
 	before, all := 0, 0
 	for rank, node := range t.nodes {

@@ -16,9 +16,9 @@ import (
 )
 
 // Forget unsets the variables of launchers that have ended, and returns a line about them. It returns "" if there are
-// none. A shell that a launcher started can outlive it, for example in tmux, and its programs inherit the variables.
-// Forget looks for the launcher's process and for its address. If it is in doubt, it keeps the variables, because the
-// ranks of a job must not become programs of their own.
+// none. A shell that a launcher started can outlive the launcher, for example in tmux, and then passes the variables on
+// to its programs. Forget looks for the launcher's process and for its address. In doubt it keeps the variables,
+// because the ranks of a job must not become programs of their own.
 func Forget() string {
 	var notes []string
 	for _, l := range []struct {
@@ -68,7 +68,7 @@ func pmixEnded() bool {
 	return ended
 }
 
-// pmiEnded reports whether the launcher has ended to which this process has a PMI connection.
+// pmiEnded reports whether the launcher at the other end of this process's PMI connection has ended.
 func pmiEnded() bool {
 	if address := os.Getenv("PMI_PORT"); address != "" {
 		return !mayListen(address)
@@ -102,9 +102,9 @@ func runs(pid string) bool {
 	return err != nil || n <= 0 || unix.Kill(n, 0) != unix.ESRCH
 }
 
-// mayListen reports whether a process may listen at an address. It returns false only if the address is of this host,
-// and its port is free. It does not connect, because a launcher could take the end of the connection for the end of a
-// rank.
+// mayListen reports whether a process may listen at an address. It returns false only if the address belongs to this
+// host and its port is free. It does not connect, because a launcher could mistake the end of the connection for the
+// end of a rank.
 func mayListen(address string) bool {
 	host, text, err := net.SplitHostPort(address)
 	port, err2 := strconv.ParseUint(text, 10, 16)

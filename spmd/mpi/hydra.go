@@ -127,7 +127,7 @@ func relay(f *os.File, forward func(text []byte, lines []string)) {
 }
 
 // leave sends the messages that MPI has not sent. It waits at most the given time for each reply. The process must not
-// end before the last reply, because Hydra fails if it cannot send it.
+// end before the last reply, because Hydra fails if it cannot send its reply.
 func (h *hydra) leave(wait time.Duration) {
 	h.mu.Lock()
 	h.left = true

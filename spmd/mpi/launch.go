@@ -36,10 +36,10 @@ func Launched() (n int, launcher string) {
 	return 1, ""
 }
 
-// Leads reports whether this process prints for the whole program before there is a world. The lowest
-// rank of the program leads, and so does a process without a launcher. Leads reads only the environment,
-// and ignores its rank variables if there is no connection to the launcher. Call Leads before MPI is closed,
-// because closing MPI closes the connection.
+// Leads reports whether this process prints for the whole program before the world exists. The lowest rank of the
+// program leads, and so does a process without a launcher. Leads reads only the environment, and ignores its rank
+// variables if there is no connection to the launcher. Call Leads before MPI is closed, because closing MPI closes the
+// connection.
 func Leads() bool {
 	n, launcher := Launched()
 	rank := ""

@@ -53,7 +53,7 @@ func annotate(err *error, format string, args ...any) {
 	}
 }
 
-// newEnds opens the ends of this process's members.
+// newEnds makes one Comm for each member on this process, in order.
 func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error) {
 	for m, s := range l.members {
 		if s.rank != t.rank {
@@ -142,7 +142,7 @@ func (t *transport) layOut(ranks []int) (l layout, err error) {
 	return l, nil
 }
 
-// newEnd opens a member's end of a communicator.
+// newEnd makes the comm of the given member, which is on this process.
 func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
 	end := C.rl_end_open(t.world, l.group, C.int(l.plane), C.uint64_t(l.space), C.int(l.members[me].process),
 		l.inbox(l.members[me].local))

@@ -61,7 +61,7 @@ var (
 	_ spmd.Native      = (*native)(nil)
 )
 
-// NewNative makes an MPI communicator; see spmd.NativeMaker. MPI spins until all ranks have called.
+// NewNative makes an MPI communicator; see spmd.NativeMaker. MPI spins until all ranks have called it.
 func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err error) {
 	defer annotate(&err, "new native communicator %q", label)
 	t.making.Lock()

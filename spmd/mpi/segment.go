@@ -9,9 +9,10 @@ import (
 	"strings"
 )
 
-// A segment is the name of the file of this process's shared memory in Open MPI, vader_segment.HOST.UID.JOB.RANK. It is
-// "" if there is none. Open MPI removes the file in MPI_Finalize, and mpirun removes the files of ranks that ended
-// without it. Neither happens if mpirun is killed, because Open MPI then ends its ranks at once.
+// A segment is the name of a file, vader_segment.HOST.UID.JOB.RANK. The file holds the memory that this process shares
+// through Open MPI. The name is "" if there is no file. Open MPI removes the file in MPI_Finalize, and mpirun removes
+// the files of ranks that ended without it. Neither happens if mpirun is killed, because Open MPI then ends its ranks
+// at once.
 type segment string
 
 // hideSegment removes this process's file. All processes of the job must have returned from MPI_Init, so that those of
@@ -30,7 +31,7 @@ func hideSegment() segment {
 	return ""
 }
 
-// show makes an empty file of that name, because MPI_Finalize writes a warning if it finds none to remove.
+// show makes an empty file with this name, because MPI_Finalize warns if it finds no file to remove.
 func (s segment) show() {
 	if s != "" {
 		os.WriteFile(string(s), nil, 0o600)

@@ -66,8 +66,8 @@ func oversubscribed(all []offer) bool {
 	return min(float64(cores.Count()), granted(all)) < float64(len(all))
 }
 
-// granted returns the number of cores that limits on processor time grant to the ranks of a node together. It returns
-// +Inf if a rank has no limit.
+// granted returns the number of cores that the ranks of a node may use together under their limits on processor time.
+// It returns +Inf if a rank has no limit.
 func granted(all []offer) (cores float64) {
 	groups := map[uint64]bool{}
 	for _, o := range all {
@@ -152,7 +152,7 @@ func (t *transport) share() error {
 	return nil
 }
 
-// splitNodes splits each node into nodes of n ranks, the last of which may have fewer.
+// splitNodes splits each node into nodes of n ranks. The last part of a node may have fewer ranks.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
 	count, parts := map[int]int{}, make([]part, len(nodes))

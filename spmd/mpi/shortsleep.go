@@ -37,8 +37,9 @@ type shortSleeps struct {
 
 // A yield wastes time if it ends before the event comes. The budget for wasted time grows by 1/wasteShare of the time
 // that passes, up to wasteMost. A short sleep yields only if the budget is at least wasteLeast. A yield counts as at
-// most switchTime. But if a yield takes longer than slowYield, another program computes on the core, and a blocked
-// thread would be woken sooner. If two slow yields are less than slowGap apart, the whole time of the second counts.
+// most switchTime. A yield that takes longer than slowYield is slow: another program computes on the core, and a
+// blocked thread would be woken sooner. If two slow yields are less than slowGap apart, the whole time of the second
+// counts.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
@@ -142,7 +143,7 @@ func wake(word *atomic.Uint32) {
 	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// From linux/futex.h, for words that other processes see.
+// Futex operations from linux/futex.h, for words that other processes see, too.
 const (
 	futexWait = 0
 	futexWake = 1

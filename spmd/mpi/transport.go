@@ -93,7 +93,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	t := &transport{log: opts.Log, stall: opts.StallTimeout, stalled: opts.Stalled, watched: make(chan struct{}),
 		open: make(map[*comm]struct{}), natives: make(map[*native]struct{})}
 
-	// There are five beats per timeout, so that one late beat is not taken for silence.
+	// There are five beats in a timeout, so that one late beat does not count as silence.
 	beat := time.Second
 	if opts.StallTimeout > 0 {
 		beat = min(beat, opts.StallTimeout/5)
@@ -187,7 +187,7 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job if the previous rank falls silent. The description of that rank is for the log.
+// watch ends the job if the previous rank stops responding. The description of that rank is for the log.
 func (t *transport) watch(description string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)
@@ -204,8 +204,8 @@ func (t *transport) watch(description string) {
 	t.Abort(ExitStalled)
 }
 
-// reportWait logs a long wait of this rank. The cause is the message, collective or signal that the rank waits
-// for. The other ranks are alive, because the silence of a rank ends the job, but a rank may compute for ever.
+// reportWait logs a long wait of this rank. The cause is the message, collective or signal that the rank waits for. A
+// long wait is no error, because a rank may compute for ever. A rank that stopped would end the job by its silence.
 func (t *transport) reportWait(waited time.Duration, cause string) {
 	if t.ending.Load() { // watch logs the silent rank, and that line must be the last
 		return
@@ -336,7 +336,7 @@ func (t *transport) closeOpen() error {
 	return errors.Join(errs...)
 }
 
-// callError returns the error of an MPI call.
+// callError returns an error that names the MPI call in f and its failure.
 func callError(f *C.rl_fault) error {
 	return fmt.Errorf("%s: %s", C.GoString(f.call), errorText(f.code))
 }

@@ -161,7 +161,7 @@ func allToAll(ctx context.Context, w *spmd.World) error {
 	return exchange(ctx, ends)
 }
 
-// exchange sends every member's number to every member. One goroutine drives all ends of the rank.
+// exchange sends every member's number to every member. One goroutine uses all Comms of the rank.
 func exchange(ctx context.Context, ends []spmd.Comm) error {
 	in := make([][]byte, len(ends))
 	reqs := make([][]spmd.Request, len(ends))

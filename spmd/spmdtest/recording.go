@@ -22,7 +22,7 @@ type logger struct {
 	open  []int
 	got   map[[2]int64]int // number of gets for each pair of producer and item number
 	marks []int64          // arguments of Mark for puts, in order
-	waits int              // number of spans that ended
+	waits int              // number of spans that have ended
 	wrong error
 }
 

@@ -26,7 +26,7 @@ func sites(n int) []site {
 	return all[:min(n, len(all))] // with fewer ranks some placements would be equal
 }
 
-// A scene is a channel between two launched groups, on which test programs run.
+// A scene is a channel between two launched groups, for the programs of a test.
 type scene struct {
 	w        *spmd.World
 	from, to *spmd.Group[*spmd.Member]

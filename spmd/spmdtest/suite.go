@@ -53,8 +53,8 @@ func world(w *spmd.World) []int {
 	return all
 }
 
-// uneven returns the ranks of a group with 1 + r mod 3 members on each rank r. If there are several ranks,
-// the members of a rank have no consecutive numbers.
+// uneven returns the ranks of a group with 1 + r mod 3 members on each rank r. If there are several ranks, the members
+// of a rank do not have consecutive numbers.
 func uneven(w *spmd.World) []int {
 	var ranks []int
 	for round := range 3 {

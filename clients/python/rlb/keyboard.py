@@ -88,7 +88,8 @@ def follow(link, path):
             try:
                 link.sendto(message, path)
             except OSError:
-                print("no robot at %s yet: start rlinf with a robot that has rlb.Keyboard(%r) in this folder" % (os.path.abspath(path), path))
+                sys.stdout.write("\r\x1b[Kno robot with rlb.Keyboard(%r) runs in this folder" % path)
+                sys.stdout.flush()
 
 
 if __name__ == "__main__":

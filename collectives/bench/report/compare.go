@@ -23,10 +23,10 @@ const (
 	Unclear Trend = "one start"
 )
 
-// Significance is the probability below which a difference counts as real and not as chance.
+// Significance is the limit of the p-value. If p is smaller, a difference counts as real and not as chance.
 const Significance = 0.01
 
-// A Change is a row that both reports have.
+// A Change compares a row that both reports have.
 type Change struct {
 	Key      string
 	Old, New float64 // medians, in microseconds

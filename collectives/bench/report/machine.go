@@ -28,7 +28,8 @@ type Platform struct {
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
 	ClockStep float64 `json:"clock_step_ns"` // the smallest difference between two readings of the clock
-	// Roof is the memory bandwidth, read and written together, while all ranks copy memory beyond the caches.
+	// Roof is the memory bandwidth while all ranks copy memory that does not fit into the caches. It counts the bytes
+	// that are read and the bytes that are written.
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }
@@ -55,7 +56,7 @@ func (m *Platform) Load() float64 {
 	return load
 }
 
-// load returns the number of ranks per CPU, or 0 if the CPUs are not known.
+// load returns the number of ranks per CPU of the host, or 0 if the CPUs are not known.
 func (h *Host) load() float64 {
 	if h.CPUs == 0 {
 		return 0

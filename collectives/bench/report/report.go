@@ -51,8 +51,9 @@ type Measurement struct {
 	Count int64  `json:"count,omitempty"` // elements
 	DType string `json:"type,omitempty"`  // f32, …
 	RedOp string `json:"redop,omitempty"` // sum, …
-	// Memory is the memory of the buffers: "arena" (communication memory) or "go" (Go's heap). "+out" is added if the
-	// input was in another buffer. If the operation cannot read it there, the time includes a copy.
+	// Memory is the memory of the buffers: "arena" (communication memory) or "go" (Go's heap). The suffix "+out" means
+	// that the input was in another buffer than the result. If the operation cannot read its input there, the time
+	// includes a copy.
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" if there is no root
 
@@ -208,8 +209,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth returns a message for each operation and number of ranks that has too little bus bandwidth. The
-// maximum over all sizes and algorithms must reach the argument least, in 10⁹ bytes per second.
+// BelowBusBandwidth returns a message for each operation and number of ranks whose bus bandwidth is below least, in 10⁹
+// bytes per second. The bus bandwidth that counts is the maximum over all sizes and algorithms.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Measurement) bool { return row.Size > 0 })
 	key := func(row *Measurement) string { return row.Op + " on " + figures.Count(row.Ranks, "rank") }
@@ -226,7 +227,8 @@ func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	return wrong
 }
 
-// Read reads the JSON form of a report.
+// Read reads a report from a file in the JSON form, as rlinf bench -o json writes it. It returns an error if the file
+// has another Schema.
 func Read(path string) (*Report, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -28,7 +28,8 @@ func Formats() []string { return []string{"table", "csv", "json"} }
 // removed has the formats of earlier versions, with the format to use instead.
 var removed = map[string]string{"wide": "csv", "md": "csv", "osu": "json", "nccl": "json"}
 
-// NewWriter returns a Writer of the named format.
+// NewWriter returns a Writer that writes to the given io.Writer, in the named format. It returns an error if the name
+// is not one of Formats.
 func NewWriter(format string, to io.Writer) (*Writer, error) {
 	f, ok := map[string]form{"table": table(), "csv": commaSeparated(), "json": {end: (*Report).json}}[format]
 	if other := removed[format]; other != "" {

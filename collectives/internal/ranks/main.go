@@ -159,7 +159,8 @@ func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
 	return g.Run(ctx, collectives.AllReduce(make([]float32, 8), spmd.Sum))
 }
 
-// alone starts operations, which must complete while every rank computes and makes no other calls.
+// alone starts operations, and then lets every rank compute without further calls. The operations must complete in the
+// meantime.
 func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, algorithm := range collectives.Algorithms() {
 		ends, err := w.NewComm(w.Ranks(), "alone "+algorithm)

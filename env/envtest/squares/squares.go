@@ -65,8 +65,8 @@ func (s swapped) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// NewReach is like New, but the only task is to move the hand to the target, which is a goal: hindsight can replace it.
-// The third number of an action has no effect, and the policy sees no images.
+// NewReach is like New, but the only task is to move the hand to the target. The target's place is the goal, which
+// hindsight can replace. The third number of an action has no effect, and the policy sees no images.
 func NewReach(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(reaches{make(squares, n)}, cfg), nil
 }
@@ -105,7 +105,7 @@ func (r reaches) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 	return nil
 }
 
-// single returns a place as observations have it.
+// single converts a place to float32, the type of observations.
 func single(at [2]float64) [2]float32 { return [2]float32{float32(at[0]), float32(at[1])} }
 
 // Observe writes the places of the hand and of the target.

@@ -31,9 +31,9 @@ import (
 	"unsafe"
 )
 
-// See returns, for each pixel of a picture, the index of the geom that the pixel shows, or -1 for
-// none. The picture is [height, width], from the first camera of the model in file. See uses
-// MuJoCo's own ray intersections.
+// See returns, for each pixel of a picture, the index of the geom that the pixel shows, or -1 for none. The picture has
+// the shape [height, width], and is taken by the first camera of the model in file. See uses MuJoCo's own ray
+// intersections.
 func See(file string, width, height int) ([]int32, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))

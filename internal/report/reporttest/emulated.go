@@ -25,8 +25,9 @@ func Noise(at ...int) float64 {
 	return float64(x>>11) / (1 << 53)
 }
 
-// Emulated returns an attempt of so many ranks and iterations. Each rank has an actor, an env and a runner. An
-// iteration takes 20 ms; of every every-th one a track has so many spans.
+// Emulated returns an attempt with the given numbers of ranks and iterations. Each rank has an actor, an env and a
+// runner. An iteration takes 20 ms. The first three iterations have a window, and each n-th iteration, where n is the
+// argument every. In a window each worker has the given number of spans.
 func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 	a := trace.Attempt{ID: 1, Ranks: ranks, Hosts: []string{"node0"}}
 	for r := range ranks {
@@ -43,7 +44,7 @@ func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 			trace.Site{Op: trace.Await, Name: "train", Cause: trace.Calling},
 			trace.Site{Op: trace.Vote, Name: "vote", Cause: trace.Voting})
 	}
-	for r := range ranks { // to the neighbours, and the votes to rank 0
+	for r := range ranks { // messages to the neighbours, and votes to rank 0
 		a.Sent = append(a.Sent, trace.Sent{From: r, To: (r + 1) % ranks, Messages: 1000, Bytes: int64(r) << 20},
 			trace.Sent{From: r, To: 0, Messages: 10, Bytes: 100})
 	}
@@ -76,7 +77,7 @@ func Emulated(ranks, iterations, every, spans int) trace.Attempt {
 // emulatedStep is the time of an iteration, in nanoseconds.
 const emulatedStep = 20_000_000
 
-// emulatedWindow returns the window of iteration i. Workers have this many spans, and runners have 4.
+// emulatedWindow returns the window of iteration i. Each worker has the given number of spans. A runner has 4.
 func emulatedWindow(workers []trace.Lane, i, spans int) trace.Window {
 	const long = emulatedStep
 	win := trace.Window{Iteration: int64(i), Why: trace.Regular}
@@ -101,7 +102,7 @@ func emulatedWindow(workers []trace.Lane, i, spans int) trace.Window {
 	return win
 }
 
-// MetricsText returns the lines of a run that learns.
+// MetricsText returns the metrics.jsonl of a run that learns.
 func MetricsText(iterations, ranks int) string {
 	var b strings.Builder
 	for i := 1; i <= iterations; i++ {
@@ -144,7 +145,8 @@ env:
         env_type: CartPole-v1
 `
 
-// RunFolder writes the folder of a run that is done. Films have 20 frames, and in a long run 240 large ones.
+// RunFolder writes the folder of a finished run, with the given number of films. A film has 20 frames. In a run of 1000
+// or more iterations it has 240 large frames.
 func RunFolder(t testing.TB, iterations, films int) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -177,8 +179,8 @@ func WriteFile(t testing.TB, dir, name, text string) {
 	}
 }
 
-// Film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. With grain the right half is noise,
-// and a frame is large.
+// Film writes a film whose frame i has the colour (10 i, 0, 0) in its left half. If grain is true, the right half is
+// noise, and a frame is large.
 func Film(t testing.TB, path string, frames int, grain bool) {
 	t.Helper()
 	s := video.NewSheet(2, 64, 64, 1)

@@ -41,7 +41,7 @@ func HostileFolder(t testing.TB) string {
 	return dir
 }
 
-// HostileTrace returns an attempt with hostile names, and with numbers that fit nothing.
+// HostileTrace returns an attempt with hostile names, and with numbers that are out of range.
 func HostileTrace() trace.Attempt {
 	a := Emulated(2, 3, 1, 10)
 	a.Hosts = []string{Hostile}
@@ -69,7 +69,7 @@ type Damage struct {
 	Says string
 }
 
-// Damages are Damages of metrics.jsonl and, from "no status" on, of other files.
+// Damages returns Damages of metrics.jsonl. From "no status" on, they are Damages of other files.
 func Damages() []Damage {
 	return []Damage{
 		{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},

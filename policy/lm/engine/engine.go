@@ -124,14 +124,14 @@ type Utilization struct {
 	Peak    float64 // the largest share of pages
 }
 
-// Use returns the use of the engine since the last call of Utilization.
+// Use returns the load of the engine since the last call of Use.
 func (e *Engine) Use() Utilization {
 	use := e.use
 	e.use = Utilization{}
 	return use
 }
 
-// Add adds the use of another engine, or of another period.
+// Add adds the load of another engine, or of another period.
 func (u *Utilization) Add(v Utilization) {
 	u.Passes, u.Pages, u.Running, u.Peak = u.Passes+v.Passes, u.Pages+v.Pages, u.Running+v.Running, max(u.Peak, v.Peak)
 }

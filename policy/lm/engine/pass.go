@@ -103,7 +103,7 @@ func (e *Engine) draw() ([]float32, error) {
 	return e.tokens, e.opts.Axis.Gather(e.tokens, counts)
 }
 
-// leave removes finished sequences, frees their pages, and calls report with their results.
+// leave removes finished sequences, frees their pages, and calls the function report with their results.
 func (e *Engine) leave(report func(request int, r *Result) error) (err error) {
 	kept := e.running[:0]
 	for _, s := range e.running {

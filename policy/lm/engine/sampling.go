@@ -72,7 +72,7 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 }
 
 // sample returns the first token at which the cumulative probability of the allowed tokens exceeds u. The tokens are in
-// the order of their ids; with top_k or top_p, in the order of falling probability.
+// the order of their ids. With top_k or top_p they are in the order of falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))
@@ -146,7 +146,7 @@ func (p *picker) penalise(s *sequence, logits []float32) {
 	}
 }
 
-// largest returns the id of the largest logit. Of equal logits, it takes the first.
+// largest returns the id of the largest logit. If several logits are equal, it returns the first.
 func largest(logits []float32) int32 {
 	best := 0
 	for i, x := range logits {

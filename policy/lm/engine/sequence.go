@@ -21,8 +21,8 @@ type sequence struct {
 }
 
 // A prompt counts what sequences with equal prompts share. pages is the number of shared pages, and users is the number
-// of these sequences. Only full pages without the prompt's last token are shared, because each sequence recomputes that
-// token to draw the next token.
+// of these sequences. Each sequence recomputes the prompt's last token to draw the next token. So only full pages
+// without that token are shared.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.

@@ -24,9 +24,9 @@ const (
 	adapterPrefix  = "base_model.model."
 )
 
-// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. If package lm does not support a value, or an
-// unknown key has a value, the error names key and value. lora_dropout is accepted and ignored: training here has no
-// dropout.
+// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. If package lm does not support a value, or if an
+// unknown key has a value, the error names key and value. lora_dropout is accepted and ignored, because training here
+// has no dropout.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
 	text, err := durable.ReadFile(path, durable.Text)
@@ -61,8 +61,8 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns "" if the value of a key is compatible with plain LoRA, and otherwise the reason for an error. An
-// unknown key must be null, false or empty, because a later PEFT may define it.
+// harmful returns "" if the value of a key is compatible with plain LoRA. Otherwise it returns the reason for an error.
+// An unknown key must be null, false or empty, because a later version of PEFT may define it.
 func harmful(key string, raw json.RawMessage) string {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, raw) // raw is a part of a decoded JSON text
@@ -124,8 +124,8 @@ func adaptersInFiles(m *lm.Model) []lm.Weight {
 	return all
 }
 
-// SaveAdapter writes an adapter folder for PEFT, with weights in float32, and generation_config.json with the tokens.
-// base is the name of the base model.
+// SaveAdapter writes an adapter folder for PEFT, with weights in float32. It also writes generation_config.json with
+// the given tokens. base is the name of the base model.
 func SaveAdapter(m *lm.Model, dir, base string, tokens Tokens) (err error) {
 	defer prefix(&err, "save adapter")
 	o := m.LoRA()

@@ -29,7 +29,7 @@ func ReadConfig(dir string) (lm.Config, error) {
 	return c, nil
 }
 
-// ParseConfig is ReadConfig for the text of a config.json.
+// ParseConfig is like ReadConfig, but text is the content of config.json.
 func ParseConfig(text []byte) (lm.Config, error) {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(text, &keys); err != nil {
@@ -76,7 +76,7 @@ func get[T any](r *reader, key string, fallback T) T {
 	return x
 }
 
-// size returns the value of a required key, a number.
+// size returns the number at a required key. If the key is missing, size adds an error and returns 1.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail("%s is missing", key)

@@ -25,7 +25,8 @@ func Load(m *lm.Model, dir string) error {
 // Check returns the errors that Load finds before it reads weights. The model need not be allocated.
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
-// visit opens a folder, checks that it has all weights of the model that m is a part of, and calls task.
+// visit opens the folder dir, and checks that it has all weights of the model, even if m is only a part of the model.
+// Then it calls the function task.
 func visit(m *lm.Model, dir string, task func(*folder) error) (err error) {
 	defer prefix(&err, "load model")
 	f := newFolder()
@@ -47,7 +48,8 @@ func prefix(err *error, action string) {
 	}
 }
 
-// inFiles returns tensors of m with their names in files.
+// inFiles sets the names of the given tensors of m to their names in files. It changes the slice in place, and returns
+// it.
 func inFiles(m *lm.Model, all []lm.Weight) []lm.Weight {
 	for i := range all {
 		all[i].Name = fileName(m.Config.Family, all[i].Name)

@@ -78,7 +78,7 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 
 // checkRange returns an error if a finite weight would become infinite in the type.
 func checkRange(m *lm.Model, dtype tensor.DType) error {
-	// The least numbers that are rounded to infinity.
+	// The smallest positive number of each type that is rounded to infinity.
 	infinite, ok := map[tensor.DType]float32{tensor.F16: 65520, tensor.BF16: 0x1.ffp127}[dtype]
 	if !ok {
 		return nil

@@ -23,9 +23,9 @@ type Tokens struct {
 // generationConfig is the file with the settings of generation. It need not exist.
 const generationConfig = "generation_config.json"
 
-// ReadTokens reads the ids from config.json of a model's folder. If generation_config.json exists, its ids take
-// precedence. The same file in the folder of the model's adapters comes first; adapters is "" if there are none. An id
-// that is missing in config.json gets the family's default.
+// ReadTokens reads the ids from config.json in the model's folder dir. The ids in the folder's generation_config.json
+// take precedence, if that file exists. The ids in the generation_config.json of the folder adapters take precedence
+// over both; adapters is "" if there are none. An id that is missing in config.json gets the family's default.
 func ReadTokens(dir, adapters string) (Tokens, error) {
 	t := Tokens{BOS: -1, Pad: -1}
 	paths := []string{filepath.Join(dir, "config.json"), filepath.Join(dir, generationConfig)}

@@ -108,7 +108,7 @@ func (t *mergeTable) result(left, right int32) uint64 {
 	return t.slot(pair).result
 }
 
-// symbols appends the tokens of a piece before any merge to dst. These are the tokens of its bytes or characters.
+// symbols appends to dst the tokens of a piece before any merge: the tokens of its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	unknown := false // an unknown token is pending; if fuse is true, further unknown characters join this token
 	flush := func() {

@@ -20,7 +20,7 @@ type Chat struct {
 	Messages json.RawMessage
 	// Tools is a JSON list of the functions that the model may call. Tools is nil if there are no functions.
 	Tools json.RawMessage
-	// GenerationPrompt adds the beginning of the model's answer.
+	// If GenerationPrompt is true, the text ends with the beginning of the model's answer.
 	GenerationPrompt bool
 	// Variables maps names of other template variables, such as "enable_thinking", to their values in JSON.
 	Variables map[string]json.RawMessage

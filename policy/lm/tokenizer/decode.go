@@ -114,7 +114,7 @@ type Decoder struct {
 	strip []int  // number of characters that each stripStart step of the decoder has removed
 }
 
-// NewStream returns a stream. If skipSpecial is true, the stream leaves out special tokens.
+// NewStream returns a Decoder. If skipSpecial is true, the Decoder leaves out special tokens.
 func (t *Tokenizer) NewStream(skipSpecial bool) *Decoder {
 	return &Decoder{t: t, skipSpecial: skipSpecial}
 }
@@ -126,7 +126,7 @@ func (s *Decoder) Next(id int32) string {
 	return string(s.out)
 }
 
-// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream can decode another
+// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the Decoder can decode another
 // text.
 func (s *Decoder) End() string {
 	s.out = s.out[:0]

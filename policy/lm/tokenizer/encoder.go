@@ -27,7 +27,7 @@ func (e *Encoding) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.EncodePrompt(dst, text), e.t.suffix...)
 }
 
-// EncodePrompt is EncodeSequence for a text that an answer will follow: without the ids after a sequence.
+// EncodePrompt is like EncodeSequence, but leaves out the ids after a sequence, because an answer will follow the text.
 func (e *Encoding) EncodePrompt(dst []int32, text string) []int32 {
 	return e.Encode(append(dst, e.t.prefix...), text)
 }
@@ -36,7 +36,7 @@ func (e *Encoding) EncodePrompt(dst []int32, text string) []int32 {
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoding) Encode(dst []int32, text string) []int32 { return e.encode(dst, text, atStart) }
 
-// Continue is Encode for a text that follows another text. It adds no blank before the text.
+// Continue is like Encode, but for a text that follows another text. It adds no blank before the text.
 func (e *Encoding) Continue(dst []int32, text string) []int32 { return e.encode(dst, text, continuing) }
 
 func (e *Encoding) encode(dst []int32, text string, at position) []int32 {
@@ -48,7 +48,7 @@ func (e *Encoding) encode(dst []int32, text string, at position) []int32 {
 	})
 }
 
-// A position tells what is before a part of a text. It decides whether a tokenizer puts a blank before the part.
+// A position says what comes before a part of a text. It decides whether a tokenizer puts a blank before the part.
 type position uint8
 
 const (
@@ -58,7 +58,7 @@ const (
 )
 
 // encodeParts appends the ids of the added tokens that m finds in text. It calls encode for each part between added
-// tokens. at is the position of the text, and of a part at its beginning.
+// tokens. The argument at is the position of the text, and of a part at its beginning.
 func encodeParts(dst []int32, m *matcher, text string, at position,
 	encode func(dst []int32, part string, at position) []int32) []int32 {
 	if m.empty() {

@@ -39,7 +39,8 @@ func (t *Tokenizer) readTokenizer(v value) {
 // maxDepth is the greatest depth of nested Sequences.
 const maxDepth = 4
 
-// steps returns the steps of a value: none of null, those under key of a Sequence, and else the value itself.
+// steps returns the steps of v. A null has no steps, and a Sequence has the steps under key. Any other value is one
+// step.
 func steps(v value, key string, depth int) (all []object) {
 	if v.isNull() {
 		return nil

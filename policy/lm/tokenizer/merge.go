@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece. Of merges with equal ranks, it
-// applies the leftmost first. The fields are memory that is reused between calls.
+// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece. If there are several merges of
+// this rank, it applies the leftmost first. The fields are memory that is reused between calls.
 type merger struct {
 	results    []uint64 // mergeTable.result of each token and its right neighbour
 	prev, next []int32  // neighbours of the remaining tokens of a long piece

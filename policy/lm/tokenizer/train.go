@@ -60,8 +60,8 @@ func (o *Training) check() error {
 }
 
 // Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and tokenizer_config.json to a folder, and
-// loads this folder. It repeatedly merges the most frequent pair of tokens. Of equally frequent pairs, it takes the
-// pair with the smallest left id, then the smallest right id. The order of texts does not matter.
+// loads this folder. It repeatedly merges the most frequent pair of tokens. If several pairs are equally frequent, it
+// takes the pair with the smallest left id, then the smallest right id. The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err

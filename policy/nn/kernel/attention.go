@@ -2,15 +2,16 @@ package kernel
 
 import "math"
 
-// An AttentionBlock is one step of the attention of some queries: to a block of at most 64 keys. The softmax of the
-// scores runs over all blocks of the queries (see SoftmaxBlock). Row r of the queries and of the output is at r·Step.
+// An AttentionBlock is one step of attention: some queries attend to a block of at most 64 keys. The softmax of the
+// scores runs over all blocks of the queries (see SoftmaxBlock). Row r of the queries and of the output begins at
+// r·Step.
 type AttentionBlock struct {
 	O, Q          []float32
-	Step, Rows, E int                 // E: elements of a query, of a key and of a value
+	Step, Rows, E int                 // Rows: number of queries; E: elements of a query, of a key and of a value
 	Pages         [maxPages][]float32 // each has 16 keys, [E,16], and then their values, [16,E]; nil if unused
 	Width         int                 // number of keys in the block
 	Count, PerRow int                 // row r attends to the first Count + r·PerRow keys of the block
-	Top, Sum      []float32           // of each row: largest score so far, and Σ e^(score - largest)
+	Top, Sum      []float32           // for each row: largest score so far, and Σ e^(score - largest)
 	First, Last   bool                // whether this is the first and the last block
 }
 
@@ -20,8 +21,8 @@ const attendRows = 32
 // fewQueries is the largest number of queries that are processed one by one.
 const fewQueries = 8
 
-// Attend computes one step of attention for each block, in order. In the first block of a query it sets Top, Sum and O,
-// and in the others it updates them. In the last block it divides O by Sum. A block has at most 32 queries. Each score
+// Attend computes one step of attention for each block, in order. In the first block of a query it sets Top, Sum and O;
+// in later blocks it updates them. After the last block it divides O by Sum. A block has at most 32 queries. Each score
 // is one chain over the elements, and each element of O is one chain over the keys.
 func (x *Multiplier) Attend(blocks ...AttentionBlock) {
 	for len(blocks) > 0 {
@@ -42,12 +43,12 @@ func (x *Multiplier) Attend(blocks ...AttentionBlock) {
 	}
 }
 
-// few reports whether the queries are processed one by one.
+// few reports whether the queries of b are processed one by one.
 func (b *AttentionBlock) few() bool {
 	return best != portable && b.E%pageColumns == 0 && b.PerRow == 0 && b.Rows <= fewQueries
 }
 
-// An attention has an AttentionBlock in the layout of the assembly, and memory for its rows. step and e are in bytes.
+// An attention holds an AttentionBlock in the layout of the assembly, and memory for its rows. step and e are in bytes.
 type attention struct {
 	q, o, top, sum                    *float32
 	pages                             [maxPages]*float32
@@ -76,7 +77,7 @@ func (a *attention) set(b *AttentionBlock) {
 	}
 }
 
-// attend is Attend for any number of queries.
+// attend is Attend for one block, whose queries are processed together.
 func (x *Multiplier) attend(b *AttentionBlock) {
 	const step = maxPages * pageColumns
 	x.scores = grown(x.scores, attendRows*(step+1))

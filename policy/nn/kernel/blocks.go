@@ -3,7 +3,7 @@ package kernel
 import "fmt"
 
 // A Term is one product A·B in a sum, with A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
-// [n,K]. Width is the number of steps of k in a block. A Width of 0 means K divided by the number of blocks, rounded
+// [n,K]. Width is the number of steps of k in a block. If Width is 0, it is K divided by the number of blocks, rounded
 // up. The last blocks may have fewer steps, or none.
 type Term struct {
 	A, B       []float32
@@ -13,8 +13,8 @@ type Term struct {
 }
 
 // A Multiplier computes products whose sums are split into blocks in a fixed way. So several ranks can compute some of
-// the blocks each, which does not change the bits of the result. A Multiplier has scratch memory, so only one goroutine
-// at a time may use it. Make it with NewMultiplier.
+// the blocks each, and the bits of the result are the same. A Multiplier has scratch memory, so only one goroutine at a
+// time may use it. Make it with NewMultiplier.
 //
 // With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms and over k in
 // order. With more blocks, the columns of every A are split into pieces of Term.Width columns, one piece for each
@@ -30,13 +30,13 @@ type Multiplier struct {
 }
 
 const (
-	tileRows     = 192  // rows of C at a time: their piece of A fits the second-level cache
+	tileRows     = 192  // rows of C at a time: their part of A fits the second-level cache
 	treeRows     = 48   // rows of C at a time if there are several blocks: their sums fit the first-level cache
 	tileColumns  = 64   // columns of C at a time
 	maxTree      = 8    // largest number of blocks
 	treeLevels   = 4    // log₂ maxTree + 1
 	packRows     = 128  // products of fewer rows do not pack B
-	fewRows      = 5    // without packing, at most fewRows rows take fewDepth steps of k at a time
+	fewRows      = 5    // up to this number of rows, products without packing take fewDepth steps
 	fewDepth     = 16   // steps of k at a time, without packing, for at most fewRows rows
 	streamDepth  = 64   // steps of k at a time, without packing, for more rows
 	stripA       = 48   // columns of A at a time in a gradient
@@ -52,14 +52,14 @@ const (
 func NewMultiplier() *Multiplier { return new(Multiplier) }
 
 // Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. The initial
-// value is initial [m,n], which may be C; or initial [n] for every row; or 0 if initial is nil. C overlaps no other
-// input.
+// value is initial [m,n], which may be C; or initial [n] for every row; or 0 if initial is nil. C must not overlap
+// another input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, initial []float32, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, initial, terms...)
 }
 
-// ProductPart computes one part of a Product. The bits do not depend on the number of parts. index is from 0 to
-// parts-1. Several Multipliers can compute parts at the same time.
+// ProductPart computes the part of a Product with the given index, from 0 to parts-1. The bits do not depend on the
+// number of parts. Several Multipliers can compute parts at the same time.
 func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, initial []float32,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -117,7 +117,7 @@ func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int
 	}
 }
 
-// A blocked has the arguments of Product.
+// A blocked has the arguments of a Product in blocks.
 type blocked struct {
 	c         []float32
 	n, blocks int
@@ -133,17 +133,19 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part splits s into parts of about equal size. It returns the part with the given index. Sizes are multiples of unit,
-// except for the last part.
+// part splits s into parts of about equal size, and returns the part with the given index. The size of each part is a
+// multiple of unit, except for the last part.
 func (s share) part(index, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*index/parts*unit, s.to), min(s.from+units*(index+1)/parts*unit, s.to)}
 }
 
-// A piece is the range [p, p+depth) of k in one term and one block. offset is the total depth of the earlier pieces.
+// A piece is the range [p, p+depth) of k in one term and one block. offset is the sum of the depths of the earlier
+// pieces.
 type piece struct{ block, term, p, depth, offset int }
 
-// plan splits the sums of a product into x.pieces of at most maxDepth steps. It returns the total number of steps.
+// plan splits the sums of a product into pieces of at most maxDepth steps of k, and sets x.pieces. It returns the total
+// number of steps.
 func (x *Multiplier) plan(p *blocked, maxDepth int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -163,7 +165,7 @@ func (x *Multiplier) plan(p *blocked, maxDepth int) int {
 	return steps
 }
 
-// tile computes some rows and columns of C.
+// tile computes the given rows and columns of C.
 func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	c := p.c[rows.from*p.n+columns.from:]
 	first := p.initial
@@ -203,19 +205,19 @@ func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	}
 }
 
-// An origin is a matrix of initial values or of results: row r is at data[r·step]. For initial values, nil
-// data means 0.
+// An origin is a matrix of initial values, of addends or of results: row r begins at data[r·step]. As initial values,
+// nil data means 0.
 type origin struct {
 	data []float32
 	step int
 }
 
-// block computes one block of a tile. It adds the sums of pieces to the initial values, and then adds the addends. It
-// writes the result to dst. scratch is memory for the sums after each piece.
+// block computes one block of a tile, and writes it to dst. It adds the sums of pieces to the initial values, and then
+// adds the addends. scratch is memory for the sums after each piece but the last.
 func (x *Multiplier) block(p *blocked, pieces []piece, dst, scratch, initial origin, addends []origin,
 	rows, columns share) {
 	n := columns.size()
-	if len(pieces) == 0 { // no step of k at all
+	if len(pieces) == 0 { // the block has no steps of k
 		strided(dst.data, dst.step, initial, nil, 0, 0, nil, 0, rows.size(), n, 0, addends, 0)
 	}
 	for i, q := range pieces {
@@ -237,8 +239,8 @@ func (x *Multiplier) block(p *blocked, pieces []piece, dst, scratch, initial ori
 	}
 }
 
-// panels computes one piece of the sums, with B in packed panels. It adds the piece to the initial values, and then
-// adds the addends. It writes the result to dst.
+// panels computes one piece of the sums, with B in packed panels, and writes the result to dst. It adds the piece to
+// the initial values, and then adds the addends.
 func (x *Multiplier) panels(p *blocked, dst, initial origin, a []float32, q piece, rows int, columns share,
 	addends []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -266,7 +268,8 @@ func (x *Multiplier) panels(p *blocked, dst, initial origin, a []float32, q piec
 	}
 }
 
-// packPiece packs the columns of a strip of B, one panel after the other.
+// packPiece packs the given columns of B for the steps of q, one panel after the other. step is the length of a row of
+// B.
 func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, step int) {
 	n, width := columns.size(), packColumns()
 	for j := 0; j < n; j += width {
@@ -280,7 +283,7 @@ func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, st
 	}
 }
 
-// grown returns x, or new memory if x has fewer than n elements. The content is lost.
+// grown returns x if it has at least n elements, and otherwise new memory. The old content is lost then.
 func grown(x []float32, n int) []float32 {
 	if len(x) >= n {
 		return x
@@ -288,7 +291,7 @@ func grown(x []float32, n int) []float32 {
 	return make([]float32, n)
 }
 
-// packColumns returns the number of columns of a packed panel, which the assembly processes at a time.
+// packColumns returns the number of columns of a packed panel. The assembly processes these columns together.
 func packColumns() int {
 	if best == avx2 {
 		return 16
@@ -296,12 +299,13 @@ func packColumns() int {
 	return tileColumns
 }
 
-// packPlain copies the first w elements of depth rows of b.
+// packPlain sets dst [depth,w] to the first w elements of depth rows of b. Rows of b begin step elements apart.
 func packPlain(dst, b []float32, step, depth, w int) {
 	CopyColumns(dst, w, b, step, w, depth)
 }
 
-// packTransposed sets dst [depth,w] to the transpose of w rows of b.
+// packTransposed sets dst [depth,w] to the transpose of the first depth elements of w rows of b. Rows of b begin step
+// elements apart.
 func packTransposed(dst, b []float32, step, depth, w int) {
 	p, columns := 0, 0
 	if best != portable {
@@ -320,7 +324,7 @@ func packTransposed(dst, b []float32, step, depth, w int) {
 }
 
 // Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element of C is one chain, which starts with the old
-// value of the element and runs over the k rows in order. C overlaps no input.
+// value of the element and runs over the k rows in order. C must not overlap an input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
 // GradientPart computes one part of a Gradient. The bits do not depend on the number of parts. For index and parts see
@@ -351,7 +355,7 @@ func (x *Multiplier) GradientPart(index, parts int, c, a, b []float32, m, n, k i
 	}
 }
 
-// gradientStrip multiplies some columns of A, transposed, by the packed columns of B. It adds the product to C.
+// gradientStrip adds to C the product of some columns of A, transposed, and the packed columns of B.
 func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns share, m, n int) {
 	a, step := a[p*m+rows.from:], m
 	if 4*m > stridedDepth {
@@ -387,7 +391,7 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	strided(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
-// maxPages is the largest number of matrices that Pages takes. Each of them has pageColumns columns.
+// maxPages is the largest number of matrices for Pages. Each of these matrices has pageColumns columns.
 const maxPages, pageColumns = 4, 16
 
 // Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]. Unused pages are nil. The
@@ -411,8 +415,8 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the addends to the final sums, one after the other. distance is the
-// number of rows by which it prefetches B ahead; 0 means no prefetch.
+// strided is Strided with initial values s. It adds the addends to the final sums, one after the other. It prefetches
+// rows of B; distance is the number of rows by which it looks ahead. 0 means no prefetch.
 func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	addends []origin, distance int) {
 	if best != portable {

@@ -4,7 +4,7 @@ package kernel
 // enough sums are computed in parallel.
 const fewRows256, wideColumns256 = 2, 32
 
-// stridedSIMD is strided for the vector levels.
+// stridedSIMD is strided in vector code. The argument add has the addends, and ahead is the distance.
 func stridedSIMD(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
 	k int, add []origin, ahead int) {
 	if m == 0 || n == 0 {
@@ -51,8 +51,8 @@ func pagesSIMD(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]
 	pages512x4(&t)
 }
 
-// packSIMD transposes b into the first rows and columns of dst. A row of dst has w elements. rows and columns are
-// multiples of 8.
+// packSIMD transposes b into the first rows and columns of dst. rows and columns are multiples of 8. A row of dst has w
+// elements, and rows of b begin step elements apart.
 func packSIMD(dst, b []float32, step, rows, w, columns int) {
 	if columns == 0 {
 		return

@@ -8,7 +8,7 @@ func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width,
 	if !checkInside("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
-	if vectors(dst) { // vector code moves bits, of floats or of integers
+	if vectors(dst) { // vector code moves the bits of floats and of integers alike
 		copyColumnsSIMD(address(dst), address(src), 4*dstStep, 4*srcStep, width, n)
 		return
 	}

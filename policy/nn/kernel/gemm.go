@@ -27,19 +27,20 @@ func GemmTA[T Float](c, a, b []T, m, n, k int, acc bool) {
 	product(c, b, &matrix[T]{a, 1, m}, &start[T]{acc: acc}, m, n, k)
 }
 
-// A matrix is a left factor: element (i,p) is data[i·row + p·col].
+// A matrix is the left factor of a product: element (i,p) is data[i·row + p·col].
 type matrix[T Float] struct {
 	data     []T
 	row, col int
 }
 
-// A start has the initial values of a product: C itself, a bias for every row of C, or 0.
+// A start has the initial values of a product: C itself if acc is set, otherwise the bias for every row of C, or 0 if
+// bias is nil.
 type start[T Float] struct {
 	acc  bool
 	bias []T
 }
 
-// product computes C [m,n] = start + A·B, for a left factor of m rows and k columns and B [k,n].
+// product computes C [m,n] = start + A·B, where A has m rows and k columns, and B is [k,n].
 func product[T Float](c, b []T, a *matrix[T], s *start[T], m, n, k int) {
 	if vectors(c) {
 		productSIMD(float32s(c), float32s(b), &matrix[float32]{float32s(a.data), a.row, a.col},
@@ -59,7 +60,7 @@ func product[T Float](c, b []T, a *matrix[T], s *start[T], m, n, k int) {
 	}
 }
 
-// addRow adds Σ_p a[p·col]·b[p,:] to row, for p from 0 to k-1 in order.
+// addRow adds Σ_p a[p·col]·b[p,:] to row. p runs from 0 to k-1 in order.
 func addRow[T Float](row, b, a []T, col, k int) {
 	n := len(row)
 	p := 0

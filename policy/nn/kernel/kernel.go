@@ -18,7 +18,7 @@ const (
 	avx512                // AVX-512 F and DQ, with AVX2 and FMA
 )
 
-// vectors reports whether functions of x use vector code. It is false for an x without elements.
+// vectors reports whether functions use vector code for x. It is false if x has no elements.
 func vectors[T Float | int32](x []T) bool {
 	return unsafe.Sizeof(T(0)) == 4 && best != portable && len(x) > 0
 }

@@ -10,8 +10,9 @@ import "math"
 //	m = β₁m + (1-β₁)g,    v = β₂v + (1-β₂)g²
 //	p = p - lr·wd·p - lr·(m/c1)/(√(v/c2) + eps)
 //
-// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t; the first step is 1. scale includes clipping and averaging; g is not changed.
-// eps is above 0, so without weight decay a parameter whose gradient was always 0 does not change.
+// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t; the first step is 1. scale includes clipping and averaging. The slice g itself
+// is not changed. eps must be above 0. Then, without weight decay, a parameter whose gradient was always 0 does not
+// change.
 func AdamStep[T Float](p, g, m, v []T, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
 	checkSame("adam step", "g", len(g), len(p))
 	checkSame("adam step", "m", len(m), len(p))
@@ -45,7 +46,7 @@ const sumLanes = 16
 // one pass gives the norm and checks for NaN and Inf.
 func SumSq[T Float](x []T) float64 {
 	var lanes [sumLanes]float64
-	whole := 0 // elements that vector code adds
+	whole := 0 // number of elements that vector code adds
 	if vectors(x) {
 		whole = len(x) / sumLanes * sumLanes
 		sumSqSIMD(&lanes, address(x), whole)

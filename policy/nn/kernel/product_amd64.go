@@ -1,13 +1,13 @@
 package kernel
 
 // Products with at most dotColumns columns and k ≥ dotMinK use productDots. Products with at most thinColumns columns
-// and at least thinMinRows rows use productThin. For both, productPanels would leave most lanes idle.
+// and at least thinMinRows rows use productThin. In both cases, productPanels would leave most lanes idle.
 const (
 	dotColumns, dotMinK      = 4, 32
 	thinColumns, thinMinRows = 8, 16
 )
 
-// productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1.
+// productSIMD is product in vector code. A is stored by rows if a.row is k, and by columns if a.row is 1.
 func productSIMD(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	switch {
 	case a.row == k && n <= dotColumns && k >= dotMinK:
@@ -39,8 +39,8 @@ func productPanels(c, b []float32, a *matrix[float32], s *start[float32], m, n, 
 	}
 }
 
-// A panel has the arguments of the assembly for some columns of a product: m rows of C become start
-// + A·B. Steps are in bytes.
+// A panel has the arguments of the assembly for some columns of a product. The assembly sets m rows of C to start +
+// A·B. Steps are in bytes.
 type panel struct {
 	c, a, b, start   *float32
 	cStep, startStep int // from row to row of C and of the initial values; 0 if all rows of C use one row
@@ -52,11 +52,11 @@ type panel struct {
 	mask256          [8]int32    // lanes of the last vector, for AVX2
 	ahead            int         // for streams: bytes from the current row of B to the row to prefetch
 	pages            [3]*float32 // for pages512x4: matrices B₁ to B₃
-	addends, added   int         // length of add, and the number of rows of C that have their addends
+	addends, added   int         // length of add, and the number of rows of C to which addends were added
 	add              [treeLevels + 1]addend
 }
 
-// An addend is a matrix that is added to the final sums. step is the number of bytes from row to row.
+// An addend is a matrix that is added to the final sums. step is the number of bytes from one row to the next.
 type addend struct {
 	at   *float32
 	step int
@@ -69,8 +69,8 @@ const blockRows, blockK = 256, 256
 // maxColumns is the largest number of columns of a panel.
 const maxColumns = 64
 
-// begin returns the initial values of a panel, and their step from row to row. The panel begins at c, at step p of k
-// and at column j. The initial values are C itself, the bias, or zeros.
+// begin returns the initial values of a panel, and the step from one of their rows to the next. The panel begins at the
+// element c of C, in column j, with step p of k. The initial values are C itself, the bias, or zeros.
 func begin(s *start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -134,11 +134,11 @@ func (t *panel) run(columns int) {
 // zeros are initial values of 0. They are never written.
 var zeros [maxColumns]float32
 
-// tailMasks[16-n:] begins with n lanes that are on. tailMasks is never written.
+// tailMasks[16-n:] begins with n lanes that are on, for n up to 16. tailMasks is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots computes C column by column, with successive k in the lanes. A is stored by rows. The choice of
-// productDots and the order of its sums depend only on n and k, so a row has the same bits in any batch.
+// productDots computes C column by column, with successive k in the lanes. A must be stored by rows. Whether
+// productDots is used, and the order of its sums, depend only on n and k. So a row has the same bits in any batch.
 func productDots(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
@@ -168,8 +168,8 @@ func productDots(c, b []float32, a *matrix[float32], s *start[float32], m, n, k 
 	}
 }
 
-// productThin computes Cᵀ = Bᵀ·Aᵀ, with the rows of C in the lanes. A is stored by columns, so its data is Aᵀ by rows.
-// Each sum is one chain, as in productPanels.
+// productThin computes Cᵀ = Bᵀ·Aᵀ, with the rows of C in the lanes. A must be stored by columns, so that its data is Aᵀ
+// by rows. Each sum is one chain, as in productPanels.
 func productThin(c, b []float32, a *matrix[float32], s *start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {

@@ -4,7 +4,7 @@ package kernel
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)
-	one := [1]T{1} // dst [1,n] += 1·A: an exact product, whose left factor is 1 everywhere
+	one := [1]T{1} // the sum is the product 1·A, whose left factor is 1 everywhere; it is exact
 	product(dst, a, &matrix[T]{one[:], 0, 0}, &start[T]{acc: acc}, 1, n, m)
 }
 
@@ -12,7 +12,7 @@ func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 func Transpose[T Float](dst, a []T, m, n int) {
 	checkLen("transpose", "dst", len(dst), n, m)
 	checkLen("transpose", "a", len(a), m, n)
-	var rows, columns int // of whole blocks, which vector code moves
+	var rows, columns int // numbers of rows and columns in whole blocks, which vector code moves
 	if vectors(dst) {
 		rows, columns = transposeSIMD(float32s(dst), float32s(a), m, n)
 	}
@@ -51,7 +51,7 @@ func LogSoftmax[T Float](dst, x []T, m, n int) {
 	if n == 0 {
 		return
 	}
-	const held = 128 // elements at a time, so that exponentials and logarithms use vectors
+	const held = 128 // elements at a time, so that vector code computes exponentials and logarithms
 	var exps, sums [held]T
 	rows := max(1, held/n)
 	for i := 0; i < m; i += rows {
@@ -61,7 +61,7 @@ func LogSoftmax[T Float](dst, x []T, m, n int) {
 			shiftRow(block[r*n:(r+1)*n], x[(i+r)*n:(i+r+1)*n])
 		}
 		clear(sums[:count])
-		for lo := 0; lo < len(block); lo += held { // more than one pass only if n > held
+		for lo := 0; lo < len(block); lo += held { // a single pass unless n > held
 			part := block[lo:min(lo+held, len(block))]
 			Exp(exps[:len(part)], part)
 			width := min(n, len(part))

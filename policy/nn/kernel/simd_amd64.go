@@ -4,7 +4,7 @@ import "golang.org/x/sys/cpu"
 
 //go:generate go run ./internal/asmgen
 
-// best is the highest level of this machine. Only tests change it.
+// best is the highest instruction set of this machine. Only tests change it.
 var best = detect()
 
 func detect() level {
@@ -18,12 +18,12 @@ func detect() level {
 	return portable
 }
 
-// transposeTile is the number of rows and of columns that transposeSIMD handles at a time. A tile fits the
-// second-level cache. So each cache line is read once and written once, however far apart rows are.
+// transposeTile is the number of rows and of columns that transposeSIMD handles at a time. A tile fits the second-level
+// cache. So each cache line is read once and written once, even if rows are far apart.
 const transposeTile = 64
 
-// transposeSIMD transposes the whole 8×8 blocks of the matrix a, [m,n]. It returns the numbers of rows and columns of
-// these blocks.
+// transposeSIMD transposes those 8×8 blocks of the matrix a, [m,n], that are complete. It returns the number of rows
+// and the number of columns that these blocks cover.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
 	for i := 0; i < rows; i += transposeTile {

@@ -79,7 +79,7 @@ func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	}
 }
 
-// A normGrad has the arguments of RMSNormGrad in the layout of the assembly.
+// A normGrad holds the arguments of RMSNormGrad in the layout of the assembly.
 type normGrad struct {
 	dx, dw, dy, x, w, inv *float32
 	m, n, acc             int
@@ -116,7 +116,8 @@ func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, inverse
 	}
 }
 
-// A rotation has the arguments of Rotate in the layout of the assembly. sign is -0 to rotate back.
+// A rotation holds the arguments of Rotate in the layout of the assembly. If inverse is set, sign is -0; otherwise it
+// is 0.
 type rotation struct {
 	x, cos, sin       *float32
 	rows, heads, half int
@@ -178,7 +179,7 @@ func sigmoid(y, x []float32) {
 // It replaces each score with e^(score - top'), and each masked element with 0. For the first block, top is -Inf, sum
 // is 0, and decay may be nil. In a later block, a row without scores keeps top and sum.
 //
-// Each row must have room for a multiple of 16 elements. SoftmaxBlock overwrites all of this room.
+// Each row must have room for width elements, rounded up to a multiple of 16. SoftmaxBlock overwrites all of this room.
 func SoftmaxBlock(x []float32, step, rows, width, count, perRow int, top, sum, decay []float32) {
 	if rows == 0 || width == 0 {
 		return
@@ -212,7 +213,7 @@ func SoftmaxBlock(x []float32, step, rows, width, count, perRow int, top, sum, d
 // softmaxRows is the number of rows of a softmax that are processed at a time.
 const softmaxRows = 32
 
-// checkRows panics unless rows have room for whole vectors.
+// checkRows panics unless each row has room for whole vectors.
 func checkRows(op string, x []float32, step, rows, width int) {
 	room := (width + sumLanes - 1) / sumLanes * sumLanes
 	if rows > 1 && step < room || len(x) < (rows-1)*step+room {
@@ -220,8 +221,9 @@ func checkRows(op string, x []float32, step, rows, width int) {
 	}
 }
 
-// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. step is in bytes, and
-// bytes is the width in bytes. For SoftmaxBlock, d is decay. For SoftmaxBlockGrad, d is dp, top is lse and sum is mean.
+// A softmax holds the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. step is in bytes,
+// and bytes is the width in bytes. For SoftmaxBlock, d is decay. For SoftmaxBlockGrad, d is dp, top is lse and sum is
+// mean.
 type softmax struct {
 	x, top, sum, d                        *float32
 	step, rows, width, bytes, first, more int
@@ -232,7 +234,8 @@ func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
 	return softmax{x: &x[0], step: 4 * step, rows: rows, width: width, bytes: 4 * width, first: first, more: more}
 }
 
-// softmaxPlain is SoftmaxBlock, but sets decay to the logarithm of the decay, and sums to Σ row.
+// softmaxPlain is SoftmaxBlock in plain loops. But it sets decay to the logarithm of the decay, and sums to the sum of
+// each row.
 func softmaxPlain(x []float32, step, rows, width, count, perRow int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]
@@ -285,8 +288,8 @@ func SoftmaxBlockGrad(x, dp []float32, step, rows, width, count, perRow int, lse
 	}
 }
 
-// SumExp returns the largest element of x, Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
-// the sums depends only on the length of x, which is at least 1.
+// SumExp returns top, the largest element of x, and two sums: Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
+// the sums depends only on the length of x, which must be at least 1.
 func SumExp(x []float32) (top, sum, weighted float32) {
 	if vectors(x) {
 		var sums [3]float32

@@ -3,7 +3,7 @@ package nntest
 import "github.com/rlinf/rlinf/policy/nn"
 
 // A CountingOps counts the calls of its Ops, and panics if the length of an argument does not fit. If Idle is set, it
-// calls nothing, so that what layers compute by themselves remains.
+// does not call these Ops, so that results show only what layers compute by themselves.
 type CountingOps[T nn.Float] struct {
 	nn.Ops[T]
 	Calls map[string]int
@@ -17,7 +17,7 @@ func Count[T nn.Float](p *nn.Params[T]) *CountingOps[T] {
 	return c
 }
 
-// called counts a call. It reports whether the Ops compute it.
+// called counts a call of the method with the given name. It reports whether the Ops must compute it.
 func (o *CountingOps[T]) called(name string, fits bool) bool {
 	if !fits {
 		panic("nntest: " + name + ": lengths do not fit")

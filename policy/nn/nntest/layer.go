@@ -39,7 +39,7 @@ func Layer(l nn.Layer, sources []nn.Source) (CheckResult, error) {
 		}
 		end = lo
 	}
-	other := batch // a batch whose pass fills every buffer first
+	other := batch // a first pass over this batch fills every buffer
 	other.Choices = randomBatch(sources, batch.Rows, -1).Choices
 	for _, pass := range []struct {
 		batch nn.Batch[float64]
@@ -63,7 +63,7 @@ func Layer(l nn.Layer, sources []nn.Source) (CheckResult, error) {
 	return r, err
 }
 
-// A trial is a network with random parameters, and a random batch of steps·sequences rows.
+// A trial is a network with random parameters, and a random batch of steps·sequences rows for it.
 type trial struct {
 	p     *nn.Params[float64]
 	net   *nn.Net[float64]
@@ -97,7 +97,8 @@ func newTrial(l nn.Layer, sources []nn.Source, sequences int) (trial, error) {
 	return trial{p, net, batch}, nil
 }
 
-// Calls returns the calls of Ops in a forward and a backward pass of l over three steps of some sequences.
+// Calls returns how often a forward and a backward pass of l call each method of Ops. The passes cover three steps of
+// the given number of sequences.
 func Calls(l nn.Layer, sources []nn.Source, sequences int) (map[string]int, error) {
 	t, err := newTrial(l, sources, sequences)
 	if err != nil {
@@ -166,7 +167,7 @@ func draw(n int, key uint64) []float64 {
 	return x
 }
 
-// fieldAt returns the name of p.Data[index]: its field and the index in this field.
+// fieldAt returns a name for p.Data[index]: its field and its index in this field.
 func fieldAt(p *nn.Params[float64], index int) string {
 	for _, f := range p.Fields {
 		if index >= f.Off && index < f.Off+f.Len() {

@@ -40,8 +40,8 @@ func Gradients(x, grad []float64, loss func() float64) CheckResult {
 	return r
 }
 
-// Params is Gradients for every parameter of p. The caller must have filled p.Grad. CheckResult.At is an index into
-// p.Data. Params does not check the gaps between parameters.
+// Params is Gradients for every parameter of p. p.Grad must hold the gradient. CheckResult.At is an index into p.Data.
+// Params does not check the gaps between parameters.
 func Params(p *nn.Params[float64], loss func() float64) CheckResult {
 	return sampled(p, math.MaxInt, loss)
 }
@@ -49,7 +49,7 @@ func Params(p *nn.Params[float64], loss func() float64) CheckResult {
 // sampled is Params for at most limit elements of each parameter tensor.
 func sampled(p *nn.Params[float64], limit int, loss func() float64) CheckResult {
 	all := CheckResult{At: -1, Worst: -1}
-	grad := slices.Clone(p.Grad) // loss may run the backward pass too
+	grad := slices.Clone(p.Grad) // loss may also run the backward pass
 	for i, f := range p.Fields {
 		count := min(f.Len(), limit)
 		for k := range count {

@@ -16,13 +16,13 @@ type Commands string
 
 func (c Commands) Error() string { return string(c) }
 
-// Made reports whether a file begins as the files that a command writes. head has the first bytes of the file.
+// Made reports whether a file begins like the files that a command writes. head has the first bytes of the file.
 type Made func(head []byte) bool
 
 // Begins returns a Made for files whose beginning matches a regular expression.
 func Begins(pattern string) Made { return regexp.MustCompile("^(?:" + pattern + ")").Match }
 
-// Picture recognises plots as SVG.
+// Picture returns a Made for plots that rlinf has written as SVG.
 func Picture() Made {
 	return Begins(`<svg xmlns="http://www\.w3\.org/2000/svg" viewBox="0 0 \d+ \d+" width="\d+" height="\d+" ` +
 		`font-family="sans-serif" font-size="12" fill="#222">\n<rect width="100%" height="100%" fill="#fff"/>\n`)
@@ -42,13 +42,14 @@ func CheckOut(c *cli.Context, flag, path string, made Made) error {
 	return CheckOld(c, flag, path, made)
 }
 
-// CheckOld returns a usage error if there is a file at path, the place of a flag's output, that the command has not
-// made, or a folder. Empty files may be replaced, and with --force all files.
+// CheckOld returns a usage error if path, the output of a flag, is a folder or a file that the command has not made.
+// Empty files may be replaced. With --force any file may be replaced.
 func CheckOld(c *cli.Context, flag, path string, made Made) error {
 	return CheckOldFile(c, fmt.Sprintf("--%s %s", flag, path), "name", path, made)
 }
 
-// CheckOldFile is CheckOld for a file that no flag names. where begins the error. The user may change other.
+// CheckOldFile is CheckOld for a file that no flag names. The argument where is the beginning of the error. The
+// argument other names what the user can change to get another file, such as a key.
 func CheckOldFile(c *cli.Context, where, other, path string, made Made) error {
 	err := durable.Replaceable(path, made)
 	switch {

@@ -240,8 +240,8 @@ func (j *benchJob) openFiles() {
 var beginnings = map[string]string{"table": "# rlinf bench ", "csv": `op,[a-z0-9_,]*,med_us,[a-z0-9_,]*\n`,
 	"json": `\{"schema":\d+,"bench":"`}
 
-// checkOld makes it a mistake if the leading process cannot make a file, or would replace one of the user: see
-// args.CheckOut.
+// checkOld records a usage error if the leading process cannot make the file of a flag, or would replace a file of the
+// user: see args.CheckOut.
 func (f *flags) checkOld(flag, path string, made args.Made) {
 	if path != "" && mpi.Leads() {
 		if err := args.CheckOut(f.Context, flag, path, made); err != nil {
@@ -250,7 +250,6 @@ func (f *flags) checkOld(flag, path string, made args.Made) {
 	}
 }
 
-// addWriter adds a writer of the report.
 func (j *benchJob) addWriter(format string, to io.Writer) {
 	w, err := results.NewWriter(format, to)
 	if err != nil {

@@ -251,7 +251,7 @@ func (f *flags) openRanks() openRanks {
 	}
 }
 
-// parseLink reads LATENCY,RATE.
+// parseLink parses LATENCY,RATE, such as 50us,1GB/s.
 func parseLink(text string) (local.Link, error) {
 	wrong := fmt.Errorf("--link %s: expected a latency up to 1s and a rate from 1kB/s to 1000GB/s, as 50us,1GB/s", text)
 	latency, rate, ok := strings.Cut(text, ",")

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// mostStarts is the maximum number of starts.
+// mostStarts is the maximum value of --starts.
 const mostStarts = 30
 
 func startFlags() []cli.Flag {

@@ -23,7 +23,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Command returns rlinf doctor. Under a launcher it compares all nodes.
+// Command returns the command rlinf doctor. Under a launcher it compares all nodes.
 func Command() *cli.Command {
 	return &cli.Command{Name: "doctor", Usage: "show what this machine has; under mpirun or srun, check that all " +
 		"nodes are alike",

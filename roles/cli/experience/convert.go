@@ -16,7 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Convert returns rlinf data convert.
+// Convert returns the command rlinf data convert.
 func Convert() *cli.Command {
 	return &cli.Command{Name: "convert",
 		Usage: "turn a folder of LeRobot or Minari into a file of demonstrations, or such a file into a folder of " +
@@ -76,7 +76,7 @@ func runConvert(c *cli.Context) error {
 	return sayConverted(c, out, source)
 }
 
-// sayConverted describes what was written, by the file of demonstrations.
+// sayConverted says how much was written to out. file has the demonstrations, before or after their conversion.
 func sayConverted(c *cli.Context, out, file string) error {
 	d, err := algo.OpenDemos(file)
 	if err != nil {

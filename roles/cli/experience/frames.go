@@ -13,7 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Frames returns rlinf data frames.
+// Frames returns the command rlinf data frames.
 func Frames() *cli.Command {
 	return &cli.Command{Name: "frames",
 		Usage: "make the files from which a classifier of images learns what success is, from demonstrations and " +
@@ -32,7 +32,7 @@ func Frames() *cli.Command {
 		}, Action: args.Alone(runFrames)}
 }
 
-// isFrames reports whether a file begins as one of rlinf data frames.
+// isFrames reports whether rlinf data frames has written the file that begins with head.
 func isFrames(head []byte) bool {
 	return len(head) > 8 && args.Begins(`\{"__metadata__":\{"frames":"`)(head[8:])
 }

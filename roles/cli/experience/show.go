@@ -19,7 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Show returns rlinf data show.
+// Show returns the command rlinf data show.
 func Show() *cli.Command {
 	return &cli.Command{Name: "show", Usage: "describe demonstrations, in a file or a folder of LeRobot: episodes, " +
 		"returns, tensors",

@@ -27,8 +27,8 @@ func ExportFlags() []cli.Flag {
 	}
 }
 
-// Export writes the language model of the checkpoint from, whose configuration is cfg, as a folder in the format of
-// Hugging Face.
+// Export writes a trained language model as a folder in the format of Hugging Face. It reads the model from a
+// checkpoint whose configuration is cfg.
 func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) error {
 	dtype, ok := map[string]tensor.DType{"f32": tensor.F32, "bf16": tensor.BF16, "f16": tensor.F16}[c.String("dtype")]
 	if !ok {
@@ -69,7 +69,7 @@ func Export(c *cli.Context, from *checkpoint.Checkpoint, cfg *config.Config) err
 	return err
 }
 
-// loadTuned returns the model in the checkpoint from, and the chat template that it was trained with, or nil.
+// loadTuned returns the model in a checkpoint, and the chat template that it was trained with, or nil.
 func loadTuned(from *checkpoint.Checkpoint, cfg *config.Config) (m *lm.Model, l plan.Language,
 	chat *tokenizer.ChatTemplate, err error) {
 	k, err := tokenizer.Load(cfg.TokenizerFolder())

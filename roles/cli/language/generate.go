@@ -53,7 +53,7 @@ func generateFlags() []cli.Flag {
 	}
 }
 
-// generate continues prompts.
+// generate runs rlinf generate: it continues prompts and writes the answers.
 func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
 	if c.IsSet("ids") {
 		ids, err := parseIDs(c, m.whole.Config.Vocab)
@@ -220,7 +220,7 @@ type writer struct {
 	prompts  uint64 // prompts so far; a prompt's number determines its random numbers
 }
 
-// request returns the request for a prompt.
+// request returns a request to continue prompt. It counts the prompt in w.prompts.
 func (w *writer) request(prompt string) (engine.Request, error) {
 	r := engine.Request{Sampling: w.sampling, Key: w.prompts}
 	w.prompts++

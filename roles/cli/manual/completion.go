@@ -27,8 +27,8 @@ var (
 	fishScript string
 )
 
-// runCompletion prints the script of a shell. When this script calls rlinf completion with the words of a command line,
-// runCompletion prints the candidates for the last word.
+// runCompletion prints the script of a shell. This script calls "rlinf completion words WORD..." with the words of a
+// command line. Then runCompletion prints the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
 	scripts := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}

@@ -14,10 +14,10 @@ type table struct {
 	rows    []settings.ManualEntry // keys with a row of their own
 	shared  []share                // keys that an earlier table explains
 	below   []share                // sections below this one that an earlier table explains
-	told    bool                   // a table above this one has it in below
+	told    bool                   // a table above this one lists it in below
 }
 
-// A share is keys, or sections, that have the names and meanings of those in another section.
+// A share lists keys or sections that have the same names and meanings as those in another section.
 type share struct {
 	with   string   // the other section
 	values bool     // the defaults are the values in the other section; else both have the same defaults
@@ -59,8 +59,8 @@ func tables(keys []settings.ManualEntry) []*table {
 	return all
 }
 
-// repeatsOf returns a function that finds the key that k repeats, if there is one, and whether the other key's value is
-// the default of k.
+// repeatsOf returns a function that finds the key that k repeats, if there is one. values is true if the value of that
+// key is the default of k.
 func repeatsOf(keys []settings.ManualEntry) func(k settings.ManualEntry) (other string, values, ok bool) {
 	type meaning struct{ name, kind, doc, part string }
 	of := func(k settings.ManualEntry) meaning { return meaning{last(k.Name), k.Type, k.Doc, k.Part} }
@@ -80,7 +80,8 @@ func repeatsOf(keys []settings.ManualEntry) func(k settings.ManualEntry) (other 
 	}
 }
 
-// divide takes the keys that others explain out of the rows of t. names has the names of the keys of each section.
+// divide moves the keys that other sections explain from t.rows to t.shared. names has the names of the keys of each
+// section.
 func (t *table) divide(repeats func(settings.ManualEntry) (string, bool, bool), names map[string][]string) {
 	var rows []settings.ManualEntry
 	for _, k := range t.rows {
@@ -102,7 +103,8 @@ func (t *table) divide(repeats func(settings.ManualEntry) (string, bool, bool), 
 	t.shorten(names)
 }
 
-// shorten leaves the names of the longest share out, if the keys of t are those of one other section at least.
+// shorten removes the names from the longest share, which then stands for all keys of the other section. It does so
+// only if all shares of t name that section, and t has all of its keys.
 func (t *table) shorten(names map[string][]string) {
 	longest := -1
 	for i, s := range t.shared {
@@ -124,7 +126,7 @@ func (t *table) shorten(names map[string][]string) {
 	t.shared = append(t.shared, all)
 }
 
-// hide lets the table above t tell of t, if t has nothing of its own.
+// hide lets the table above t mention t, if t has nothing of its own.
 func (t *table) hide(at map[string]*table) {
 	name := t.section.Name
 	above := at[parent(name)]
@@ -138,7 +140,7 @@ func (t *table) hide(at map[string]*table) {
 	}
 	t.told = true
 	if above.told {
-		return // what is said of the table above includes t
+		return // the text about the table above includes t
 	}
 	s.with = parent(s.with)
 	i := slices.IndexFunc(above.below, func(x share) bool { return x.with == s.with && x.values == s.values })

@@ -13,8 +13,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// forkRuns returns the runs of a sweep that goes on from a step of --from, a run or a folder of runs seed_N: a fork of
-// each seed at each point of the grid. Forks of a seed have the same initial states and the same noise.
+// forkRuns returns the runs of a sweep that continues other runs after --step. --from names a run, or a folder of runs
+// seed_N. Each of these runs gets a fork at each point of the grid. Forks of a seed have the same initial states and
+// the same noise.
 func forkRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, axes []axis, fixed []string) ([]*sweepRun,
 	error) {
 	from, step := filepath.Clean(c.String("from")), int64(c.Int("step"))

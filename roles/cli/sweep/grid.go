@@ -236,7 +236,7 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 }
 
 // place checks the job of cfg and returns its number of goroutine ranks. The subject chooses the placement when the job
-// starts. It is nil if cfg has the placement. from is the checkpoint from which a fork begins, or nil.
+// starts. It is nil if cfg has the placement. The argument from is the checkpoint from which a fork begins, or nil.
 func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config,
 	from *checkpoint.Checkpoint) (ranks int, subject *advice.Subject, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {

@@ -101,7 +101,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// missing reports whether e is about a file that is not named, or not there.
+// missing reports whether e is about a file that does not exist or that the configuration does not name.
 func missing(e *yaml.FieldError) bool {
 	return e.Value == "not set" || strings.Contains(e.Want, "no such file")
 }

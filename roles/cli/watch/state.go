@@ -118,9 +118,9 @@ func (s *State) Simulated() (seconds float64, ok bool) {
 	return seconds, ok
 }
 
-// shares returns the shares of the phases after the first, which is the whole step, in whole percents that add to 100.
-// If the phases take longer than the step, because the slowest rank is another one in each, they are shares of their
-// sum. Otherwise the last share is that of the rest of the step. shares returns nil if a time is not known.
+// shares returns the shares of all phases but the first, which is the whole step, and of the rest of the step. They are
+// whole percents that add up to 100. Each phase has the time of its own slowest rank, so the phases may take longer
+// than the step. Then they are shares of their sum. shares returns nil if a time is not known.
 func shares(all []PhaseTime) (percents []int) {
 	if len(all) == 0 {
 		return nil
@@ -194,9 +194,9 @@ type Wait struct {
 	Share float64
 }
 
-// Waiting returns the waits of all ranks. The rank that waits most is the first. A rank that is alone waits for no
-// other, so Waiting returns nothing. It also returns nothing if the waits are those of a last iteration with an
-// evaluation, in which some ranks have nothing to do.
+// Waiting returns the waits of all ranks. The rank that waits most is the first. With only one rank Waiting returns
+// nothing, because a rank waits only for others. It also returns nothing after a last iteration with an evaluation, in
+// which some ranks have nothing to do.
 func (s *State) Waiting() []Waits {
 	if _, usual := s.times(); usual || len(s.Live.Ranks) < 2 {
 		return nil

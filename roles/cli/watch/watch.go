@@ -70,7 +70,7 @@ func awaitRun(dirs []string, out io.Writer, sleep func(time.Duration)) (dir stri
 	}
 }
 
-// waiting says for what the command waits.
+// waiting describes what the command waits for.
 func waiting(dir string, held bool) string {
 	if held {
 		return dir + ": waiting for the job that holds the folder"

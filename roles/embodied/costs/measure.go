@@ -129,8 +129,8 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *plan
 	return nil
 }
 
-// startSimulators takes the first step of all players, for which their simulators start, and measures the memory of the
-// simulators.
+// startSimulators takes the first step of all players, so that their simulators start. Then it measures the memory of
+// the simulators.
 func startSimulators(players []*player, w *planner.Workload) error {
 	before, envs := probe.ChildrenMemory(), 0
 	for _, x := range players {

@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Columns of LeRobot folders with rewards and ends of episodes. next.terminated and next.truncated are ours.
+// Columns of LeRobot folders with rewards and ends of episodes. LeRobot itself has no next.terminated and no
+// next.truncated.
 const (
 	nextReward     = "next.reward"
 	nextDone       = "next.done"
@@ -22,7 +23,7 @@ const (
 	nextSuccess    = "next.success"
 )
 
-// task is the name, in place of a column, of the task in words.
+// task stands in place of a column's name for the task in words.
 const task = "task"
 
 // A column is the source of one tensor of a transition.
@@ -34,16 +35,17 @@ type column struct {
 	pictures     *algo.Pictures // nil, or the encoded images: then the tensor has their indices, I32
 }
 
-// A source is a folder with the tensors that are taken from it.
+// A source is a folder of LeRobot, and the tensors to read from it.
 type source struct {
 	*lerobot.DatasetFolder
 	columns  []column
-	features []string // columns' features
-	exact    bool     // the folder is one of Export, and has the ends of episodes as they were
+	features []string // the features of columns
+	exact    bool     // Export has written the folder, with the exact ends of episodes
 	ahead    bool     // transitions have next observations
 }
 
-// add adds a tensor whose numbers, image or text are those of the given feature, or of task, or zeros.
+// add adds the tensor f. The argument from is the feature that has its numbers or image, task for its text, or "" for
+// zeros.
 func (s *source) add(f tensor.Field, from string) error {
 	c := column{Field: f, source: from, feature: -1}
 	if i := s.column(f.Name); i >= 0 {
@@ -69,8 +71,8 @@ func (s *source) add(f tensor.Field, from string) error {
 	return nil
 }
 
-// column returns the column of a tensor: that of a next observation is the observation's. It returns -1 if there is
-// none.
+// column returns the index of a tensor's column, or -1 if there is none. A next observation has the column of the
+// observation.
 func (s *source) column(name string) int {
 	if obs, ok := strings.CutPrefix(name, algo.NextObservations+"."); ok {
 		name = algo.Observations + "." + obs
@@ -94,7 +96,7 @@ func (s *source) listed() string {
 	return strings.Join(append(slices.Sorted(maps.Keys(s.Features)), task), ", ")
 }
 
-// candidates returns the columns that may have a tensor, the best first.
+// candidates returns the features that may have the values of a tensor, the best first.
 func candidates(name string) []string {
 	switch name {
 	case algo.FieldReward:
@@ -114,7 +116,8 @@ func candidates(name string) []string {
 	return all
 }
 
-// find returns the column of a tensor: that of names, or the first candidate, or "".
+// find returns the feature for a tensor: the one in names, else the first candidate in the folder. It returns "" if
+// there is none.
 func (s *source) find(name string, names map[string]string) string {
 	if own := names[name]; own != "" {
 		return own
@@ -127,7 +130,7 @@ func (s *source) find(name string, names map[string]string) string {
 	return ""
 }
 
-// A place says where a step has a tensor.
+// A place says in which column a step has a tensor, and whether it is a next observation.
 type place struct {
 	column int
 	next   bool
@@ -153,7 +156,7 @@ func (x *step) cell(at place) []byte {
 	return x.now[at.column]
 }
 
-// A step is a frame, as the bytes of columns.
+// A step has the bytes of every column in a frame.
 type step struct {
 	task      string
 	now, next [][]byte // next is now at the last frame

@@ -5,7 +5,8 @@ import (
 	"github.com/rlinf/rlinf/internal/lerobot"
 )
 
-// Describe returns what Import would write of a folder of LeRobot, and the folder's own description.
+// Describe describes the demonstrations that Import would make of a folder of LeRobot. It also returns the folder's own
+// description.
 func Describe(dir string) (algo.DemoHeader, lerobot.Metadata, error) {
 	m, err := planned(dir, nil)
 	if err != nil {

@@ -1,3 +1,3 @@
-// Package dataset answers: what are folders of LeRobot as demonstrations, and demonstrations as such folders? It
+// Package dataset answers: how do folders of LeRobot become demonstrations, and demonstrations such folders? It
 // translates names, types and the ends of episodes. Package internal/lerobot knows the files.
 package dataset

@@ -22,13 +22,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Files of ours in a folder of LeRobot. LeRobot's own programs do not read them.
+// Our own files in a folder of LeRobot. LeRobot's programs do not read them.
 const (
 	headerFile = lerobot.OwnFile       // a header
-	nextFile   = "meta/rlinf_next.bin" // next observations that are not those of the next frame, each after its index
+	nextFile   = "meta/rlinf_next.bin" // next observations that differ from the next frame's, each after its index
 )
 
-// A header says of demonstrations what LeRobot has no name for.
+// A header has what LeRobot cannot store about demonstrations.
 type header struct {
 	algo.DemoHeader
 	Columns []string // of Fields; "" for next observations
@@ -39,12 +39,13 @@ type Export struct {
 	Version string // lerobot.V21 or lerobot.V30
 	FPS     float64
 	Robot   string
-	Names   map[string]string // columns, by the names of tensors; see Read
-	Replace bool              // a folder that Write once wrote may be there
+	Names   map[string]string // the column of each tensor; see Read
+	Replace bool              // Write may replace a folder that it has written
 }
 
-// Write writes the demonstrations in the file at path as the folder dir, which must not exist unless e replaces it. The
-// file may be larger than memory. Images, U8 [height,width,1 or 3], become PNG. Import gives the same file again.
+// Write writes the demonstrations in the file at path into the folder dir. The folder must not exist, unless e.Replace
+// is true. The file may be larger than memory. Images, U8 [height,width,1 or 3], become PNG. Import makes the same file
+// from the folder.
 func (e Export) Write(path, dir string) (err error) {
 	demos, err := algo.OpenDemos(path)
 	if err != nil {
@@ -87,11 +88,11 @@ type exporter struct {
 	out     *lerobot.Writer
 }
 
-// dtypes are the types of features by those of tensors.
+// dtypes has the type of the feature for each type of a tensor.
 var dtypes = map[tensor.DType]string{tensor.F32: "float32", tensor.F64: "float64", tensor.I32: "int32",
 	tensor.I64: "int64", tensor.U8: "uint8"}
 
-// choose chooses the features of the fields.
+// choose sets x.columns, the feature of each field of the demonstrations.
 func (x *exporter) choose(names map[string]string) error {
 	var known []string
 	for _, f := range x.demos.Fields {

@@ -21,10 +21,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Import writes a folder of LeRobot, or of Minari in its format parquet, as a file of demonstrations, which may be
-// larger than memory. names leads from tensors to columns; see Read. A folder that Export wrote gives the same file
-// again. Any other folder of LeRobot gives a tensor for each feature observation.NAME or observation.images.NAME, and
-// next observations if it has rewards.
+// Import writes a folder of LeRobot as a file of demonstrations, which may be larger than memory. The folder may also
+// be one of Minari in its format parquet. names has the column of each tensor: see Read. A folder that Export wrote
+// gives the same file again. Any other folder of LeRobot gives a tensor for each feature observation.NAME or
+// observation.images.NAME. It also gives next observations if it has rewards.
 func Import(dir, path string, names map[string]string) error {
 	if data := minariData(dir); data != "" {
 		return importMinari(data, path, names)
@@ -44,7 +44,7 @@ func in(dir string, err error) error {
 	return err
 }
 
-// planned returns an importer of the folder that knows what it will write.
+// planned returns an importer that has read the description of the folder and planned the file.
 func planned(dir string, names map[string]string) (*importer, error) {
 	folder, err := lerobot.Open(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *importer) planExact(text []byte) error {
 	return nil
 }
 
-// tensorTypes are the types of tensors by those of features.
+// tensorTypes has the type of the tensor for each type of a feature.
 var tensorTypes = map[string]tensor.DType{"float32": tensor.F32, "float64": tensor.F32, "int32": tensor.I32,
 	"int64": tensor.I32, "uint8": tensor.U8, "bool": tensor.U8, "image": tensor.U8, "video": tensor.U8}
 
@@ -239,8 +239,9 @@ func (m *importer) fill(add func([]byte) error) error {
 	})
 }
 
-// apart returns a function that returns the next observations of a transition if the folder of an Export has them
-// apart, and nil if not. Transitions must be asked for in their order. The caller must call stop.
+// apart returns the function get, which returns the next observations of a transition. get returns nil if the next
+// frame has them, or if the folder is not one of Export. It must be called with transitions in ascending order. The
+// caller must call stop.
 func (m *importer) apart() (get func(transition int) ([]byte, error), stop func() error, err error) {
 	if !m.exact || !m.ahead {
 		return func(int) ([]byte, error) { return nil, nil }, func() error { return nil }, nil

@@ -38,8 +38,8 @@ func minariData(dir string) string {
 	return ""
 }
 
-// importMinari writes a dataset of Minari as a file of demonstrations, which may be larger than memory. names leads
-// from tensors to columns.
+// importMinari writes a dataset of Minari as a file of demonstrations, which may be larger than memory. names has the
+// column of each tensor.
 func importMinari(data, path string, names map[string]string) error {
 	m := &minari{dir: data}
 	if err := m.plan(names); err != nil {
@@ -51,16 +51,16 @@ func importMinari(data, path string, names map[string]string) error {
 	return algo.WriteDemos(path, m.out, m.fill)
 }
 
-// A space is one of Gymnasium as Minari writes it.
+// A space is a space of Gymnasium in Minari's JSON.
 type space struct {
 	Type, DType string
 	Shape       []int
-	N           json.RawMessage // of MultiBinary a number, or a shape
+	N           json.RawMessage // for MultiBinary: a number or a shape
 	NVec        []json.RawMessage
 	Subspaces   json.RawMessage
 }
 
-// plan reads metadata.json.
+// plan plans the file of demonstrations from metadata.json.
 func (m *minari) plan(names map[string]string) error {
 	text, err := durable.ReadFile(filepath.Join(m.dir, "metadata.json"), durable.NoSize)
 	if err != nil {
@@ -112,7 +112,8 @@ func (m *minari) plan(names map[string]string) error {
 	return nil
 }
 
-// observe adds the tensors of a space that is in the given column. It takes their names out of tensors.
+// observe adds the tensors of a space in the given column. tensors has the user's names of tensors by column. observe
+// removes the names that it uses.
 func (m *minari) observe(text, column string, tensors map[string]string) error {
 	s, f, err := readSpace(text)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Read reads a folder of LeRobot as demonstrations. fields are those of rollouts, [T,N,...], that the algorithm needs;
-// obs are the observations of the environment. Images stay encoded: see algo.Pictures. The names of cfg lead from
-// tensors to columns of the folder. A tensor without a name is in the column of its own name, an image also in
-// observation.images.NAME. The reward is in next.reward, and next.done says at the last frame whether the episode
+// Read reads a folder of LeRobot as demonstrations. fields are the tensors of rollouts, [T,N,...], that the algorithm
+// needs. obs are the observations of the environment. Images stay encoded: see algo.Pictures. The names in cfg map
+// tensors to columns of the folder. A tensor without such a name is in the column of its own name. An image may also be
+// in observation.images.NAME. The reward is in next.reward. In the last frame, next.done says whether the episode
 // terminated by itself.
 //
 // If fields have next observations, the next observation of a frame is that of the frame after it. The last frame of an
-// episode has none: it is left out and the frame before it is truncated, unless the episode terminated, because then no
-// algorithm reads the next observation.
+// episode has none. If the episode terminated, the frame needs none, because no algorithm reads it. Otherwise the last
+// frame is left out, and the frame before it is truncated.
 //
 // Before Read loads the folder, it calls fits with the bytes that the tensors and the encoded images take. It calls
-// fits again if the images, as those of videos, take more. An error of fits ends Read.
+// fits again if the images take more, as those of videos do. An error of fits ends Read.
 func Read(cfg algo.DemoConfig, fields []tensor.Field, obs []env.Field, fits func(tensors, images int64) error) (
 	demos tensor.Dict, _ map[string]*algo.Pictures, err error) {
 	defer func() {

@@ -111,8 +111,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// classifiers returns the memory of the classifiers of images of rank r: one for each stage of an env worker that
-// judges, or one for each reward worker.
+// classifiers returns the memory of the networks of rank r that classify images. Each reward worker has one. If env
+// workers score images themselves, each stage of an env worker has one.
 func (p *Plan) classifiers(r int) (n int64) {
 	if p.scorerBytes == nil {
 		return 0

@@ -53,8 +53,8 @@ func (p *Plan) Notes() []string {
 	return slices.Compact(notes) // evaluations may have the key of training
 }
 
-// recordingNotes returns notes for the sections that record episodes: RLinf writes other files, and an earlier run may
-// have left what it could not write.
+// recordingNotes returns notes about sections that record episodes: that a setting has no effect, that other files than
+// RLinf's are written, or that an earlier run has left unfinished recordings.
 func (p *Plan) recordingNotes() (notes []string) {
 	for _, of := range []struct {
 		use     env.Use
@@ -74,8 +74,8 @@ func (p *Plan) recordingNotes() (notes []string) {
 		if dir := p.Config.RecordDir(of.use); dir != "" {
 			file := filepath.Join(dir, strings.TrimPrefix(of.section, "env.")+".safetensors")
 			if left, _ := play.Tapes(file); len(left) > 0 {
-				notes = append(notes, fmt.Sprintf("%s.data_collection: a run that failed or was killed has left %s "+
-					"and its like: its episodes are lost", of.section, left[0]))
+				notes = append(notes, fmt.Sprintf("%s.data_collection: another run has left %s and its like: if "+
+					"that run no longer goes on, its episodes are lost", of.section, left[0]))
 			}
 		}
 	}
@@ -93,7 +93,7 @@ func (p *Plan) limitNote(section string, spec env.Spec) []string {
 		spec.OwnLimit)}
 }
 
-// checkShare checks that validation_share sets episodes of the demonstrations aside.
+// checkShare checks that validation_share sets aside at least one episode of the demonstrations.
 func (d *Draft) checkShare(path string) {
 	share := d.Config.Algorithm.OffPolicy.Demos.ValidationShare
 	if share == 0 || d.Config.Algorithm.LooksAhead() {
@@ -105,8 +105,8 @@ func (d *Draft) checkShare(path string) {
 		"whole episodes aside and leaves others: of the %d transitions in %s it sets none aside", transitions, path))
 }
 
-// noteGaps adds a warning if steps are missing between the demonstrations in the file at path, and the algorithm adds
-// up the rewards of successive steps.
+// noteGaps adds a warning if steps are missing between the demonstrations in the file at path. It does so only if the
+// algorithm sums the rewards of successive steps.
 func (d *Draft) noteGaps(path string) error {
 	c := &d.Config.Algorithm
 	several := fmt.Sprintf("algorithm.n_step %d", c.OffPolicy.NStep)

@@ -58,8 +58,8 @@ func (d *Draft) probe() (known bool) {
 	return known
 }
 
-// cannotMake reports that the environments of a section cannot be made. Unless err names a key, the cause of an
-// external simulator is its command.
+// cannotMake reports err, because the environments of a section cannot be made. If err names keys, the mistakes are in
+// these keys. Otherwise the mistake is in the command of an external simulator, or in env_type.
 func (d *Draft) cannotMake(section string, e *env.Config, err error) {
 	if d.blamed(section, err) {
 		return
@@ -72,7 +72,7 @@ func (d *Draft) cannotMake(section string, e *env.Config, err error) {
 	d.found.Problem(section+".env_type", e.ID(), "environments that can be made: "+err.Error())
 }
 
-// blamed reports the mistakes that err finds in keys of a section, if there are any.
+// blamed reports the mistakes that err names in keys of a section. It returns false if err names no key.
 func (d *Draft) blamed(section string, err error) bool {
 	var keys env.KeyErrors
 	errors.As(err, &keys)
@@ -250,8 +250,9 @@ func (d *Draft) checkExpert() {
 		fmt.Sprintf("environments that have an expert (%s): %v", needs, err))
 }
 
-// checkInterventions checks that what a person does in place of the policy can be a part of a chunk. A choice cannot,
-// because a mask is that of a whole chunk.
+// checkInterventions checks that chunks have one action if a person may act in place of the policy and actions are
+// choices. An action mask holds for a whole chunk, so nobody can choose a part of it. Chunks must also have one action
+// if env.train.person acts.
 func (d *Draft) checkInterventions() {
 	d.found.Want(!d.Spec.Intervene || d.Spec.Action.Kind == env.Box || d.Chunks == 1, "actor.model.num_action_chunks",
 		d.Chunks, fmt.Sprintf("1: a person may act in %s, whose actions are choices", d.Spec.Name))
@@ -264,8 +265,16 @@ func (d *Draft) checkInterventions() {
 	}
 }
 
-// checkRobot checks that a robot, which the training holds, is not to be evaluated, too.
+// checkRobot checks that there are no evaluations on a robot that training holds, and that the program of a robot is
+// started once.
 func (d *Draft) checkRobot() {
+	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
+		if of := u.Env.External; external.IsRobot(of) && len(of.Command) > 0 {
+			n, err := external.Children(of, u.Env.TotalNumEnvs/u.Vecs)
+			d.found.Want(err != nil || n*u.Vecs == 1, strings.TrimSuffix(u.Key, "external")+"total_num_envs",
+				u.Env.TotalNumEnvs, fmt.Sprintf("a number that one program plays: %d would move one robot", n*u.Vecs))
+		}
+	}
 	train, eval := &d.Config.Env.Train.External, &d.Config.Env.Eval.External
 	d.found.Want(!d.Config.Trains() || !d.Config.Evaluates() || !external.IsRobot(*train) || !train.Same(*eval),
 		"runner.val_check_interval", d.Config.Runner.ValCheckInterval,

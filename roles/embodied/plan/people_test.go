@@ -36,9 +36,16 @@ func TestPeopleAndRobotsRefused(t *testing.T) {
 			d.Config.Env.Train.External.Greeting = greeting + `, "period": 0.1}`
 			d.Config.Env.Eval.External.Command = env.Command{"other"}
 		}, ""},
+		{"two programs for a robot", func(d *Draft) {
+			e := &d.Config.Env.Train
+			e.EnvType, e.TotalNumEnvs, e.External.Command = env.ExternalID, 16, env.Command{"arm"}
+			e.External.Greeting = greeting + `, "num_envs": 1, "period": 0.1}`
+			d.Config.Env.Eval.External.Command = env.Command{"other"}
+		}, "env.train.total_num_envs: 16: expected a number that one program plays: 16 would move one robot"},
 	} {
 		cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 		d := newTestDraft(cfg, 1, 1, 1)
+		d.Placement = test.Must(cfg.Place(make([]int, 8)))(t)
 		d.Spec, d.Chunks = env.Spec{Name: "arm", Intervene: true, Action: env.Space{Kind: env.Box}}, 2
 		c.change(d)
 		d.checkInterventions()

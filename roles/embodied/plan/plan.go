@@ -92,8 +92,9 @@ func (p *Plan) NotSaved() string {
 	return text
 }
 
-// WarnsOfState reports whether an env worker should warn if a checkpoint lacks the state of its environments. One
-// worker warns for all, unless Notes has warned. But each worker warns of an external simulator that has crashed.
+// WarnsOfState reports whether an env worker should warn of a checkpoint without the state of its environments. One
+// worker warns for all, unless Notes has warned. But each worker warns of its own external simulator if that has
+// crashed.
 func (p *Plan) WarnsOfState(worker int) bool {
 	if p.forgetful() {
 		return worker == 0 && p.Config.Runner.SaveInterval <= 0

@@ -77,8 +77,8 @@ func (p *Plan) replayBytes(iterations int) int {
 		config.Product(p.Epochs, p.Steps, iterations))
 }
 
-// interventionBytes returns the size in bytes of an actor's room for what people do in this number of iterations. It is
-// 0 if nobody acts in place of the policy.
+// interventionBytes returns the size in bytes of an actor's buffer for the actions of people in this number of
+// iterations. It is 0 if nobody acts in place of the policy.
 func (p *Plan) interventionBytes(iterations int) int {
 	if !p.Spec.Intervene || iterations == 0 {
 		return 0

@@ -141,7 +141,7 @@ func (c *Filming) step(now *env.Step, episodes *env.Episodes) error {
 	return film.Close()
 }
 
-// shoot adds a frame.
+// shoot adds a frame with the pictures of all filmed environments. It darkens the picture of an ended episode once.
 func (c *Filming) shoot(episodes *env.Episodes) error {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return err

@@ -25,8 +25,8 @@ type part struct {
 	ended                 []bool       // the last step ended an episode
 }
 
-// A series has the elements or bytes of a tensor [T, n, ...] of a trajectory. The zero series has none. Views of the
-// tensor at each time would take longer than many environments.
+// A series has the elements or bytes of a tensor [T, n, ...] of a trajectory. The zero series has none. Making a view
+// of the tensor at each time would take longer than a step takes in many environments.
 type series[E any] struct {
 	all  []E
 	each int // number of elements at a time

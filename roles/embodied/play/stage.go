@@ -38,7 +38,7 @@ func (s *Stage) Simulated() int64 { return s.simulated.Load() }
 // simulate adds the time since start to Simulated.
 func (s *Stage) simulate(start int64) { s.simulated.Add(s.clock.now() - start) }
 
-// A clock reads the monotonic clock. time.Now would also read the other one, which costs as much again.
+// A clock reads only the monotonic clock. time.Now also reads the wall clock, which takes twice as long.
 type clock struct{ zero time.Time }
 
 func newClock() clock { return clock{time.Now()} }

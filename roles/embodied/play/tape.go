@@ -37,13 +37,13 @@ type tape struct {
 	index     tapeIndex
 }
 
-// A round has the episodes of one number, one of each environment.
+// A round has the k-th episode of every environment.
 type round struct {
 	ended int // episodes that have ended
-	kept  int // transitions of those that are wanted
+	kept  int // transitions of the wanted episodes
 }
 
-// A tapeIndex is the end of a tape's file. It follows the transitions, and precedes its own length.
+// A tapeIndex is stored at the end of a tape's file: after the transitions, and before the index's own length.
 type tapeIndex struct {
 	Fields      []tensor.Field // of a transition
 	Size        int            // of a transition, in bytes
@@ -65,12 +65,12 @@ type taped struct {
 // tapeBuffer is the number of bytes that a tape writes at a time.
 const tapeBuffer = 1 << 18
 
-// tapeOf returns the path of the tape on which the stage whose first environment is lo records for file.
+// tapeOf returns the path of a stage's tape for the recording file. lo is the first environment of the stage.
 func tapeOf(file string, lo int) string {
 	return filepath.Join(filepath.Dir(file), fmt.Sprintf(".recording-%s-%d", filepath.Base(file), lo))
 }
 
-// RemoveTape removes what the stage whose first environment is lo has recorded for file, if it is there.
+// RemoveTape removes a stage's tape for the recording file, if it exists. lo is the first environment of the stage.
 func RemoveTape(file string, lo int) error {
 	if err := os.Remove(tapeOf(file, lo)); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -78,13 +78,13 @@ func RemoveTape(file string, lo int) error {
 	return nil
 }
 
-// Tapes returns the tapes in the folder of file on which stages record, or have recorded, for file.
+// Tapes returns the paths of all tapes for the recording file, finished or not.
 func Tapes(file string) ([]string, error) {
 	return filepath.Glob(tapeOf(file, 0)[:len(tapeOf(file, 0))-1] + "*")
 }
 
-// RecordEpisodes records the episodes that begin from now on, for JoinTapes with this file. Without next, transitions
-// have no next observations. Call EndTape at the end.
+// RecordEpisodes records the episodes that begin from now on, for JoinTapes with this file. Transitions have next
+// observations if next is true. Call EndTape at the end.
 func (s *Stage) RecordEpisodes(file string, cfg env.DataCollection, next bool) error {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	f, err := os.Create(tapeOf(file, s.first))
@@ -212,8 +212,9 @@ type Joined struct {
 var ErrNothingRecorded = errors.New("no episode to record")
 
 // JoinTapes writes the wanted episodes of the tapes of all stages to the file at path: environment after environment,
-// each in the order of its episodes. The file does not depend on how the environments were divided into stages. The
-// tapes were recorded for file, in stages whose first environments have the numbers los. JoinTapes removes the tapes.
+// each in the order of its episodes. The output does not depend on how the environments were divided into stages. file
+// is the recording file of RecordEpisodes, and los has the first environment of each stage. JoinTapes removes the
+// tapes.
 func JoinTapes(path, file string, los []int, cfg env.DataCollection) (j Joined, err error) {
 	var tapes []*os.File
 	defer func() {

@@ -18,8 +18,8 @@ type TransitionEncoder struct {
 	next   bool        // transitions have next observations
 }
 
-// NewTransitionEncoder returns the TransitionEncoder of n environments, which take chunk actions in a step. Without
-// next, transitions have no next observations.
+// NewTransitionEncoder returns the TransitionEncoder of n environments, which take chunk actions in a step. Transitions
+// have next observations if next is true.
 func NewTransitionEncoder(spec env.Spec, n, chunk int, next bool) *TransitionEncoder {
 	spec.Obs = slices.DeleteFunc(slices.Clone(spec.Obs), func(f env.Field) bool { return f.Name == env.ExpertAction })
 	t := &TransitionEncoder{spec: spec, before: spec.NewStep(n, 1).Obs, next: next}
@@ -63,9 +63,9 @@ func (t *TransitionEncoder) Begin(obs tensor.Dict) {
 	}
 }
 
-// Append appends the transition of environment i to out. actions has those of the step, and now its result. final has
-// the observations after an episode that has ended in this step. The reward is the sum over a chunk of actions. The
-// actions of a person replace those of the policy.
+// Append appends the transition of environment i to out. actions are the actions of the step, and now is its result. If
+// an episode has ended in this step, final has the observations after it. The reward is the sum over a chunk of
+// actions. The actions of a person replace those of the policy.
 func (t *TransitionEncoder) Append(out []byte, i int, actions tensor.Tensor, now *env.Step, final tensor.Dict) []byte {
 	for _, f := range t.spec.Obs {
 		out = appendRow(out, t.before.Must(f.Name), i)

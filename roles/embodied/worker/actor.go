@@ -222,8 +222,8 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return m, err
 }
 
-// update lets the algorithm train on the batch. Beside robots it does so in a thread of lower priority, so that on the
-// rank's cores decisions come before updates.
+// update lets the algorithm train on the batch. If the environments are robots, it trains in a thread of lower
+// priority. On a busy core, decisions of rollout workers then come before updates.
 func (a *ActorWorker) update() (m algo.Metrics, err error) {
 	update := func() error {
 		m, err = a.algo.Update(a.batch)
@@ -247,8 +247,8 @@ func (a *ActorWorker) update() (m algo.Metrics, err error) {
 	return m, err
 }
 
-// updateNice is added to the nice value of updates beside robots: on a busy core they get a tenth of what decisions
-// get.
+// updateNice is added to the nice value of updates if environments are robots. On a busy core, an update then gets a
+// tenth of the time of decisions.
 const updateNice = 10
 
 // CompareReplicas is called after each iteration. It adds the error of compressed gradients to m. Every

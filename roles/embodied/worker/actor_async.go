@@ -91,8 +91,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counted bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take receives one rollout of each shard, and drops rollouts that are too old. If wait is set, take waits until all
-// shards have a rollout. Otherwise complete tells whether all shards have a rollout.
+// take receives one rollout of each shard, and drops rollouts that are too old. complete is true if all shards have a
+// rollout. If wait is true, take waits until they have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {

@@ -13,7 +13,8 @@ import (
 )
 
 // A backlog has the finished rollouts of robots that wait for room in the channels to the actors, so that a robot never
-// waits for the learner. If there are too many, the oldest is dropped: one in which nobody intervened, if there is one.
+// waits for the learner. If there are too many, the oldest rollout without an intervention is dropped, or the oldest
+// rollout if people intervened in all.
 type backlog struct {
 	waiting []*finished
 	spare   []*finished // memory for further rollouts

@@ -42,7 +42,8 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
-// RecordingOf returns the name of the file for which stages of a use record episodes: see play.JoinTapes.
+// RecordingOf returns the name of the file for which stages record the episodes of training or of evaluations: see
+// play.JoinTapes.
 func RecordingOf(use env.Use) string {
 	if use == env.Eval {
 		return "eval"
@@ -203,8 +204,8 @@ func (w *EnvWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// evaluate plays one episode in every environment of s. more is false if the evaluation has failed. Then all routes
-// know it, and w.failure is the error if it is one of the environments.
+// evaluate plays one episode in every environment of s. more is false if the evaluation has failed. All routes have
+// then been told. If an environment has failed, w.failure is its error.
 func (w *EnvWorker) evaluate(ctx context.Context, s *envStage) (more bool, err error) {
 	w.failure = s.Begin()
 	more = w.failure == nil
@@ -251,7 +252,7 @@ func (w *EnvWorker) DropEvaluation() {
 	}
 }
 
-// open opens the ends of the channels. Later calls do nothing.
+// open opens the senders and receivers of the channels. Later calls do nothing.
 func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
 	for _, s := range stages {
 		for _, l := range s.routes {

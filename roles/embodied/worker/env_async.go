@@ -48,7 +48,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// listen opens the ends of the channels for s. Later calls do nothing.
+// listen opens the senders and receivers of the channels for s. Later calls do nothing.
 func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	l := s.routes[0] // an asynchronous run has one route per stage
 	if l.obs != nil {

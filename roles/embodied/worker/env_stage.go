@@ -23,7 +23,7 @@ type envStage struct {
 	count    algo.Progress // reports steps and episodes
 }
 
-// An envRoute is a route, and the env worker's ends of the channels.
+// An envRoute is a route, with the env worker's sender and receiver.
 type envRoute struct {
 	plan.Route
 	obs    *spmd.Sender

@@ -27,8 +27,8 @@ type evalRoute struct {
 }
 
 // Evaluate receives observations and sends the policy's most likely actions, until all routes have played their
-// episodes. Then it restores the rollouts' weights. EvaluationError returns an error of the policy, or of environments
-// that this worker steps. The other routes play to the end.
+// episodes. Then it restores the rollouts' weights. If the policy fails, or environments that this worker steps,
+// EvaluationError returns the error, and the other routes play to the end.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	r.failure = nil

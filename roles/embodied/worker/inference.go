@@ -29,7 +29,7 @@ type InferenceWorker struct {
 	known     bool   // reference has been set
 }
 
-// A passage is an actor's shard and this worker's ends of the channels that carry it.
+// A passage is an actor's shard, with the receiver and the sender of this worker for it.
 type passage struct {
 	plan.ActorShard
 	layout *tensor.Layout

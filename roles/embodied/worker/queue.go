@@ -17,7 +17,8 @@ type queue struct {
 	own      []*spmd.Item // copies of rollouts in use
 }
 
-// get returns the next rollout. If there is none, get waits if wait is set, and returns spmd.ErrEmpty otherwise.
+// get returns the next rollout. If there is none and wait is true, get waits for one. If wait is false, it returns
+// spmd.ErrEmpty instead.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]

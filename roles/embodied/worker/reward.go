@@ -21,7 +21,7 @@ type RewardWorker struct {
 	batches views[reward.Batch]
 }
 
-// A rewardRoute is a route, and the reward worker's end of the channel.
+// A rewardRoute is a route, with the reward worker's sender.
 type rewardRoute struct {
 	plan.Route
 	layout *tensor.Layout
@@ -78,7 +78,7 @@ func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	return nil
 }
 
-// open opens the ends of the channels. Later calls do nothing.
+// open opens the senders and receivers of the channels. Later calls do nothing.
 func (w *RewardWorker) open(ch RewardChannels) (err error) {
 	if w.from != nil || len(w.routes) == 0 {
 		return nil

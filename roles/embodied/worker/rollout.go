@@ -33,7 +33,7 @@ type RolloutWorker struct {
 	version    int64                      // version of state; -1 if there is none yet
 }
 
-// A rolloutRoute is a route, and the rollout worker's ends of the channels.
+// A rolloutRoute is a route, with the rollout worker's senders and receiver.
 type rolloutRoute struct {
 	plan.Route
 	rec     *play.RolloutBuilder
@@ -91,7 +91,7 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 // playWork is the name of the work of a rollout worker that steps environments itself.
 const playWork = "play"
 
-// playParts divide the time of play into that of the simulator, that of the policy, and the rest, which keeps records.
+// playParts divide the time of play into three parts: the simulator, the policy, and the rest, which keeps records.
 type playParts struct {
 	simulate, infer     spmd.Span
 	simulated, inferred int64 // nanoseconds recorded so far
@@ -246,7 +246,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	return nil
 }
 
-// open takes channel items for the trajectories. The first call also opens the ends of the channels.
+// open takes channel items for the trajectories. The first call also opens the senders and receivers.
 func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
 	next func(plan.ActorShard) int, step uint64) (err error) {
 	if l.obs == nil {

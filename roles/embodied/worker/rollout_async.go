@@ -198,8 +198,8 @@ func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *pol
 const pauseStage = -1
 
 // begin starts a rollout unless one is running: it takes channel items, and copies the newest weights. It returns false
-// if there is no free item, or if the weights are too old. If wait is set, begin waits for items and newer weights
-// instead, and returns false only if stop is cancelled.
+// if there is no free item, or if the weights are too old. If wait is true, begin waits for items and newer weights
+// instead. It then returns false only if stop is cancelled.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil

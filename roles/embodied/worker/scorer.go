@@ -29,7 +29,7 @@ type RewardChannels struct {
 	Rewards     *spmd.Channel // reward → rollout
 }
 
-// open opens the ends of the channels. Later calls do nothing. A nil scorer does nothing.
+// open opens the sender and the receiver. Later calls do nothing. A nil scorer does nothing.
 func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	if s == nil || s.to != nil {
 		return nil

@@ -25,13 +25,13 @@ type worker interface {
 	parts(state.Purpose) []state.Part
 }
 
-// A stateful is a worker as the loop sees it.
+// A stateful turns a worker into a loop.Worker.
 type stateful struct{ worker }
 
 // State lists the worker's state.
 func (w stateful) State(p state.Purpose) []state.Part { return w.parts(p) }
 
-// AppendStates appends the workers of g on this rank to all, as the loop sees them. g may be nil.
+// AppendStates appends the workers of g on this rank to all. g may be nil.
 func AppendStates[W worker](all []loop.Worker, g *spmd.Group[W]) []loop.Worker {
 	if g != nil {
 		for _, w := range g.Here() {
@@ -110,8 +110,9 @@ func (a *ActorWorker) algorithm() (parts []state.Part, err error) {
 	return parts, nil
 }
 
-// fillAlgorithm returns the parts that the algorithm loads. If it has a tensor of the right shape, this memory is
-// filled. With weights alone, only its other networks follow.
+// fillAlgorithm returns the parts to load into the algorithm, and the function that loads them. A part is read into the
+// algorithm's own tensor if the shape fits, else into new memory. If only weights are loaded, there are no parts, and
+// the algorithm's other networks follow the policy.
 func (a *ActorWorker) fillAlgorithm(given state.Given, moved bool) (parts []state.Part, load func() error) {
 	if !given.Has(state.TrainerFile) {
 		if f, ok := a.algo.(algo.Follower); ok {

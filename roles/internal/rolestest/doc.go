@@ -1,3 +1,3 @@
 // Package rolestest answers: what do tests of several packages below roles share? It has
-// registries, configurations, policies, and environments for tests.
+// registries, configurations, policies, environments, and a job to be placed.
 package rolestest

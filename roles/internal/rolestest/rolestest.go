@@ -37,7 +37,7 @@ func MustLoad(t testing.TB, path string, overrides ...string) (*config.Config, [
 	return c, warnings
 }
 
-// Expect fails the test unless got and want have the same lines. name names the lines in the message.
+// Expect fails the test unless got and want have the same lines. The message calls these lines name.
 func Expect(t *testing.T, name string, got []string, want ...string) {
 	t.Helper()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

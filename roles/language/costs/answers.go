@@ -119,8 +119,8 @@ func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBat
 }
 
 // sizesOf returns at most three numbers of prompts to measure for one rollout worker, in ascending order: the smallest
-// number that a plan for this number of ranks would use, half of the prompts, and all prompts. Each prompt has group
-// answers. If all answers are more than mostTexts, the prompts are only a sample.
+// number that a plan for this number of ranks would use, half of the prompts, and all prompts. group is the number of
+// answers to each prompt. If all answers are more than mostTexts, the prompts are only a sample.
 func sizesOf(prompts, group, ranks int) []int {
 	prompts = max(1, min(prompts, mostTexts/group))
 	return slices.Compact([]int{max(1, prompts/max(2, 2*ranks)), max(1, prompts/2), prompts})

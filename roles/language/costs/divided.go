@@ -66,7 +66,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *plann
 	return probe.AddLayerSums(ctx, f, a.World)
 }
 
-// halved makes the measurements of the function divided for one operation. limit is the maximum size of a micro-batch.
+// halved makes the measurements of divided for the operation op. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.ProbeOptions, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)

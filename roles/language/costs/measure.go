@@ -133,8 +133,8 @@ func newCritic(m *lm.Model) (*algo.TextCritic, error) {
 	return c, copyWeights(c.Model, m)
 }
 
-// shareOf returns how many of the measured texts are for one replica of a component: its share of an iteration, as far
-// as so many were measured.
+// shareOf returns how many of the measured texts are for one replica of a component: its share of an iteration, or all
+// texts if fewer were measured.
 func shareOf(p *plan.Plan, component string, all *algo.TextBatch) int {
 	return min(len(all.Texts), p.Pipeline.Groups*p.Config.Algorithm.GroupSize/p.Replicas(component))
 }

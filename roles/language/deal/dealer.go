@@ -114,8 +114,8 @@ func (d *Dealer) all(m Message) {
 	}
 }
 
-// lengths returns the lengths of the player's unfinished answers after all messages that were sent to the player. It
-// overwrites list.
+// lengths returns the lengths that the player's unfinished answers have when all messages to the player have arrived.
+// It overwrites list.
 func (s *seat) lengths(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }

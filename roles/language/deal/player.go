@@ -75,7 +75,7 @@ func (p *Player) Idle() bool { return p.Unfinished() == 0 }
 // Unfinished returns the number of the player's unfinished answers.
 func (p *Player) Unfinished() int { return len(p.waiting) + len(p.running) }
 
-// take takes a prompt.
+// take begins the answers to a prompt. This player becomes their collector.
 func (p *Player) take(prompt int) {
 	p.groups[prompt] = &group{make([]engine.Result, p.Size), p.Size}
 	for i := range p.Size {

@@ -225,8 +225,8 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// reportTexts reports err, an error of text.Read about the files of a configuration key. The mistake is that of the key
-// that fits the files to the job.
+// reportTexts reports err, an error of text.Read about the files of a configuration key. If another key can make the
+// files fit the job, the mistake is in that key.
 func (d *Draft) reportTexts(key string, err error, prompts bool) {
 	var long *text.TooLongError
 	var missing *text.MissingKeyError

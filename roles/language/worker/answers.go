@@ -125,7 +125,7 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 }
 
 // packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or limit if
-// limit is smaller. So there are few layouts, and both ends of a channel soon know all of them.
+// limit is smaller. So there are few layouts, and sender and receiver soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, limit int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), limit)
 	if layouts[n] == nil {
@@ -200,7 +200,8 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, put waits if wait is set, and returns spmd.ErrFull otherwise.
+// put sends p. If there is no room and wait is true, put waits for room. If wait is false, it returns spmd.ErrFull
+// instead.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {

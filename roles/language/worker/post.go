@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits if wait is set.
-// Otherwise ok is false.
+// receive returns a message that has arrived, and its sender. If none has arrived and wait is true, receive waits for
+// one. If wait is false, ok is false instead.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err

@@ -59,7 +59,7 @@ func (t *tuner) releaseGPU(stays bool) error {
 	return t.gpu.Close()
 }
 
-// stays returns the worker w as the part for its successor on the same rank. It returns nil if the job sends patches,
+// stays returns w, a worker, as the part for its successor on the same rank. It returns nil if the job sends patches,
 // because then all workers begin a new world with the initial weights.
 func stays(w any, p *plan.Plan) any {
 	if p.SendsPatches() {

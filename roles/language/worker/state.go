@@ -33,7 +33,7 @@ func (t *tuner) inputs() ([]state.Part, error) {
 	return trainerParts(d), nil
 }
 
-// iterations returns the part for the number of iterations of this run.
+// iterations returns the state.Part that carries the number of iterations of this run in a move.
 func (t *tuner) iterations() state.Part {
 	return state.Number(state.Moves, "iterations", t.replicas.Iterations, func(n int64) { t.replicas.Iterations = n })
 }
@@ -99,7 +99,7 @@ func weightParts(m *lm.Model) (parts []state.Part) {
 	return parts
 }
 
-// fromWeights returns the part that stands for the weights of m if there is a model, and no state of the trainer.
+// fromWeights returns the part for the weights of m. It loads them if there is a model but no state of the trainer.
 func fromWeights(m *lm.Model) state.Part {
 	return state.Part{Fill: func(given state.Given) ([]state.Part, func() error) {
 		if given.Has(state.TrainerFile) || !given.Has(state.ModelFile) {

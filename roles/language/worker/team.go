@@ -46,7 +46,8 @@ func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	return r, ok
 }
 
-// Step makes a pass on all members. Only the first member calls Step.
+// Step makes one pass of the engine on every member of the replica. Only the first member calls Step. The other members
+// are in follow.
 func (t *team) Step(w *engine.Watch) error {
 	if len(t.words) == 0 && t.Running() == 0 {
 		return nil
@@ -57,7 +58,7 @@ func (t *team) Step(w *engine.Watch) error {
 	return t.Engine.Step(w)
 }
 
-// end ends the calls of follow on the other members.
+// end makes follow return on the other members.
 func (t *team) end() error { return t.sendOrders(0) }
 
 // sendOrders sends the orders since the last pass to the other members. passes is 1 if a pass follows, else 0.

@@ -14,7 +14,7 @@ import (
 // A NodeProbe has the measurements of the first rank of a node.
 type NodeProbe struct {
 	Host string
-	Copy float64 // bytes per second at which a core copies memory beyond its caches
+	Copy float64 // bytes per second at which a core copies memory that exceeds its caches
 	Core float64 // multiply-adds of a core per second
 	// Link is the link to the first node. It is nil for the first node itself, and for nodes after the first 1 +
 	// mostLinks.

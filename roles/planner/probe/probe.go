@@ -38,8 +38,8 @@ func Machine(ctx context.Context, build string, nodes int, memory int64) (*plann
 	return m, err
 }
 
-// copyRate returns the bytes per second at which a core copies memory beyond its caches. It is the median of several
-// copies.
+// copyRate returns the bytes per second at which a core copies memory that exceeds its caches. It is the median of
+// several copies.
 func copyRate() float64 {
 	const size = 32 << 20
 	dst, src := make([]byte, size), make([]byte, size)

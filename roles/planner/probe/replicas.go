@@ -23,13 +23,13 @@ var _ algo.Replicas = (*Counter)(nil)
 // Count returns the number of actors, and 0 as the index of this actor.
 func (c *Counter) Count() (n, this int) { return c.Actors, 0 }
 
-// Sum counts a sum.
+// Sum counts a sum of a few numbers. It does not change the numbers.
 func (c *Counter) Sum([]float64) error {
 	c.Small++
 	return nil
 }
 
-// Gather counts a gather of weights.
+// Gather counts a gather of weights. It does not change the weights.
 func (c *Counter) Gather([]float32, []int) error {
 	c.Gathers++
 	return nil
@@ -38,7 +38,8 @@ func (c *Counter) Gather([]float32, []int) error {
 // Reset sets the counts to 0.
 func (c *Counter) Reset() { *c = Counter{Actors: c.Actors, Bytes: c.Bytes} }
 
-// Gradient counts the sum of a gradient.
+// Gradient counts a sum of gradients over the actors, and starts the clock for c.Backward. The gradient does not
+// change.
 func (c *Counter) Gradient(grad []float32) algo.GradientStream {
 	c.Gradients++
 	c.Bytes, c.open = 4*int64(len(grad)), time.Now()
@@ -54,7 +55,7 @@ type stream struct {
 // Ready does nothing.
 func (s *stream) Ready(int, int) {}
 
-// Wait ends the gradient.
+// Wait adds the time since Gradient to Counter.Backward. Then it calls final, unless it is nil, for the whole gradient.
 func (s *stream) Wait(final func(lo, hi int)) error {
 	s.c.Backward += time.Since(s.c.open)
 	if final != nil {

@@ -28,8 +28,8 @@ func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, 
 	return stat.Mean(seconds, nil), cmp.Or(errs...)
 }
 
-// Repeat calls f until the time d has passed, but at least least and at most most times. n counts the calls from 0.
-// Repeat stops at an error of f, and when ctx ends.
+// Repeat calls f again and again for the time d. The number of calls is in [least, most]. f gets the number of the
+// call, from 0. Repeat stops at an error of f, and when ctx ends.
 func Repeat(ctx context.Context, least, most int, d time.Duration, f func(n int) error) error {
 	begun := time.Now()
 	for n := 0; n < most && (n < least || time.Since(begun) < d); n++ {
@@ -56,7 +56,7 @@ func (s *CallSamples) Crowd(op string, cores int, alone *CallSamples) planner.Cr
 	return planner.Crowd{Op: op, Cores: cores, Factor: max(1, Median(s.Samples)/Median(alone.Samples))}
 }
 
-// Add adds a sample.
+// Add adds the time d of one call.
 func (s *CallSamples) Add(d time.Duration) {
 	s.Samples = append(s.Samples, d.Seconds())
 	s.Total += d.Seconds()

@@ -1,4 +1,4 @@
-// Package region answers: which parts of a memory mapping are free?
+// Package region allocates pieces of a memory mapping.
 package region
 
 import (
@@ -29,7 +29,7 @@ func New(mem []byte) *Region { return &Region{mem: mem, free: []span{{0, len(mem
 // Mem returns the whole mapping.
 func (r *Region) Mem() []byte { return r.mem }
 
-// Room returns n rounded up to a multiple of Align: the bytes of a region that a piece of n bytes occupies.
+// Room returns the number of bytes that a piece of n bytes occupies in a region: n rounded up to a multiple of Align.
 func Room(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // Take returns n zeroed bytes of the first free span that has room, or nil if no span has room.
@@ -57,7 +57,7 @@ func (r *Region) Offset(b []byte) (int, bool) {
 }
 
 // Find returns the index of the region that contains b, and the offset of b in that region. The index is -1 if no
-// region contains b. Regions may be nil.
+// region contains b. Elements of regions may be nil.
 func Find(regions []*Region, b []byte) (index, offset int) {
 	for i, r := range regions {
 		if r == nil {
@@ -88,8 +88,8 @@ func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
 }
 
 // Keep frees the region except for the given pieces. If a piece is in free memory, Keep returns an error and changes
-// nothing. giveBack returns whole pages to the system, so that they are zero when they are used next. If giveBack
-// fails, Keep writes zeros.
+// nothing. Keep calls giveBack to return whole pages to the system, after which they read as zeros. If giveBack fails,
+// Keep writes the zeros itself.
 func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error {
 	var kept []span
 	for _, b := range pieces {

@@ -25,8 +25,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A gate stops a rank once, in a step of a move, after its process has made a number of plans for moves. The rank then
-// writes the file shut to dir. It goes on when the file open exists, or when its process gets a signal.
+// A gate stops one rank, once, in one step of a move. It waits until the rank's process has made a number of plans for
+// moves. The stopped rank writes the file shut to dir. It continues when the file open exists, or when its process gets
+// a signal.
 type gate struct {
 	rank, after int64
 	step, dir   string
@@ -36,8 +37,8 @@ type gate struct {
 	shut  atomic.Bool  // the rank has reached the step
 }
 
-// newGate returns a gate. text has its rank, number of plans and step. The environment variable GATE_DIR has its
-// folder.
+// newGate returns the gate that text describes: its rank, its number of plans, and its step. The environment variable
+// GATE_DIR names its folder.
 func newGate(text string) *gate {
 	g := &gate{dir: os.Getenv("GATE_DIR")}
 	if _, err := fmt.Sscan(text, &g.rank, &g.after, &g.step); err != nil {
@@ -46,7 +47,7 @@ func newGate(text string) *gate {
 	return g
 }
 
-// add adds the parts with the gate to reg, and returns the tasks with it.
+// add registers the parts that use the gate in reg, and returns the tasks that use it.
 func (g *gate) add(reg *config.Registries) task.Tasks {
 	reg.Components = []string{"gate"}
 	if g.step == "quiesce" {
@@ -146,7 +147,7 @@ func (k *keeper) Member() *spmd.Member {
 	return k.member
 }
 
-// Part returns nothing, so the exchange calls Pack.
+// Part returns nil, so that the exchange calls Pack.
 func (k *keeper) Part() any { return nil }
 
 // Pack packs an empty state.
@@ -202,7 +203,7 @@ func (d gatedDraft) Complete(cfg *config.Config, reg config.Registries) (*task.P
 	return d.gated(p), nil
 }
 
-// gated returns a copy of a plan with the gate.
+// gated returns a copy of the plan p with functions that go through the gate.
 func (g *gate) gated(p *task.Plan) *task.Plan {
 	q := *p
 	q.With = func(j *job.Job) *task.Plan { // called when the ranks of this process need a plan of a move

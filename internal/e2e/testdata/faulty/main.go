@@ -1,6 +1,6 @@
-// Command faulty is rlinf with environments that fail. It is a main as users write it. CartPole-panic is CartPole-v1
-// until the process that steps it panics, and the other environments fail in other ways. Their states cannot be saved,
-// except for the environments that fail in saving. With GATE in the environment a rank stops in a step of a move.
+// Command faulty is rlinf with environments that fail. It is a main as users write it. For example, CartPole-panic is
+// CartPole-v1 until a step panics. The states of the environments cannot be saved, except for environments that fail in
+// saving or loading. If the environment variable GATE is set, a rank stops in a step of a move.
 package main
 
 import (
@@ -63,7 +63,7 @@ func main() {
 	os.Exit(roles.Main(os.Args, reg))
 }
 
-// faulty are environments that fail in their 20th step, and from then on.
+// faulty are environments that fail in their 20th step and in each later step.
 type faulty struct {
 	env.Vec
 	steps int

@@ -21,7 +21,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A plan says how environments of a name behave.
+// A plan describes how the environments of one name behave.
 type plan struct {
 	slow  int           // percent by which each step of member 1 takes longer
 	stall time.Duration // extra time of one step of member 1
@@ -40,7 +40,7 @@ var plans = map[string]plan{
 	"CartPole-films": {room: frames},
 }
 
-// trainings are the times of updates, in turns, by the type of loss.
+// trainings has the durations of updates for each type of loss. Successive updates use the durations in turn.
 var trainings = map[string][]time.Duration{
 	"paced":  {10 * time.Millisecond},
 	"bursts": {320 * time.Millisecond, 0},
@@ -66,8 +66,8 @@ func main() {
 		Rewards: reward.Builtin()}, train))
 }
 
-// making is the member of the component env that makes its environments. The lock is held meanwhile, because goroutine
-// ranks make their environments at the same time.
+// making is the member of the component env that is making its environments. The member holds lock meanwhile, because
+// goroutine ranks make their environments at the same time.
 var (
 	lock   sync.Mutex
 	making atomic.Int64
@@ -103,7 +103,7 @@ type paced struct {
 	pacer  pacer
 }
 
-// Step takes a step, and sleeps for the rest of the time of a step.
+// Step takes a step, and sleeps until the emulated time of a step is over.
 func (p *paced) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	start, d := time.Now(), pace
 	p.steps++
@@ -126,7 +126,7 @@ type training struct {
 	pacer   pacer
 }
 
-// Update updates the policy, and sleeps for the rest of the time of an update.
+// Update updates the policy, and sleeps until the emulated time of an update is over.
 func (t *training) Update(rollout tensor.Dict) (algo.Metrics, error) {
 	start, d := time.Now(), t.times[t.updates%len(t.times)]
 	t.updates++
@@ -194,7 +194,7 @@ func train(ctx context.Context, c *roles.Cluster) error {
 	}
 }
 
-// All frames of a film arrive at once. To watch a film takes as long as to make one. With room for all frames, making
+// All frames of a film arrive at once. Watching a film takes as long as making one. With room for all frames, making
 // and watching overlap.
 const (
 	films  = 2 // in an iteration

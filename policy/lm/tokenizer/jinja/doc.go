@@ -7,7 +7,7 @@
 //
 // Values have the types of Python: None is nil, and texts, truth values, integers of 64 bits and numbers are Go's
 // string, bool, int and float64. The functions in values are of the type Function. Templates cannot read files, change
-// lists or mappings, or have the time.
+// lists or mappings, or get the time.
 //
 // The tags block, extends, include, import, from and autoescape, the filters pprint, random, urlize and wordwrap, and
 // the functions cycler, joiner and lipsum are not supported. A template that uses them is an error that names them.

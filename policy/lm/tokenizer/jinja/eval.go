@@ -20,12 +20,12 @@ type evaluator struct {
 	line     int
 	jump     jump
 	captured string // see captured
-	depth    int    // of calls of macros and loops
+	depth    int    // nesting of calls of macros and recursive loops
 	outside  error
 }
 
 // Render returns the text of the template. The values are the variables of the template. An error of a Function is
-// returned as it is, and other errors have the line.
+// returned unchanged. Other errors name the line.
 func (t *Template) Render(values map[string]any) (text string, err error) {
 	globals := &scope{values: functions()}
 	e := &evaluator{known: t.known, out: new(strings.Builder), scope: &scope{values: values, outer: globals}}
@@ -39,7 +39,8 @@ func (t *Template) Render(values map[string]any) (text string, err error) {
 	return e.out.String(), nil
 }
 
-// recoverAs makes an error of a panic with an error. Other panics go on.
+// recoverAs is for a defer statement. It turns a panic with an error into *err, which the callback makes from the
+// error's text. Runtime errors and other panics continue.
 func recoverAs(err *error, as func(text string) error) {
 	switch p := recover().(type) {
 	case nil:
@@ -52,7 +53,7 @@ func recoverAs(err *error, as func(text string) error) {
 	}
 }
 
-// within runs with variables in a scope of their own.
+// within calls a function in a new scope. The scope has the given variables, and lies in the scope outer.
 func (e *evaluator) within(values map[string]any, outer *scope, run func()) {
 	before := e.scope
 	e.scope = &scope{values, outer}
@@ -60,7 +61,7 @@ func (e *evaluator) within(values map[string]any, outer *scope, run func()) {
 	e.scope = before
 }
 
-// all runs statements up to a jump.
+// all runs statements in order, up to the first jump.
 func (e *evaluator) all(body []statement) {
 	for _, s := range body {
 		e.line = s.line
@@ -70,12 +71,12 @@ func (e *evaluator) all(body []statement) {
 	}
 }
 
-// inner runs statements in a scope of their own.
+// inner runs statements in a new, empty scope. The scope lies in the scope outer.
 func (e *evaluator) inner(outer *scope, body []statement) {
 	e.within(map[string]any{}, outer, func() { e.all(body) })
 }
 
-// capture returns the text that run writes.
+// capture calls a function, and returns the text that it writes.
 func (e *evaluator) capture(run func()) string {
 	out := e.out
 	e.out = new(strings.Builder)
@@ -90,12 +91,12 @@ func (e *evaluator) write(s string) {
 	e.out.WriteString(s)
 }
 
-// A loop is the variable loop of a for.
+// A loop is the variable loop in the body of a for tag.
 type loop struct {
 	items    []any
 	at       int
 	depth    int
-	again    func(items any) any // the loop over other items, if it is recursive
+	again    func(items any) any // runs the loop over other items; nil unless the loop is recursive
 	changed_ []any
 }
 
@@ -139,7 +140,8 @@ func (l *loop) neighbour(i int, missing string) any {
 // maxCalls is the maximum depth of calls of macros and of recursive loops.
 const maxCalls = 100
 
-// nested counts the depth of calls.
+// nested calls a function one level deeper. It fails if there are more than maxCalls levels. The error begins with the
+// argument what.
 func (e *evaluator) nested(what string, run func()) {
 	if e.depth++; e.depth > maxCalls {
 		fail("%s: more than %d nested calls", what, maxCalls)
@@ -148,7 +150,7 @@ func (e *evaluator) nested(what string, run func()) {
 	e.depth--
 }
 
-// A forLoop is the tag for.
+// A forLoop is a parsed for tag.
 type forLoop struct {
 	target     target
 	test       node // nil for none
@@ -188,16 +190,16 @@ func (l *forLoop) over(e *evaluator, of any, outer *scope, depth int) {
 	}
 }
 
-// A macro is the tag macro, or the body of the tag call.
+// A macro is a parsed macro tag, or the body of a call tag.
 type macro struct {
 	name                         string
 	names                        []string
-	defaults                     []node // of the last names
+	defaults                     []node // defaults of the last names
 	body                         []statement
-	caller, varArgs, keywordArgs bool // whether the body has these names
+	caller, varArgs, keywordArgs bool // whether the body uses these names
 }
 
-// function returns the macro as a function.
+// function returns the macro as a function that templates can call.
 func (m *macro) function(e *evaluator) builtin {
 	defined := e.scope
 	what := "macro '" + m.name + "'"
@@ -307,7 +309,7 @@ func (e *evaluator) call(function any, a *Arguments) any {
 	return nil
 }
 
-// value returns the value of a variable.
+// value returns the value of a variable, or an undefined value.
 func (e *evaluator) value(name string) any {
 	for s := e.scope; s != nil; s = s.outer {
 		if v, ok := s.values[name]; ok {
@@ -317,7 +319,7 @@ func (e *evaluator) value(name string) any {
 	return undefined{"'" + name + "' is undefined"}
 }
 
-// compares tells whether a comparison holds.
+// compares returns the result of a comparison, such as a < b for the sign "<".
 func compares(sign string, a, b any) bool {
 	switch sign {
 	case "==":

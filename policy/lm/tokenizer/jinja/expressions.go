@@ -9,7 +9,7 @@ type (
 	// A node is a parsed expression.
 	node interface{ eval(e *evaluator) any }
 	expr func(e *evaluator) any
-	// A call is the node that the tag call needs.
+	// A call is the call of a function. The tag call adds an argument to it.
 	call struct {
 		function  node
 		arguments arguments
@@ -42,8 +42,8 @@ func evalAll(e *evaluator, nodes []node) []any {
 	return values
 }
 
-// commas parses items between commas up to the end of a tag, a closing parenthesis, or the word ending. single is true
-// for one item without a comma. No items are a mistake unless none is true.
+// commas parses items that are separated by commas, up to the end of a tag, a closing parenthesis, or a name equal to
+// ending. single is true for one item without a comma. The argument none allows an empty list of items.
 func commas[T any](p *parser, parse func() T, ending string, none bool) (items []T, single bool) {
 	for {
 		if t := p.peek(); t.kind == end || t.is(operator, ")") || ending != "" && t.is(name, ending) {
@@ -60,7 +60,8 @@ func commas[T any](p *parser, parse func() T, ending string, none bool) (items [
 	return items, false
 }
 
-// listOf parses values between commas. One value without a comma stays a value, and others are a tuple.
+// listOf parses values that are separated by commas. It returns one value without a comma as it is, and otherwise a
+// tuple.
 func (p *parser) listOf(parse func() node, ending string, none bool) node {
 	items, single := commas(p, parse, ending, none)
 	if single {
@@ -69,7 +70,7 @@ func (p *parser) listOf(parse func() node, ending string, none bool) node {
 	return expr(func(e *evaluator) any { return tuple(evalAll(e, items)) })
 }
 
-// expression parses a conditional expression, a if b else c.
+// expression parses an expression, perhaps a conditional one: a if b else c.
 func (p *parser) expression() node {
 	defer p.enter()()
 	n := p.or()
@@ -92,7 +93,7 @@ func (p *parser) expression() node {
 func (p *parser) or() node  { return p.logic("or", p.and) }
 func (p *parser) and() node { return p.logic("and", p.not) }
 
-// logic parses operands between the words or, or between the words and. The first that decides is the value.
+// logic parses operands that are joined by word, "or" or "and". The first operand that decides is the value.
 func (p *parser) logic(word string, operand func() node) node {
 	n := operand()
 	for p.take(name, word) {
@@ -150,7 +151,7 @@ func (p *parser) comparison() node {
 	}
 }
 
-// binary parses operands between these signs, from left to right.
+// binary parses operands that are joined by the given signs, from left to right.
 func (p *parser) binary(operand func() node, signs ...string) node {
 	n := operand()
 	for p.peek().kind == operator && slices.Contains(signs, p.peek().text) {
@@ -254,7 +255,7 @@ func (p *parser) primary() node {
 // tuple parses expressions between commas: see listOf.
 func (p *parser) tuple(ending string, none bool) node { return p.listOf(p.expression, ending, none) }
 
-// list parses items between commas up to a closing bracket. A comma may follow the last item.
+// list parses items that are separated by commas, up to a closing bracket. A comma may follow the last item.
 func (p *parser) list(closing string, item func()) {
 	for first := true; !p.take(operator, closing); first = false {
 		if !first {
@@ -421,7 +422,7 @@ func (p *parser) test(value node) node {
 	}
 }
 
-// after returns the node of a filter or test after a value.
+// after returns a node that applies the filter or test f to a value.
 func (f function) after(value node, name string, a *arguments) node {
 	return expr(func(e *evaluator) any {
 		v := value.eval(e)

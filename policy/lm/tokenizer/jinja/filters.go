@@ -187,7 +187,7 @@ func allFilters() map[string]function {
 
 var escapeHTML = strings.NewReplacer("&", "&amp;", ">", "&gt;", "<", "&lt;", "'", "&#39;", `"`, "&#34;")
 
-// escaped returns a value as HTML.
+// escaped returns a value as text, escaped for HTML.
 func escaped(v any) markup {
 	if m, ok := v.(markup); ok {
 		return m
@@ -223,8 +223,8 @@ func otherwise(v any, given []any) any {
 	return v
 }
 
-// getter returns the function that finds an attribute, such as "a.b.0", of an item. If the attribute is absent, the
-// function returns the item.
+// getter returns a function that finds an attribute of an item, such as "a.b.0". If attribute is nil, the function
+// returns the item itself. The argument missing, unless nil, replaces undefined values.
 func getter(attribute, missing any) func(any) any {
 	if attribute == nil {
 		return func(item any) any { return item }
@@ -282,7 +282,7 @@ func sorted(items []any, key func(any) any, reverse bool) []any {
 	return result
 }
 
-// mapping returns the value of a filter that must be a mapping.
+// mapping returns v as a mapping. It fails if v is not a mapping.
 func mapping(what string, v any) *Mapping {
 	d, ok := v.(*Mapping)
 	if check(v); !ok {
@@ -369,7 +369,8 @@ func mapped(e *evaluator, v any, a *Arguments) any {
 	return g
 }
 
-// named returns the filter or test that the first argument names, as a function with the other arguments.
+// named returns a function that applies a filter or test to an item. The first argument in a is the name of the filter
+// or test, and the other arguments are passed on to it.
 func named(e *evaluator, kind string, all map[string]function, a *Arguments) func(any) any {
 	if len(a.Items) == 0 {
 		fail("expected a %s", kind)
@@ -382,7 +383,7 @@ func named(e *evaluator, kind string, all map[string]function, a *Arguments) fun
 	return func(item any) any { return f.call(e, name, item, a.rest(1)) }
 }
 
-// iterateTrue returns the items of a value, or none if it is false, as None and 0 are.
+// iterateTrue returns the items of a value, or nil if the value is false, such as None or 0.
 func iterateTrue(v any) []any {
 	if !truth(v) {
 		return nil
@@ -414,7 +415,7 @@ func selected(keep, byAttribute bool) function {
 	}}
 }
 
-// extreme returns the filter max or min, whose result is before other items in the order of sign.
+// extreme returns the filter max for the sign ">", and the filter min for the sign "<".
 func extreme(sign string) function {
 	return takes("case_sensitive attribute", func(v any, given []any) any {
 		items := iterate(v)
@@ -484,7 +485,7 @@ func indent(v any, given []any) any {
 // misplaced reports whether a number has a _ that is not between two digits.
 func misplaced(s string) bool { return strings.Contains("_"+s+"_", "__") }
 
-// toFloat is Python's float.
+// toFloat is Python's float. It returns false if v is neither a number nor the text of a number.
 func toFloat(v any) (float64, bool) {
 	if isNumber(v) {
 		f, _, _ := number(v)
@@ -571,7 +572,7 @@ func stripTags(s string) any {
 	return html.UnescapeString(strings.Join(strings.FieldsFunc(s, isSpace), " "))
 }
 
-// wordStart matches what precedes the words of the filter title.
+// wordStart matches the characters before a word in the filter title.
 var wordStart = regexp.MustCompile(`[-\s({\[<]+`)
 
 func titleFilter(s string) any {

@@ -12,7 +12,7 @@ import (
 // directive matches a directive of Python's % operator: name, flags, width, precision, conversion.
 var directive = regexp.MustCompile(`^%(\([^)]*\))?([-+ 0#]*)([0-9]{1,6}|\*)?(\.[0-9]{1,4})?[hlL]?([srdiufFeEgGxXoc%])`)
 
-// A layout is how a value is written.
+// A layout says how to format a value.
 type layout struct {
 	fill      string
 	align     byte // <, >, ^ or =
@@ -25,7 +25,7 @@ type layout struct {
 	kind      byte
 }
 
-// percent writes a value for a directive of the % operator.
+// percent formats a value as a directive of the % operator does.
 func (l layout) percent(v any) string {
 	switch l.kind {
 	case 's', 'r', 'c':
@@ -54,7 +54,7 @@ func (l layout) percent(v any) string {
 	return l.number(v)
 }
 
-// text pads a text.
+// text formats a text: it cuts the text to the precision, and pads it to the width.
 func (l layout) text(s string) string {
 	if l.precision >= 0 {
 		s = str(slice(s, nil, l.precision, nil))
@@ -65,7 +65,7 @@ func (l layout) text(s string) string {
 	return l.padded("", s)
 }
 
-// padded writes a sign and digits to the width.
+// padded returns a sign and digits, filled up to the width.
 func (l layout) padded(sign, s string) string {
 	fill := l.fill
 	if fill == "" {
@@ -90,7 +90,7 @@ func (l layout) padded(sign, s string) string {
 	return strings.Repeat(fill, missing) + sign + s
 }
 
-// number writes a number.
+// number formats a number.
 func (l layout) number(v any) string {
 	check(v)
 	f, i, isInt := number(v)

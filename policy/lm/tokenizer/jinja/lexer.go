@@ -21,7 +21,7 @@ const (
 	eof
 )
 
-// A token is a token of a template. The text of a constant is what an error shows.
+// A token is one token of a template. Errors show its text.
 type token struct {
 	kind  kind
 	text  string
@@ -39,8 +39,8 @@ type lexer struct {
 	lineStart bool // the next text begins a line
 }
 
-// tokenize splits a template into tokens, which end in eof. It removes the white space that the signs of tags and the
-// settings trim_blocks and lstrip_blocks say, and one line end at the end.
+// tokenize splits a template into tokens. The last token is eof. White space is removed as the signs of tags and the
+// settings trim_blocks and lstrip_blocks demand. One line end at the end of the template is removed, too.
 func tokenize(source string) []token {
 	source = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(source)
 	l := &lexer{rest: strings.TrimSuffix(source, "\n"), line: 1, lineStart: true}
@@ -73,7 +73,7 @@ var (
 	outputEnd  = regexp.MustCompile(`^(?:-\}\}\s*|\}\})`)
 )
 
-// text reads text up to the next tag, and the tag.
+// text reads the text up to the next tag, and then this tag.
 func (l *lexer) text() {
 	at := tagStart.FindStringIndex(l.rest)
 	if at == nil {
@@ -164,7 +164,8 @@ func (l *lexer) tag() {
 	}
 }
 
-// expression reads one token of an expression. open has the brackets that are open.
+// expression reads one token of an expression. Its argument lists the closing brackets that the expression needs before
+// the token, and its result those that it needs after the token.
 func (l *lexer) expression(open string) string {
 	r, _ := utf8.DecodeRuneInString(l.rest)
 	switch {

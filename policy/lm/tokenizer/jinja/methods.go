@@ -38,7 +38,7 @@ func functions() map[string]any {
 // maxRange is the maximum number of results of range, as in Jinja2's sandbox.
 const maxRange = 100_000
 
-// dictOf returns a mapping of a mapping or of pairs, and of named arguments.
+// dictOf makes a mapping from a mapping or from pairs, and from named arguments.
 func dictOf(what string, a *Arguments) *Mapping {
 	d := NewMapping()
 	if len(a.Items) > 1 {
@@ -143,7 +143,7 @@ func listMethod(l List, name string) (none function) {
 	return none
 }
 
-// needText returns an argument that must be a text.
+// needText returns v as text. It fails if v is not a text.
 func needText(v any) string {
 	t, ok := text(v)
 	if !ok {
@@ -152,7 +152,7 @@ func needText(v any) string {
 	return t
 }
 
-// atMost returns a number of replacements: all for None.
+// atMost returns the maximum number of replacements. None means all; the result is then -1.
 func atMost(count any) int {
 	if count == nil {
 		return -1
@@ -160,7 +160,7 @@ func atMost(count any) int {
 	return whole(count)
 }
 
-// textMethods are the methods of Python's str, but for format.
+// textMethods are the methods of Python's str, except format.
 var textMethods = map[string]function{
 	"upper":      ofText(func(s string) any { return upper(s) }),
 	"lower":      ofText(func(s string) any { return lower(s) }),
@@ -246,14 +246,14 @@ var textMethods = map[string]function{
 	}),
 }
 
-// each returns a method that is true for texts of such characters.
+// each returns a method that reports whether a text is not empty and all its characters fulfil the given condition.
 func each(is func(r rune) bool) function {
 	return ofText(func(s string) any {
 		return s != "" && !strings.ContainsFunc(s, func(r rune) bool { return !is(r) })
 	})
 }
 
-// ranged returns a method of the part of a text between start and end.
+// ranged returns a method that calls f with the part of a text between two indices, the arguments start and end.
 func ranged(f func(s, part string, given []any) any) function {
 	return takes("text start end", func(v any, given []any) any {
 		return f(str(v), str(slice(str(v), given[1], given[2], nil)), given)
@@ -265,7 +265,7 @@ func stripping(left, right bool) function {
 	return takes("chars", func(v any, given []any) any { return strip(str(v), given[0], left, right) }, nil)
 }
 
-// affix returns a method that looks for texts at an end of a text.
+// affix returns the method startswith or endswith. Its argument is a text or a tuple of texts.
 func affix(has func(s, t string) bool) function {
 	return ranged(func(_, part string, given []any) any {
 		if all, ok := given[0].(tuple); ok {
@@ -275,7 +275,8 @@ func affix(has func(s, t string) bool) function {
 	})
 }
 
-// find returns a method that looks for a text. If must is true, the text must be there.
+// find returns a method that finds a text in another. If the text is missing, find and rfind return -1; index and
+// rindex, for which must is set, fail.
 func find(index func(s, t string) int, must bool) function {
 	return ranged(func(s, part string, given []any) any {
 		from := 0
@@ -306,7 +307,8 @@ func pad(f func(s string, width int, fill string) string) function {
 	}, " ")
 }
 
-// cut returns a method that splits a text at a separator. Without it, the text is the last part if last is true.
+// cut returns the method partition, or rpartition if last is set. Both split a text at a separator into three parts. If
+// there is no separator, the whole text becomes the first part, or the last part in rpartition.
 func cut(index func(s, t string) int, last bool) function {
 	return takes("sep", func(v any, given []any) any {
 		s, sep := str(v), needText(given[0])
@@ -320,7 +322,7 @@ func cut(index func(s, t string) int, last bool) function {
 	})
 }
 
-// trim returns a method that removes a text from an end.
+// trim returns the method removeprefix or removesuffix.
 func trim(f func(s, t string) string) function {
 	return takes("affix", func(v any, given []any) any { return f(str(v), needText(given[0])) })
 }
@@ -332,7 +334,7 @@ func splitting(fromRight bool) function {
 	}, nil, -1)
 }
 
-// fills returns the characters that s lacks to the width.
+// fills returns the characters that s needs to reach the width.
 func fills(s string, width int, fill string) string {
 	limited(max(0, width))
 	return strings.Repeat(fill, max(0, width-length(s)))
@@ -458,7 +460,7 @@ func percent(s string, values any) any {
 	if !isTuple {
 		items = tuple{values}
 	}
-	unused := false // whether values that no directive takes are an error
+	unused := false // whether unused values are an error
 	switch values.(type) {
 	case tuple, nil, string, markup, bool, int, float64:
 		unused = true

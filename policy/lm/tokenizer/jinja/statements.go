@@ -17,8 +17,8 @@ const (
 	continues
 )
 
-// statements parses up to a tag with one of these names, or up to the end of the template without names. The next
-// token is then the name of the tag.
+// statements parses statements up to a tag with one of the given names, or up to the end of the template if no name is
+// given. The next token is then the name of the tag.
 func (p *parser) statements(ends ...string) (body []statement) {
 	defer p.enter()()
 	for {
@@ -43,14 +43,14 @@ func (p *parser) statements(ends ...string) (body []statement) {
 	}
 }
 
-// body parses the end of a tag and the statements up to a tag with one of these names.
+// body parses the end of a tag, and the statements up to a tag with one of the given names.
 func (p *parser) body(ends ...string) []statement {
 	p.take(operator, ":")
 	p.expect(end, "%}")
 	return p.statements(ends...)
 }
 
-// blockBody parses a body and the name of its end tag.
+// blockBody parses a body up to a tag with the given name, and then this name.
 func (p *parser) blockBody(ending string) []statement {
 	body := p.body(ending)
 	p.next()
@@ -132,10 +132,10 @@ func (p *parser) loop() func(e *evaluator) {
 	return func(e *evaluator) { l.over(e, items.eval(e), e.scope, 0) }
 }
 
-// A target sets the names that a value is assigned to.
+// A target assigns a value to one or more names.
 type target func(e *evaluator, v any)
 
-// target parses a target up to the word ending. With a namespace, ns.name is a target, too.
+// target parses a target up to a name equal to ending. If namespace is set, ns.name is a target, too.
 func (p *parser) target(namespace bool, ending string) target {
 	all, single := commas(p, func() target { return p.oneTarget(namespace) }, ending, false)
 	if single {
@@ -189,7 +189,8 @@ func (p *parser) set() func(e *evaluator) {
 	return p.capturing(value, "endset", assign)
 }
 
-// capturing parses a body. Its text is what captured in value stands for, and the value goes to a target.
+// capturing parses the body of a tag. When the tag runs, captured stands for the text of its body. The tag then assigns
+// value to the given target.
 func (p *parser) capturing(value node, ending string, to target) func(e *evaluator) {
 	body := p.blockBody(ending)
 	return func(e *evaluator) {
@@ -201,7 +202,7 @@ func (p *parser) capturing(value node, ending string, to target) func(e *evaluat
 	}
 }
 
-// captured is the text of the tag set or filter.
+// captured is the node that stands for the text in the body of a tag set or filter.
 var captured = expr(func(e *evaluator) any { return e.captured })
 
 func (p *parser) with() func(e *evaluator) {

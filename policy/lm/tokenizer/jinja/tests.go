@@ -78,7 +78,7 @@ func allTests() map[string]function {
 	return set
 }
 
-// same is Python's is, for values that templates can compare so.
+// same is Python's operator "is", for values that templates can compare with it.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case nil, bool, int, string:
@@ -92,7 +92,8 @@ func same(a, b any) bool {
 	return false
 }
 
-// isCase is Python's islower and isupper: at least one letter has a case, and each has this one.
+// isCase is Python's islower or isupper. It reports whether the text has letters with a case, and all of them have the
+// case that the given function tests.
 func isCase(s string, is func(rune) bool) bool {
 	found := false
 	for _, r := range s {

@@ -149,7 +149,7 @@ func isNumber(v any) bool {
 	return false
 }
 
-// whole returns a whole number.
+// whole returns v as an integer. It fails if v is not a whole number.
 func whole(v any) int {
 	switch v := v.(type) {
 	case bool, int:
@@ -234,7 +234,7 @@ func (r numbers) items() []any {
 	return items
 }
 
-// iterable returns the items of a value. It reports whether a loop over the value is possible.
+// iterable returns the items of a value. ok reports whether a loop over the value is possible.
 func iterable(v any) (items []any, ok bool) {
 	switch v := v.(type) {
 	case string, markup:
@@ -457,7 +457,8 @@ func equal(a, b any) bool {
 	return a == b
 }
 
-// compare returns the order of two values. sign is the comparison that an error names.
+// compare returns a negative number, 0 or a positive number if a is before, equal to or after b. It fails if they have
+// no order. Errors name the comparison sign.
 func compare(a, b any, sign string) int {
 	check(a)
 	check(b)
@@ -507,7 +508,7 @@ func sequences(a, b any) (x, y []any, ok bool) {
 	return x, y, ok && isSequence && typeName(a) == typeName(b)
 }
 
-// like returns items as a tuple if v is a tuple, and else as a list.
+// like returns items as a tuple if v is a tuple, and otherwise as a list.
 func like(v any, items []any) any {
 	if _, ok := v.(tuple); ok {
 		return tuple(items)
@@ -544,7 +545,7 @@ func limited(n int) {
 	}
 }
 
-// arithmetic computes a sign b.
+// arithmetic returns the result of an operation, such as a + b for the sign "+".
 func arithmetic(sign string, a, b any) any {
 	check(a)
 	if s, ok := text(a); ok && sign == "%" {
@@ -720,7 +721,7 @@ func power(i, j int) (result int, ok bool) {
 	return result, true
 }
 
-// slice returns the items from start to stop, as Python's slices do. Missing numbers are nil.
+// slice returns the items from start to stop, as Python's slices do. nil stands for a missing number.
 func slice(v any, start, stop, step any) any {
 	by := 1
 	if step != nil {
