@@ -128,6 +128,8 @@ func (s *TextSetup) checkPair(c *Config, want Want) {
 	case "actor", "actor_critic":
 	case lossGSPO:
 		want(c.AdvType == "grpo", "loss_type", c.LossType, "one of actor and policy_gradient with adv_type "+c.AdvType)
+		want(!s.Text.ImportanceSamplingFix, "importance_sampling_fix", true,
+			"false with loss_type gspo, whose texts have one advantage each")
 		c.LossType = "actor"
 	case lossPolicyGradient:
 		want(s.Text.NMinibatches == 1, "n_minibatches", s.Text.NMinibatches,

@@ -359,7 +359,8 @@ func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 //
 //	s = exp(mean_t (log π_t - old_t)),    L = max(-A s, -A clip(s, 1-low, 1+high))
 //
-// x holds the tokens of the text, with the text's advantage. The gradient of L passes through s.
+// x holds the tokens of the text, with the text's advantage. The tokens of a text count alike, whatever loss_agg_func
+// is. The gradient of L passes through s.
 func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateSums {
 	logProb, old, slope := []float32{float32(mean(x.LogProb))}, []float32{float32(mean(x.Old))}, []float32{0}
 	s := o.Loss(slope, Samples{LogProb: logProb, Old: old, Adv: x.Adv[:1]}, scale)

@@ -398,7 +398,10 @@ func TestTextSettings(t *testing.T) {
 			s.Config.AdvType, s.Config.MaxNumGenBatches = "reinpp", 2
 		},
 		"importance_sampling_fix: true": func(s *algo.TextSetup) { s.Text.ImportanceSamplingFix = true },
-		"reinpp_kl_penalty_type: k9":    func(s *algo.TextSetup) { s.Text.ReinppKLPenaltyType = "k9" },
+		"with loss_type gspo, whose texts have one advantage": func(s *algo.TextSetup) {
+			s.Text.ImportanceSamplingFix, s.Config.RecomputeLogprobs, s.Config.LossType = true, true, "gspo"
+		},
+		"reinpp_kl_penalty_type: k9": func(s *algo.TextSetup) { s.Text.ReinppKLPenaltyType = "k9" },
 		"normalize_advantages: minibatch": func(s *algo.TextSetup) {
 			s.Config.NormalizeAdvantages = algo.NormalizeMinibatch
 		},

@@ -44,7 +44,8 @@ func (c *Config) Images() (m Images, ok bool) {
 // mainImages is the observation that a classifier sees, as in RLinf.
 const mainImages = "main_images"
 
-// A ClassifierInput is the observation that a classifier sees. A row has frames of U8; the last one is the newest.
+// A ClassifierInput is the observation that a classifier sees. A row of it has one or more images of U8, the newest
+// last.
 type ClassifierInput struct {
 	Name   string
 	Frames int

@@ -304,7 +304,7 @@ func (in *interpolation) markResolved(n *node) {
 	}
 }
 
-// call evaluates a resolver.
+// call returns the result of the resolver called name for the given arguments.
 func call(name string, args []*node) (*node, error) {
 	arity := map[string][2]int{"oc.env": {1, 2}, "multiply": {2, 2}, "int_div": {2, 2}, "subtract": {2, 2},
 		"not": {1, 1}, "torch.dtype": {1, 1}, "oc.decode": {1, 1}}

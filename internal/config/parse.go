@@ -72,7 +72,7 @@ var (
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 
-// syntaxError converts an error of the YAML library.
+// syntaxError converts an error of the YAML library to a FieldError with the line.
 func syntaxError(file string, err error) error {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := yamlLine.FindStringSubmatch(text); m != nil {

@@ -55,7 +55,8 @@ func Create(path string, fill func(io.Writer) error) error {
 	return nil
 }
 
-// SyncDir syncs the names in dir. It ignores file systems that cannot sync folders.
+// SyncDir syncs the folder dir, so that the names of its files survive a crash. It ignores file systems that cannot
+// sync folders.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

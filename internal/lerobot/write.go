@@ -137,7 +137,7 @@ func (w *Writer) Add(cells []tables.Value) error {
 	return w.table.Add(row)
 }
 
-// Task begins an episode, with its task.
+// Task begins an episode that has the task called name.
 func (w *Writer) Task(name string) {
 	w.at, w.task = 0, slices.IndexFunc(w.tasks, func(t task) bool { return t.Task == name })
 	if w.task < 0 {
@@ -165,7 +165,7 @@ func (w *Writer) open() error {
 	return err
 }
 
-// huggingFace returns the types of the columns in the form that Hugging Face's library datasets reads.
+// huggingFace returns the types of the columns in the form that datasets, a library of Hugging Face, reads.
 func (w *Writer) huggingFace() string {
 	value := func(dtype string) map[string]any { return map[string]any{"dtype": dtype, "_type": "Value"} }
 	features := map[string]any{}
@@ -203,7 +203,7 @@ func encode(pixels []byte, shape []int) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// EndEpisode ends an episode.
+// EndEpisode ends the episode that Task has begun.
 func (w *Writer) EndEpisode() error {
 	e := &w.episodes[len(w.episodes)-1]
 	e.Len, e.Chunk, e.File = int64(w.at), int64(w.file/chunkSize), int64(w.file%chunkSize)

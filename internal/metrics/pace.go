@@ -61,7 +61,7 @@ func (p *Pace) Add(l PaceLine) {
 	}
 }
 
-// AddJSON adds a line of metrics.jsonl.
+// AddJSON is like Add, for a line of metrics.jsonl.
 func (p *Pace) AddJSON(line []byte) {
 	l := PaceLine{Number(line, "step"), Number(line, "time/step"), Number(line, "time/eval"), Number(line, "env/steps"),
 		Number(line, "time/env_steps_per_second")}

@@ -120,7 +120,7 @@ type answerReader struct {
 	blank          bool     // the last line was empty
 }
 
-// begins matches the first line of an answer, after an empty line.
+// begins matches the first line of an answer. The line before it is empty.
 var begins = regexp.MustCompile(`^question (\d+): (.*)`)
 
 func (p *answerReader) add(line string) {

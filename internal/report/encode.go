@@ -23,7 +23,7 @@ func (p *packer) f64(x []float64) array {
 	return pack(p, "f64", x, 8, func(v float64) uint64 { return math.Float64bits(v) })
 }
 
-// f32 rounds x to 32 bits.
+// f32 packs the numbers in x, rounded to 32 bits.
 func (p *packer) f32(x []float64) array {
 	return pack(p, "f32", x, 4, func(v float64) uint64 { return uint64(math.Float32bits(float32(v))) })
 }

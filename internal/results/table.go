@@ -84,7 +84,7 @@ func near(es []Estimate, best int) (indices []int) {
 	return indices
 }
 
-// Estimates returns the estimate of each group.
+// Estimates returns the estimate of each group, at t.At environment steps.
 func (t *ComparisonTable) Estimates() []Estimate {
 	es := make([]Estimate, len(t.Groups))
 	for i := range t.Groups {
@@ -93,7 +93,7 @@ func (t *ComparisonTable) Estimates() []Estimate {
 	return es
 }
 
-// Write writes the table as aligned text.
+// Write writes the table as text, in aligned columns.
 func (t *ComparisonTable) Write(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range t.Rows() {

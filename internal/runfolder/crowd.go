@@ -63,8 +63,8 @@ func (p *Provenance) coresOf(host string) (bindings []string, most int) {
 	return bindings, most
 }
 
-// Full reports whether the ranks fill the cores of every host. It returns false if the cores are not known. If ranks
-// are bound to separate cores, the other cores of the host are not known.
+// Full reports whether the ranks fill the cores of every host. It returns false if the cores are not known, for example
+// because ranks are bound to different cores.
 func (p *Provenance) Full() bool {
 	for _, h := range p.Hosts {
 		bindings, most := p.coresOf(h)

@@ -141,9 +141,9 @@ func siteName(s SiteCost) string {
 	return "other work" // a runner between calls
 }
 
-// typical returns the windows of usual iterations that represent the whole run best: the windows that were kept at
-// regular intervals, or else the first iterations, or else all windows. If there are other windows, it leaves out the
-// first iteration of the attempt, because this iteration warms up.
+// typical returns the windows that best represent the usual iterations of the whole run. These are the windows that
+// were kept at regular intervals. If there are none, they are the windows of the first iterations, or else all windows.
+// If there are other windows, typical leaves out the first iteration of the attempt, because this iteration warms up.
 func (e *evidence) typical() []*view {
 	usual := slices.DeleteFunc(slices.Clone(e.views), func(v *view) bool { return e.extra[v.window.Iteration] })
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {

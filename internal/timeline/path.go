@@ -39,8 +39,8 @@ const (
 // iteration, and goes back in time:
 //
 //   - A span of work, of a call, or of a save belongs to the path. The search continues at the start of the span.
-//   - At a wait the search continues at the worker that ended the wait, at the time of the event that ended it. The time
-//     from this event to the end of the wait is a Transfer.
+//   - At a wait the search continues at the worker that ended the wait, at the time of the event that ended it. The
+//     time from this event to the end of the wait is a Transfer.
 //   - If this event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
 //   - If the trace does not have the event, the wait itself belongs to the path.
 //

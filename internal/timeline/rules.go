@@ -101,7 +101,7 @@ func (p pace) isSlow() bool {
 	return p.seen >= fewestIterations && float64(p.over) >= slowIterations*float64(p.seen) && p.median > 0
 }
 
-// meanExcess returns the mean excess in an iteration.
+// meanExcess returns the excess, as a mean over the iterations with the member.
 func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
 
 // paces compares the members that do the work at spots, over all iterations.

@@ -15,7 +15,7 @@ type PathTime struct {
 // Total returns the sum of all kinds, in seconds.
 func (c PathTime) Total() float64 { return c.Busy + c.Transfer + c.Wait + c.Unknown }
 
-// add adds weight times the length of a segment.
+// add adds weight times the length of s to the field for the kind of s.
 func (c *PathTime) add(s *Segment, weight float64) {
 	t := weight * seconds(s.End-s.Start)
 	switch s.Kind {
@@ -86,7 +86,7 @@ func newCosts(a *trace.Attempt) *costs {
 		links: map[LinkCost]int{}}
 }
 
-// add adds weight times the length of a segment.
+// add adds weight times the length of s to its site. If the work of s has parts, it divides the time among them.
 func (c *costs) add(s *Segment, weight float64) {
 	rest := *s
 	if s.Kind == Busy && s.Op == trace.Work {

@@ -307,7 +307,7 @@ func (c *chrome) writeFlows(a *Attempt, w *Window) {
 				continue
 			}
 			k := item{s.Name, s.Key, s.Peer, g.Arg, g.Item}
-			// If the N differs, the later Get has not ended in this window, and its Item is not set.
+			// If N differs, the later Get has not ended in this window, so its Item is not set.
 			if old, ok := gets[k]; !ok || old.span.N == g.N {
 				gets[k] = get{worker, g}
 			}

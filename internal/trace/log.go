@@ -13,7 +13,7 @@ import (
 // Folder is the folder of the trace inside a run's folder.
 const Folder = "trace"
 
-// Options describe the rank that a Log records.
+// Options describe the rank that a Log records, and how the Log records it.
 type Options struct {
 	Run         string // the run's folder
 	Attempt     int64  // see Attempt.ID; the same on all ranks
@@ -189,7 +189,7 @@ func (l *Log) release(due []window) []window {
 	return due
 }
 
-// A window names an iteration to write.
+// A window is an iteration whose spans are to be written.
 type window struct {
 	iteration int64
 	why       Reason

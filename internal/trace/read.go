@@ -65,7 +65,7 @@ func Parse(names []string, files [][]byte) *Trace {
 	return r.trace()
 }
 
-// A reader joins the chunks of many files.
+// A reader joins the chunks of all files of a trace.
 type reader struct {
 	attempts map[int64]*attempt
 	problems []string
@@ -86,7 +86,7 @@ type attempt struct {
 	known   map[int]Offset // the last offset of each node, for iterations without an offset
 }
 
-// A nodeTime names a node and an iteration.
+// A nodeTime is an iteration on a node.
 type nodeTime struct {
 	node      int
 	iteration int64

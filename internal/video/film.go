@@ -119,13 +119,13 @@ func (f *Film) nextNumber() []byte {
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
 }
 
-// write writes a chunk.
+// write writes a PNG chunk of the given kind.
 func (f *Film) write(kind string, data []byte) error {
 	_, err := f.out.Write(encode(kind, data))
 	return err
 }
 
-// encode encodes a chunk: length, kind, data and checksum.
+// encode returns a PNG chunk: length, kind, data and checksum.
 func encode(kind string, data []byte) []byte {
 	b := binary.BigEndian.AppendUint32(nil, uint32(len(data)))
 	b = slices.Concat(b, []byte(kind), data)

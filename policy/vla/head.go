@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/graph"
 )
 
-// A head is an action head: its layers, whose parameters are among those of the policy. To add a head, write a type in
-// a file of its own, add a name to Config.ActionHead, and add a line to newHead.
+// A head is an action head: its layers among the parameters of the policy. Another head is a type in a file of its own,
+// a name in the list heads of config.go, and a line of newHead.
 type head interface {
 	// check returns an error if a key that the user has set has no effect with this head.
 	check(*policy.Config) error

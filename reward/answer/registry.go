@@ -62,7 +62,7 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the grader for s.
+// New returns the Grader that s describes. The caller must close it.
 func (r *Registry) New(s Setup) (*Grader, error) {
 	build, ok := r.Builder(s.Type)
 	if !ok {

@@ -80,7 +80,7 @@ func parse(b []byte) (s Set, err error) {
 	return Set{Images: images, Labels: labels.U8()}, nil
 }
 
-// Write writes s to a file.
+// Write writes s and the metadata to the file at path. Read can read the file.
 func (s *Set) Write(path string, metadata map[string]string) error {
 	var d tensor.Dict
 	d.Set("images", s.Images)

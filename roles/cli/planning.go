@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A planning plans a job for numbers of ranks. It measures the machine and the job when they are needed, unless they
+// A planning finds the plan of a job for each number of ranks. It measures the machine and the job once, unless they
 // come from files.
 type planning struct {
 	c       *cli.Context

@@ -170,7 +170,8 @@ func (k *keeper) Unpack(tensor.Dict) error {
 	return nil
 }
 
-// gatedEnvs are environments of an asynchronous run. A rank that quiesces waits for their step.
+// gatedEnvs are environments of an asynchronous run. While a rank of the process quiesces, their step goes through the
+// gate.
 type gatedEnvs struct {
 	carried
 	*gate

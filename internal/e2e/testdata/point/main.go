@@ -1,5 +1,5 @@
-// Command point is rlinf with its own environment: the task that the solvers of testdata/bridge play. An action pushes
-// a point on a line towards 0.
+// Command point is rlinf with its own environment: the task that the solvers of testdata/bridge play. Actions push a
+// point on a line. Its goal is 0.
 package main
 
 import (

@@ -100,7 +100,7 @@ type loop struct {
 	changed_ []any
 }
 
-// loopAttributes are the attributes of a loop.
+// loopAttributes has the attributes of the variable loop, such as loop.index.
 var loopAttributes = map[string]func(l *loop) any{
 	"index":     func(l *loop) any { return l.at + 1 },
 	"index0":    func(l *loop) any { return l.at },

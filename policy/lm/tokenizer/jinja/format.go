@@ -90,7 +90,6 @@ func (l layout) padded(sign, s string) string {
 	return strings.Repeat(fill, missing) + sign + s
 }
 
-// number formats a number.
 func (l layout) number(v any) string {
 	check(v)
 	f, i, isInt := number(v)

@@ -23,7 +23,7 @@ func FromJSON(text []byte) (v any, err error) {
 	return nextJSON(d), nil
 }
 
-// nextJSON reads a value of a valid text.
+// nextJSON reads the next value of a text that is valid JSON.
 func nextJSON(d *json.Decoder) (v any) {
 	token, err := d.Token()
 	switch token := token.(type) {

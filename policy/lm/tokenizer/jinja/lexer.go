@@ -31,7 +31,7 @@ type token struct {
 
 func (t token) is(k kind, text string) bool { return t.kind == k && t.text == text }
 
-// lexer splits a template into tokens.
+// lexer splits a template into tokens. It has the state after the tokens so far.
 type lexer struct {
 	rest      string
 	line      int
@@ -228,7 +228,7 @@ func (l *lexer) number() {
 	l.take(len(text))
 }
 
-// quoted reads a text in quotes.
+// quoted reads a text constant in single or double quotes.
 func (l *lexer) quoted() {
 	for i := 1; i < len(l.rest); i++ {
 		switch l.rest[i] {
@@ -248,7 +248,7 @@ var escape = regexp.MustCompile(`\\(?:[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}
 var escapes = map[byte]string{'\n': "", '\\': "\\", '\'': "'", '"': "\"", 'a': "\a", 'b': "\b", 'f': "\f", 'n': "\n",
 	'r': "\r", 't': "\t", 'v': "\v"}
 
-// unescape replaces the escapes of Python's texts.
+// unescape replaces the escapes of Python's string constants.
 func unescape(s string, line int) string {
 	return escape.ReplaceAllStringFunc(s, func(e string) string {
 		c := e[1]

@@ -8,7 +8,7 @@ type statement struct {
 	run  func(e *evaluator)
 }
 
-// A jump says how a statement ended.
+// A jump says how a statement ended: as usual, by break, or by continue.
 type jump uint8
 
 const (
