@@ -43,7 +43,7 @@ data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl}
 ` + fmt.Sprintf(deviceModel, "global_batch_size: 6", "")},
 	{"GRPO", components("actor: 0") + `
 runner: {task_type: reasoning, seq_length: 16}
-data: {train_data_paths: data/train.jsonl, rollout_batch_size: 2, max_prompt_length: 9}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl, rollout_batch_size: 2, max_prompt_length: 9}
 algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, entropy_bonus: 0.01, kl_beta: 0.1}
 ` + fmt.Sprintf(deviceModel, "seed: 1", "is_lora: true, lora_rank: 2, ")},
 	{"PPO from images", ""}, // see deviceImages
