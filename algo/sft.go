@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -70,6 +71,8 @@ func (s *SFT) Close() { s.policy.Close() }
 // learnt, and tokens the number of all tokens, both in the whole batch on all replicas.
 func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
+	s.train.transfer((*nn.Params[float32]).Upload)
+	defer s.train.transfer((*nn.Params[float32]).Download)
 	s.train.open()
 	s.progress.Report(workUpdate, 0, len(texts))
 	slope := float32(-1 / float64(targets))
@@ -80,7 +83,7 @@ func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err erro
 			o.DLogProb[i] = slope
 			loss -= float64(logp)
 		}
-	}, s.train.ready)
+	}, s.train.readyAt(true))
 	if err != nil {
 		return m, fmt.Errorf("sft: %w", err)
 	}

@@ -21,10 +21,16 @@ func textModel(t *testing.T, o lm.Options) *lm.Model { t.Helper(); return newMod
 
 func newModel(t *testing.T, vocabulary int, initRange float64, o lm.Options) *lm.Model {
 	t.Helper()
+	return newModelIn(t, new(nn.Params[float32]), vocabulary, initRange, o)
+}
+
+// newModelIn is newModel with the parameters p, which may be on a device.
+func newModelIn(t *testing.T, p *nn.Params[float32], vocabulary int, initRange float64, o lm.Options) *lm.Model {
+	t.Helper()
 	c := lm.Config{Family: lm.Qwen2, Vocab: vocabulary, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
 		Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKVBias: true,
 		InitRange: initRange}
-	m, err := lm.New(new(nn.Params[float32]), c, o)
+	m, err := lm.New(p, c, o)
 	if err == nil {
 		err = m.Alloc(tensor.Heap)
 	}

@@ -71,6 +71,7 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 func (p *textPass) infer(texts []Sequence, h lm.Head, receive func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, receive
+	p.model.Params.Upload(p.model.Params.Data) // between updates the program has the newest parameters
 	return p.model.Infer(p.work, len(p.ends), h, p)
 }
 

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -249,6 +250,8 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 		return Metrics{}, err
 	}
 	p.train.meanNorm() // discard the norms of an update that failed
+	p.train.transfer((*nn.Params[float32]).Upload)
+	defer p.train.transfer((*nn.Params[float32]).Download)
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -276,7 +279,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
 		return false, nil
 	}
-	clear(p.train.params.Grad)
+	p.train.params.Clear(p.train.params.Grad)
 	if p.critic != nil {
 		clear(p.critic.train.params.Grad)
 	}
@@ -304,14 +307,13 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 
 // sumEarly tells whether the sum of the policy's gradient over the replicas can start during the backward pass. If so,
 // it begins the sum, and returns the callback for ranges of the gradient that are final. It returns nil if the sum must
-// wait for the method step. That is so if the critic's gradient is summed first, or if early_stop_imp_ratio can skip
-// the step.
+// wait for the method step. That is so on a device, if the critic's gradient is summed first, or if
+// early_stop_imp_ratio can skip the step.
 func (p *TextPPO) sumEarly() (ready func(lo, hi int)) {
-	if p.valued() || p.text.EarlyStopImpRatio != 0 {
-		return nil
+	if ready = p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0); ready != nil {
+		p.train.begin()
 	}
-	p.train.begin()
-	return p.train.ready
+	return ready
 }
 
 // setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch, which has the

@@ -65,7 +65,7 @@ func (s *Setup) newRangeState(p *nn.Params[float32], cfg OptimConfig, lo, hi int
 }
 
 // newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer, each
-// replica updates a range of the parameters.
+// replica updates a range of the parameters; then m is not on a device.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
 	n := len(m.Params.Data)
 	lo, hi := cfg.Share(n, s.Replicas)
@@ -73,9 +73,14 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	if err != nil {
 		return nil, err
 	}
+	replicas, _ := s.Replicas.Count()
+	if t.stays = m.Params.OnDevice() && replicas == 1; t.stays {
+		if err := m.MeasureOnDevice(w); err != nil {
+			return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
+		}
+	}
 	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all shards of the model
 	if cfg.UseDistributedOptimizer {
-		replicas, _ := s.Replicas.Count()
 		for r := range replicas {
 			lo, hi := shareOf(n, replicas, r)
 			t.shares = append(t.shares, hi-lo)

@@ -37,8 +37,29 @@ algorithm:
 actor:
   {micro_batch_size: 8, global_batch_size: 16, model: {hidden_sizes: [12, 8], add_q_head: true}, optim: {lr: 3.0e-3}}
 `},
+	{"SFT", components("actor: 0-1") + `
+runner: {task_type: sft, seq_length: 16, val_check_interval: 1}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl}
+` + fmt.Sprintf(deviceModel, "global_batch_size: 6", "")},
+	{"GRPO", components("actor: 0") + `
+runner: {task_type: reasoning, seq_length: 16}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl, rollout_batch_size: 2, max_prompt_length: 9}
+algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, entropy_bonus: 0.01, kl_beta: 0.1}
+` + fmt.Sprintf(deviceModel, "seed: 1", "is_lora: true, lora_rank: 2, ")},
 	{"PPO from images", ""}, // see deviceImages
 }
+
+// deviceModel is a small language model, with places for keys of the actor and of the model.
+const deviceModel = `
+actor:
+  %s
+  micro_batch_size: 2
+  tokenizer: {tokenizer_model: data/tokenizer}
+  model:
+    {%smodel_type: qwen2, hidden_size: 16, intermediate_size: 24, num_hidden_layers: 1, num_attention_heads: 2,
+    num_key_value_heads: 1, tie_word_embeddings: true}
+  optim: {lr: 1.0e-2}
+`
 
 // deviceImages returns a job of PPO on images, which takes long in the interpreter.
 func deviceImages(t *testing.T) (yaml string, args []string) {
@@ -73,6 +94,9 @@ func TestDevice(t *testing.T) {
 				}
 				run := func(dir string, p *platform, device string, steps int) metrics {
 					t.Helper()
+					if strings.Contains(yaml, "data/train.jsonl") {
+						local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "12", "--test", "3")
+					}
 					p.ok(t, dir, np, append([]string{"-c", writeFile(t, dir, "job.yaml", yaml), "--resume", "auto",
 						"runner.save_interval=1", fmt.Sprint("runner.max_steps=", steps), "actor.device=" + device,
 						"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"}, more...)...)
@@ -142,11 +166,21 @@ func TestDeviceMistakes(t *testing.T) {
 func TestDeviceMoves(t *testing.T) {
 	t.Parallel()
 	cuda.program(t, ".") // or skip the test
-	n := &nomad{name: "PPO", yaml: deviceJobs[0].yaml, members: map[string]int{"actor": 2, "env": 2, "rollout": 2}}
-	draw := draws(t, 1)
-	c, start := newCamp(t, n), n.place(draw)
-	same := c.settle(t, start, steps(8))
-	j := c.start(t, cuda, "walk", start, steps(8), "actor.device=cuda")
-	c.wander(j, "walk", start, draw).end(t, j, 2)
-	same(t, "walk")
+	for _, n := range []*nomad{
+		{name: "PPO", yaml: deviceJobs[0].yaml, members: map[string]int{"actor": 2, "env": 2, "rollout": 2}},
+		{name: "GRPO", yaml: deviceJobs[3].yaml, members: map[string]int{"actor": 2, "rollout": 2}},
+	} {
+		if n.name != "PPO" && !full {
+			continue
+		}
+		t.Run(n.name, func(t *testing.T) {
+			t.Parallel()
+			draw := draws(t, 1)
+			c, start := newCamp(t, n), n.place(draw)
+			same := c.settle(t, start, steps(8))
+			j := c.start(t, cuda, "walk", start, steps(8), "actor.device=cuda")
+			c.wander(j, "walk", start, draw).end(t, j, 2)
+			same(t, "walk")
+		})
+	}
 }

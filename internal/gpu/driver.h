@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 // The largest number of arguments of a kernel.
-#define RL_ARGS 14
+#define RL_ARGS 18
 
 // rl_open finds the driver's functions and initialises it. interpreter is 0, or a handle of Go: then the functions are
 // those of the fake driver. If there is no library, rl_open writes the reason to why, which is empty and has size

@@ -49,7 +49,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // Args are the arguments of a kernel.
-type Args = [14]uint64
+type Args = [18]uint64
 
 // A Driver is one device in use: its memory, its kernels, and work that completes in the order of the calls. Only one
 // goroutine at a time may use it. Addresses are those of the device.

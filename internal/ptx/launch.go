@@ -152,7 +152,9 @@ func (l *launch) access(t, at int, r []uint64) *Fault {
 	for i := range in.count {
 		v, at0 := &r[in.vector[i]], offset+uint64(i*in.size)
 		if in.op == load {
-			*v = get(data, at0, in.size)
+			if *v = get(data, at0, in.size); in.signed {
+				*v = uint64(signed(*v))
+			}
 		} else {
 			put(data, at0, in.size, *v)
 		}

@@ -20,7 +20,9 @@ const (
 	add64
 	sub32
 	sub64
+	neg64
 	mul32
+	mad32
 	mul64
 	mulWide // signed
 	div32
@@ -29,6 +31,7 @@ const (
 	remU
 	rem64
 	min32
+	max32
 	min64
 	shl32
 	shl64
@@ -50,28 +53,40 @@ const (
 	divF
 	fmaF
 	sqrtF
+	recipF
 	negF
 	absF
 	intToF
 	floatToD
+	intToD
+	dToFloat
 	addD
 	mulD
+	divD
+	sqrtD
+	recipD
 )
 
 // opcodes are the opcodes of instructions without a family. It is never written.
 var opcodes = map[string]opcode{
 	"bra": branch, "bra.uni": branch, "bar.sync": barrier, "ret": exit,
-	"ld.param.u32": move, "ld.param.u64": move, "ld.param.f32": move, "ld.param.s32": extend,
-	"cvt.u64.u32": move, "cvt.u32.u64": truncate, "cvt.s64.s32": extend,
+	"ld.param.u32": move, "ld.param.u64": move, "ld.param.f32": move, "ld.param.f64": move,
+	"ld.param.s32": extend,
+	"cvt.u64.u32":  move, "cvt.u32.u64": truncate, "cvt.s64.s32": extend,
 	"add.s32": add32, "add.s64": add64, "sub.s32": sub32, "sub.s64": sub64, "mul.lo.s32": mul32, "mul.lo.s64": mul64,
-	"mul.wide.s32": mulWide, "mul.wide.u32": mul64, "div.s32": div32, "div.s64": div64, "div.u32": divU,
+	"neg.s64":    neg64,
+	"mad.lo.s32": mad32, "max.s32": max32, "mul.wide.s32": mulWide, "mul.wide.u32": mul64,
+	"div.s32": div32, "div.s64": div64, "div.u32": divU,
 	"div.u64": divU, "rem.u32": remU, "rem.s64": rem64, "min.s32": min32, "min.s64": min64,
 	"shl.b32": shl32, "shl.b64": shl64, "shr.u32": shr, "shr.u64": shr, "shr.s32": shrS32,
-	"and.b32": and, "and.b64": and, "and.pred": and, "or.b32": or, "or.b64": or, "or.pred": or, "xor.b32": xor,
+	"and.b32": and, "and.b64": and, "and.pred": and, "or.b32": or, "or.b64": or, "or.pred": or,
+	"xor.b32": xor, "xor.pred": xor,
 	"not.pred":   invert,
 	"add.rn.f32": addF, "sub.rn.f32": subF, "mul.rn.f32": mulF, "div.rn.f32": divF, "fma.rn.f32": fmaF,
-	"sqrt.rn.f32": sqrtF, "neg.f32": negF, "abs.f32": absF, "cvt.rn.f32.s32": intToF, "cvt.f64.f32": floatToD,
-	"add.rn.f64": addD, "mul.rn.f64": mulD,
+	"sqrt.rn.f32": sqrtF, "rcp.rn.f32": recipF, "neg.f32": negF, "abs.f32": absF,
+	"cvt.rn.f32.s32": intToF, "cvt.f64.f32": floatToD,
+	"cvt.rn.f64.s32": intToD, "cvt.rn.f32.f64": dToFloat, "add.rn.f64": addD, "mul.rn.f64": mulD, "div.rn.f64": divD,
+	"sqrt.rn.f64": sqrtD, "rcp.rn.f64": recipD,
 }
 
 // A relation is what a comparison asks.
@@ -85,6 +100,7 @@ const (
 	greater
 	greaterEqual
 	unordered // one of two floats is NaN
+	lessEqualOrUnordered
 )
 
 var relations = map[string]relation{"eq": equal, "ne": unequal, "lt": less, "le": lessEqual, "gt": greater,
@@ -92,7 +108,7 @@ var relations = map[string]relation{"eq": equal, "ne": unequal, "lt": less, "le"
 
 // floatRelations have no "ne", which is false for NaN; clang does not use it.
 var floatRelations = map[string]relation{"eq": equal, "neu": unequal, "lt": less, "le": lessEqual, "gt": greater,
-	"ge": greaterEqual, "nan": unordered}
+	"ge": greaterEqual, "nan": unordered, "leu": lessEqualOrUnordered}
 
 // identify sets what follows from the name of an instruction. It reports whether the name is known.
 func (in *instruction) identify(name string) bool {
@@ -134,8 +150,8 @@ func (in *instruction) identify(name string) bool {
 		if len(parts) == 4 {
 			in.count = map[string]int{"v2": 2, "v4": 4}[parts[2]]
 		}
-		in.size = map[string]int{"f32": 4, "u32": 4, "b32": 4, "f64": 8, "u64": 8, "b64": 8}[kind]
-		in.shared = parts[1] == "shared"
+		in.size = map[string]int{"f32": 4, "u32": 4, "b32": 4, "s32": 4, "f64": 8, "u64": 8, "b64": 8}[kind]
+		in.shared, in.signed = parts[1] == "shared", kind == "s32"
 		return in.count*in.size > 0 && (in.shared || parts[1] == "global")
 	}
 	return false

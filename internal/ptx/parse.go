@@ -40,8 +40,9 @@ type instruction struct {
 	// Of a load or a store. The address is in register a.
 	shared bool
 	offset uint64
-	size   int // of an element, in bytes
-	count  int // of elements
+	size   int  // of an element, in bytes
+	signed bool // a load extends the sign
+	count  int  // of elements
 	vector [4]int
 }
 
@@ -121,7 +122,7 @@ func (p *parser) statement(line string) error {
 		p.module.kernels[name] = p.kernel
 	case word == ".param":
 		kind, name, _ := strings.Cut(strings.TrimSuffix(rest, ","), " ")
-		size := map[string]int{".u32": 4, ".f32": 4, ".u64": 8}[kind]
+		size := map[string]int{".u32": 4, ".f32": 4, ".u64": 8, ".f64": 8}[kind]
 		if size == 0 {
 			return fmt.Errorf("unknown parameter %s", rest)
 		}

@@ -108,6 +108,18 @@ func TestInstructions(t *testing.T) {
 		{"cvt.f64.f32", args(f32(0x1p-149)), d64(0x1p-149)},
 		{"add.rn.f64", args(d64(1), d64(0x1p-52)), d64(1 + 0x1p-52)},
 		{"mul.rn.f64", args(d64(3), d64(-2)), d64(-6)},
+		{"mad.lo.s32", args(u32(-3), 5, 1), u32(-14)},
+		{"neg.s64", args(3), u64(-3)},
+		{"max.s32", args(u32(-7), 2), 2},
+		{"xor.pred", args(1, 1), 0},
+		{"setp.leu.f32", args(f32(float32(math.NaN())), f32(0)), 1},
+		{"setp.leu.f32", args(f32(1), f32(0)), 0},
+		{"rcp.rn.f32", args(f32(3)), 0x3eaaaaab},
+		{"cvt.rn.f64.s32", args(u32(-3)), d64(-3)},
+		{"cvt.rn.f32.f64", args(d64(1 + 0x1p-24)), f32(1)},
+		{"div.rn.f64", args(d64(1), d64(-4)), d64(-0.25)},
+		{"sqrt.rn.f64", args(d64(2)), d64(math.Sqrt2)},
+		{"rcp.rn.f64", args(d64(8)), d64(0.125)},
 	} {
 		body := []string{"\tld.param.u64 \t%rd0, [p0];"}
 		operands := []string{"%rd8"}

@@ -42,8 +42,12 @@ func (l *launch) run(t int) *Fault {
 			r[in.to] = uint64(uint32(r[in.a] - r[in.b]))
 		case sub64:
 			r[in.to] = r[in.a] - r[in.b]
+		case neg64:
+			r[in.to] = -r[in.a]
 		case mul32:
 			r[in.to] = uint64(uint32(r[in.a] * r[in.b]))
+		case mad32:
+			r[in.to] = uint64(uint32(r[in.a]*r[in.b] + r[in.c]))
 		case mul64:
 			r[in.to] = r[in.a] * r[in.b]
 		case mulWide:
@@ -55,6 +59,8 @@ func (l *launch) run(t int) *Fault {
 			r[in.to] = divide(in.op, r[in.a], r[in.b])
 		case min32:
 			r[in.to] = uint64(uint32(min(signed(r[in.a]), signed(r[in.b]))))
+		case max32:
+			r[in.to] = uint64(uint32(max(signed(r[in.a]), signed(r[in.b]))))
 		case min64:
 			r[in.to] = uint64(min(int64(r[in.a]), int64(r[in.b])))
 		case shl32:
@@ -100,6 +106,8 @@ func (l *launch) run(t int) *Fault {
 			r[in.to] = bits(fma32(float(r[in.a]), float(r[in.b]), float(r[in.c])))
 		case sqrtF:
 			r[in.to] = bits(float32(math.Sqrt(float64(float(r[in.a])))))
+		case recipF:
+			r[in.to] = bits(1 / float(r[in.a]))
 		case negF:
 			r[in.to] = r[in.a] ^ 1<<31
 		case absF:
@@ -108,10 +116,20 @@ func (l *launch) run(t int) *Fault {
 			r[in.to] = bits(float32(int32(r[in.a])))
 		case floatToD:
 			r[in.to] = math.Float64bits(float64(float(r[in.a])))
+		case intToD:
+			r[in.to] = math.Float64bits(float64(int32(r[in.a])))
+		case dToFloat:
+			r[in.to] = bits(float32(double(r[in.a])))
 		case addD:
 			r[in.to] = math.Float64bits(double(r[in.a]) + double(r[in.b]))
 		case mulD:
 			r[in.to] = math.Float64bits(double(r[in.a]) * double(r[in.b]))
+		case divD:
+			r[in.to] = math.Float64bits(double(r[in.a]) / double(r[in.b]))
+		case sqrtD:
+			r[in.to] = math.Float64bits(math.Sqrt(double(r[in.a])))
+		case recipD:
+			r[in.to] = math.Float64bits(1 / double(r[in.a]))
 		}
 	}
 }
@@ -152,6 +170,8 @@ func holds[T cmp.Ordered](relation relation, a, b T) uint64 {
 		is = a >= b
 	case unordered:
 		is = a != a || b != b
+	case lessEqualOrUnordered:
+		is = !(a > b)
 	}
 	if is {
 		return 1

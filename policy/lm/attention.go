@@ -30,7 +30,7 @@ type Attention struct {
 	spans        []span
 	cache        *Cache
 	q, o         []float32 // queries and output, [n, heads·head_dim]
-	key, value   []float32 // [n, key heads·head_dim]
+	key, value   []float32 // [n, key heads·head_dim]; in Ops.AttendGrad only on a device, which has no cache
 	lse          []float32 // log Σ e^score of the queries, [heads, n]; nil without training
 	dq, dout     []float32
 	dkey, dvalue []float32
@@ -39,7 +39,7 @@ type Attention struct {
 // attend sets the output and lse of a to the attention of a layer.
 func (w *Work) attend(layer int, a *activations) {
 	w.attention = Attention{layer: layer, n: w.n, sizes: &w.m.local, spans: w.spans, cache: w.cache, q: a.q, o: a.o,
-		key: w.key, value: w.value, lse: a.lse}
+		key: a.key, value: a.value, lse: a.lse}
 	w.ops.Attend(&w.attention)
 }
 
@@ -47,6 +47,6 @@ func (w *Work) attend(layer int, a *activations) {
 // of the output.
 func (w *Work) attendGrad(layer int, a *activations) {
 	w.attention = Attention{layer: layer, n: w.n, sizes: &w.m.local, spans: w.spans, cache: w.cache, q: a.q, o: a.o,
-		lse: a.lse, dq: w.dq, dkey: w.dk, dvalue: w.dv, dout: w.doOut}
+		key: a.key, value: a.value, lse: a.lse, dq: w.dq, dkey: w.dk, dvalue: w.dv, dout: w.doOut}
 	w.ops.AttendGrad(&w.attention)
 }

@@ -1,6 +1,10 @@
 package lm
 
-import "github.com/rlinf/rlinf/policy/nn"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/nn"
+)
 
 // Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy are the
 // gradients of the loss with respect to the results of the last LogProbs; dentropy may be nil. targets and temperature
@@ -75,10 +79,9 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 
 	w.inputGrad(w.doOut, a.o, n, derivative{&l.o, dx})
 	w.attendGrad(number, a)
-	w.rotate(w.dq, c.Heads, queryScale(c), true)
-	w.rotate(w.dk, c.KVHeads, 1, true)
+	w.rotate(w.dq, w.dk, true)
 	if c.QKNorm {
-		q, k := w.normSums.sums(w.m, number)
+		q, k := w.normSums.sums(w, number)
 		w.headNormGrad(q, w.dq, a.rawQ, a.invQ, &l.qNorm, c.Heads)
 		w.headNormGrad(k, w.dk, a.rawK, a.invK, &l.kNorm, c.KVHeads)
 	}
@@ -100,14 +103,15 @@ type tiedRows struct {
 func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 	d, rows := m.Config.Hidden, nn.Rows{Index: w.ids, First: -m.firstID} // ids of other ranks are outside
 	if m.Config.Tied {
-		w.tiedRows.find(m, w.ids)
+		w.tiedRows.find(w, w.ids)
 		grad, rows = w.tiedRows.sum, nn.Rows{Index: w.tiedRows.at}
 	}
 	w.base.AddRows(grad, rows, dx, nn.Rows{}, nil, d, w.n)
 }
 
 // find sets t.at, and adds rows for the ids of this part of the vocabulary that t lacks.
-func (t *tiedRows) find(m *Model, ids []int32) {
+func (t *tiedRows) find(w *Work, ids []int32) {
+	m := w.m
 	t.at = t.at[:0]
 	if t.index == nil {
 		t.index = map[int32]int32{}
@@ -120,13 +124,18 @@ func (t *tiedRows) find(m *Model, ids []int32) {
 			if at, here = t.index[id]; !here {
 				at = int32(len(t.ids))
 				t.index[id], t.ids = at, append(t.ids, id)
-				for range m.Config.Hidden {
-					t.sum = append(t.sum, 0)
-				}
 			}
 		}
 		t.at = append(t.at, at)
 	}
+	n := len(t.ids) * m.Config.Hidden
+	if w.onDevice {
+		t.sum = w.embedded[:n]
+		return
+	}
+	have := len(t.sum)
+	t.sum = slices.Grow(t.sum, n-have)[:n]
+	clear(t.sum[have:])
 }
 
 // FinishGradients completes the gradients after the last Backward of an optimiser step. For the norms of queries and
@@ -143,12 +152,8 @@ func (m *Model) FinishGradients(w *Work) {
 	if len(t.ids) == 0 {
 		return
 	}
-	d, v, grad := m.Config.Hidden, m.local.Vocab, m.embed.grad()
-	for i, id := range t.ids {
-		for j, g := range t.sum[i*d : (i+1)*d] {
-			grad[j*v+int(id)] += g
-		}
-	}
+	w.ops.AddEmbeddings(m.embed.grad(), t.sum, t.ids, m.Config.Hidden)
+	w.clear(t.sum)
 	clear(t.index)
 	t.ids, t.sum = t.ids[:0], t.sum[:0]
 }

@@ -36,9 +36,8 @@ type member struct {
 
 // productArgs are the arguments of a product, or of a gradient.
 type productArgs struct {
-	c, bias      []float32
+	c, initial   []float32
 	m, n, blocks int
-	acc          bool
 	terms        [3]Term
 	a, b         []float32
 	k            int
@@ -95,22 +94,22 @@ func (t *team) run(minSize, size int, job job) {
 	t.busy.Wait()
 }
 
-func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms [3]Term) {
+func (t *team) Product(c []float32, m, n, blocks int, initial []float32, terms [3]Term) {
 	operations := 0
 	for _, x := range terms {
 		operations += 2 * m * n * x.K
 	}
 	if len(t.members) == 1 || operations < minSharedOps { // run would do the same, after a copy of the arguments
-		t.members[0].x.Product(c, m, n, blocks, bias, acc, used(&terms)...)
+		t.members[0].x.Product(c, m, n, blocks, initial, used(&terms)...)
 		return
 	}
-	t.args = productArgs{c: c, bias: bias, m: m, n: n, blocks: blocks, acc: acc, terms: terms}
+	t.args = productArgs{c: c, initial: initial, m: m, n: n, blocks: blocks, terms: terms}
 	t.run(minSharedOps, operations, (*team).productPart)
 }
 
 func (t *team) productPart(index, count int, m *member) {
 	a := &t.args
-	m.x.ProductPart(index, count, a.c, a.m, a.n, a.blocks, a.bias, a.acc, used(&a.terms)...)
+	m.x.ProductPart(index, count, a.c, a.m, a.n, a.blocks, a.initial, used(&a.terms)...)
 }
 
 // used returns the terms that are not zero. They are the first ones.
@@ -186,6 +185,29 @@ func (t *team) RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n, heads int, acc
 	}
 }
 
-func (t *team) Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, inverse bool) {
-	kernel.Rotate(x, cos, sin, rows, heads, half, scale, inverse)
+func (t *team) Rotate(q, keys, cos, sin []float32, rows, heads, keyHeads, half int, scale float32, inverse bool) {
+	kernel.Rotate(q, cos, sin, rows, heads, half, scale, inverse)
+	kernel.Rotate(keys, cos, sin, rows, keyHeads, half, 1, inverse)
+}
+
+func (t *team) Embed(x, table []float32, ids []int32, width int, transposed bool) {
+	vocabulary := len(table) / width
+	for i, id := range ids {
+		if row := x[i*width : (i+1)*width]; id >= 0 && !transposed {
+			copy(row, table[int(id)*width:])
+		} else if id >= 0 {
+			for j := range row {
+				row[j] = table[j*vocabulary+int(id)]
+			}
+		}
+	}
+}
+
+func (t *team) AddEmbeddings(grad, x []float32, ids []int32, width int) {
+	vocabulary := len(grad) / width
+	for i, id := range ids {
+		for j, g := range x[i*width : (i+1)*width] {
+			grad[j*vocabulary+int(id)] += g
+		}
+	}
 }

@@ -31,6 +31,18 @@ func (t *team) CrossEntropyGrad(logits []float32, dists []Distribution, dlogp, d
 	}
 }
 
+func (t *team) Largest(best, logits []float32, n, width int) {
+	for r := range n {
+		row, at := logits[r*width:(r+1)*width], 0
+		for i, x := range row {
+			if x > row[at] {
+				at = i
+			}
+		}
+		best[2*r], best[2*r+1] = row[at], float32(at)
+	}
+}
+
 // logitsGrad replaces x, the logits of a row, with the gradient of the loss with respect to x, without the term 1_t
 // below. d is the distribution of the row, p are its probabilities and H is its
 // entropy:
@@ -55,7 +67,7 @@ func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {
 				part[j] = 0
 				continue
 			}
-			part[j] = -p * (dlogp + dentropy*(logs[j]+h))
+			part[j] = -p * (dlogp + float32(dentropy*(logs[j]+h)))
 		}
 	}
 }

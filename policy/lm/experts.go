@@ -77,7 +77,7 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 	for j := range x.all {
 		lo, hi, f := int(r.starts[j]), int(r.starts[j+1]), x.c.Intermediate
 		if lo < hi {
-			x.all[j].forward(w, r.out[lo*d:], gathered[lo*d:hi*d], r.gate[lo*f:hi*f], r.up[lo*f:hi*f], hi-lo, false)
+			x.all[j].forward(w, r.out[lo*d:], gathered[lo*d:hi*d], r.gate[lo*f:hi*f], r.up[lo*f:hi*f], hi-lo, nil)
 		}
 	}
 	w.sumDeferred(r.out[:n*per*d])
@@ -85,8 +85,8 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 	if x.c.SharedIntermediate == 0 {
 		return
 	}
-	x.shared.forward(w, r.sharedOut, input, r.sharedGate, r.sharedUp, n, false)
-	x.sharedGate.forward(w, r.sharedWeight, input, n, false)
+	x.shared.forward(w, r.sharedOut, input, r.sharedGate, r.sharedUp, n, nil)
+	x.sharedGate.forward(w, r.sharedWeight, input, n, nil)
 	for t := range n {
 		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
 	}
@@ -98,7 +98,7 @@ func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 func (x *experts) route(w *Work, r *routed, input []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
-	x.router.forward(w, probs, input, n, false)
+	x.router.forward(w, probs, input, n, nil)
 	w.base.LogSoftmax(probs, probs, n, count)
 	w.base.Exp(probs, probs)
 	clear(r.starts)

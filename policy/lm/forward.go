@@ -3,7 +3,6 @@ package lm
 import (
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Forward runs the forward pass of a batch. In training, call LogProbs and Backward afterwards. w keeps all activations
@@ -19,35 +18,43 @@ func (m *Model) Forward(w *Work, b Batch) error {
 	if err := m.checkBatch(w, b); err != nil {
 		return err
 	}
-	pages, longest := 0, 0
+	longest := 0
+	w.spans = w.spans[:0]
 	for i := range len(b.Starts) - 1 {
-		n := int(b.Starts[i+1] - b.Starts[i])
-		pages += (n + PageLen - 1) / PageLen
-		longest = max(longest, n)
+		at := span{row: int(b.Starts[i]), n: int(b.Starts[i+1] - b.Starts[i]), parallel: b.Parallel}
+		if b.Prefix != nil {
+			at.prefix = int(b.Prefix[i])
+		}
+		w.spans, longest = append(w.spans, at), max(longest, at.n)
 	}
 	if err := w.prepareRotations(longest); err != nil {
 		return err
 	}
-	for _, s := range w.sequences {
-		s.Truncate(0)
-	}
-	w.cache.extend(pages)
-	w.spans = w.spans[:0]
-	for i := range len(b.Starts) - 1 {
-		if i == len(w.sequences) {
-			w.sequences = append(w.sequences, w.cache.NewText(longest))
-		}
-		s, n := w.sequences[i], int(b.Starts[i+1]-b.Starts[i])
-		s.grow(n)
-		at := span{row: int(b.Starts[i]), n: n, pages: s.pages, parallel: b.Parallel}
-		if b.Prefix != nil {
-			at.prefix = int(b.Prefix[i])
-		}
-		w.spans = append(w.spans, at)
+	if !w.onDevice {
+		w.takePages(longest)
 	}
 	w.ids, w.given = append(w.ids[:0], b.IDs...), b.Given
 	m.forward(w)
 	return w.err
+}
+
+// takePages gives the spans pages of an empty cache. longest is the length of the longest one.
+func (w *Work) takePages(longest int) {
+	for _, s := range w.sequences {
+		s.Truncate(0)
+	}
+	pages := 0
+	for i := range w.spans {
+		pages += (w.spans[i].n + PageLen - 1) / PageLen
+	}
+	w.cache.extend(pages)
+	for i := range w.spans {
+		if i == len(w.sequences) {
+			w.sequences = append(w.sequences, w.cache.NewText(longest))
+		}
+		w.sequences[i].grow(w.spans[i].n)
+		w.spans[i].pages = w.sequences[i].pages
+	}
 }
 
 // checkBatch returns an error if b is not a valid batch for w.
@@ -194,11 +201,10 @@ func (m *Model) forward(w *Work) {
 func (m *Model) embedRows(w *Work, x []float32) {
 	d, given := m.Config.Hidden, w.given
 	if w.axis == nil {
+		w.ops.Embed(x[:w.n*d], m.embed.data(), w.ids, d, m.Config.Tied)
 		for i, id := range w.ids {
-			if row := x[i*d : (i+1)*d]; id == Given {
-				given = given[copy(row, given):]
-			} else {
-				m.embedRow(row, id)
+			if id == Given {
+				given = given[copy(x[i*d:(i+1)*d], given):]
 			}
 		}
 		return
@@ -213,13 +219,13 @@ func (m *Model) embedRows(w *Work, x []float32) {
 	for i := 1; i < len(next); i++ {
 		next[i] = next[i-1] + counts[i-1]
 	}
-	at := slices.Clone(next)
+	var own []int32 // ids of this rank's rows
 	for _, id := range w.ids {
 		if id != Given && m.owner(id) == m.part.Index {
-			m.embedRow(rows[at[m.part.Index]:][:d], id)
-			at[m.part.Index] += d
+			own = append(own, id-int32(m.firstID))
 		}
 	}
+	w.ops.Embed(rows[next[m.part.Index]:][:len(own)*d], m.embed.data(), own, d, m.Config.Tied)
 	w.collect(rows[:next[len(next)-1]+counts[len(counts)-1]], counts)
 	for i, id := range w.ids {
 		row := x[i*d : (i+1)*d]
@@ -233,18 +239,6 @@ func (m *Model) embedRows(w *Work, x []float32) {
 	}
 }
 
-// embedRow sets row to the embedding of a token in this part of the vocabulary.
-func (m *Model) embedRow(row []float32, id int32) {
-	v, e, at := m.local.Vocab, m.embed.data(), int(id)-m.firstID
-	if !m.Config.Tied {
-		copy(row, e[at*len(row):])
-		return
-	}
-	for j := range row {
-		row[j] = e[j*v+at]
-	}
-}
-
 // forward computes the layer. It reads the residual stream a.x and writes the new residual stream to out. out may be
 // a.x.
 func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
@@ -252,30 +246,30 @@ func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 	c := &m.local
 	d := c.Hidden
 	w.ops.RMSNorm(w.normed[:n*d], a.inv1[:n], a.x[:n*d], l.norm1.data(), n, d, c.Eps)
-	l.q.forward(w, a.q, w.normed, n, false)
-	l.k.forward(w, w.key, w.normed, n, false)
-	l.v.forward(w, w.value, w.normed, n, false)
+	q, key := a.q, a.key
+	if c.QKNorm {
+		q, key = a.rawQ, a.rawK
+	}
+	l.q.forward(w, q, w.normed, n, nil)
+	l.k.forward(w, key, w.normed, n, nil)
+	l.v.forward(w, a.value, w.normed, n, nil)
 	if c.QKNorm {
 		e := c.HeadDim
 		rows := n * c.Heads
-		copy(a.rawQ, a.q[:rows*e])
 		w.ops.RMSNorm(a.q[:rows*e], a.invQ[:rows], a.rawQ[:rows*e], l.qNorm.data(), rows, e, c.Eps)
 		rows = n * c.KVHeads
-		copy(a.rawK, w.key[:rows*e])
-		w.ops.RMSNorm(w.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
+		w.ops.RMSNorm(a.key[:rows*e], a.invK[:rows], a.rawK[:rows*e], l.kNorm.data(), rows, e, c.Eps)
 	}
-	w.rotate(a.q, c.Heads, queryScale(c), false)
-	w.rotate(w.key, c.KVHeads, 1, false)
+	w.rotate(a.q, a.key, false)
 	w.attend(number, a)
-	copy(a.middle, a.x[:n*d])
-	l.o.forward(w, a.middle, a.o, n, true)
+	l.o.forward(w, a.middle, a.o, n, a.x)
 
 	w.ops.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
-	copy(out, a.middle[:n*d])
 	if l.experts != nil {
+		copy(out, a.middle[:n*d])
 		l.experts.forward(w, a.routed, out, w.normed, n)
 	} else {
-		l.ff.forward(w, out, w.normed, a.gate, a.up, n, true)
+		l.ff.forward(w, out, w.normed, a.gate, a.up, n, a.middle)
 	}
 }
 

@@ -29,8 +29,8 @@ func (w *Work) headRows() int {
 	v := w.m.local.Vocab
 	rows := headRowsOf(&w.m.Config, w.rows)
 	if w.head.logits == nil {
-		w.head.logits = nn.Vector[float32](rows * v)
-		w.head.hidden = nn.Vector[float32](rows * w.m.Config.Hidden)
+		w.head.logits = w.vector(rows * v)
+		w.head.hidden = w.vector(rows * w.m.Config.Hidden)
 	}
 	return rows
 }
@@ -96,7 +96,7 @@ func (w *Work) rowsOf(targets []Target) []int32 {
 
 // logits writes the logits of hidden rows to dst, for this part of the vocabulary.
 func (m *Model) logits(w *Work, dst, hidden []float32) {
-	m.head.forward(w, dst, hidden, len(hidden)/m.Config.Hidden, false)
+	m.head.forward(w, dst, hidden, len(hidden)/m.Config.Hidden, nil)
 }
 
 // A Target is a token whose probability is computed from a row of the last pass.
@@ -179,16 +179,12 @@ func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, 1)
 		all, mine := w.ofAllRanks(2 * len(part)) // for each target the largest logit and its id
+		if v > 0 {
+			w.ops.Largest(mine, logits, len(part), v)
+		}
 		for r := range part {
-			best := 0
-			row := logits[r*v : (r+1)*v]
-			for at, x := range row {
-				if x > row[best] {
-					best = at
-				}
-			}
-			if mine[2*r] = float32(math.Inf(-1)); v > 0 {
-				mine[2*r], mine[2*r+1] = row[best], float32(m.firstID+best)
+			if mine[2*r+1] += float32(m.firstID); v == 0 {
+				mine[2*r] = float32(math.Inf(-1))
 			}
 		}
 		w.collect(all, w.sizes)
@@ -306,9 +302,9 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 func (w *Work) hiddenGrad() []float32 {
 	d := w.m.Config.Hidden
 	if w.head.dh == nil {
-		w.head.dh = nn.Vector[float32](w.rows * d)
+		w.head.dh = w.vector(w.rows * d)
 	}
-	clear(w.head.dh[:w.n*d])
+	w.clear(w.head.dh[:w.n*d])
 	return w.head.dh[:w.n*d]
 }
 

@@ -11,21 +11,28 @@ type normSums struct {
 
 // sums returns the sums of a layer, [blocks, head_dim]: q for queries and k for keys. Both are nil if the norms are not
 // trained.
-func (s *normSums) sums(m *Model, layer int) (q, k []float32) {
+func (s *normSums) sums(w *Work, layer int) (q, k []float32) {
+	m := w.m
 	if m.layers[layer].qNorm.grad() == nil {
 		return nil, nil
 	}
 	c := &m.Config
 	if s.all == nil {
-		keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole key heads: a power of two
-		s.blocks = [2]int{m.own, keys / m.part.Size}
-		s.all = make([]float32, len(m.layers)*(s.blocks[0]+s.blocks[1])*c.HeadDim)
-		s.open = make([]bool, len(m.layers))
+		s.reserve(w)
 	}
 	s.open[layer] = true
 	e := c.HeadDim
 	at := s.all[layer*(s.blocks[0]+s.blocks[1])*e:]
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
+}
+
+// reserve makes room for the sums of all layers.
+func (s *normSums) reserve(w *Work) {
+	m, c := w.m, &w.m.Config
+	keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole key heads: a power of two
+	s.blocks = [2]int{m.own, keys / m.part.Size}
+	s.all = w.vector(len(m.layers) * (s.blocks[0] + s.blocks[1]) * c.HeadDim)
+	s.open = make([]bool, len(m.layers))
 }
 
 // headNormGrad changes dx [n, heads·head_dim] from the gradient with respect to the norm's output to the gradient with
@@ -42,22 +49,23 @@ func (s *normSums) finish(w *Work, layer int) {
 		return
 	}
 	m, e := w.m, w.m.Config.HeadDim
-	q, k := s.sums(m, layer)
-	totals := s.totals[:0]
+	q, k := s.sums(w, layer)
 	for _, sums := range [][]float32{q, k} {
 		for half := e; half < len(sums); half *= 2 {
 			for at := 0; at < len(sums); at += 2 * half {
 				w.base.Axpy(sums[at:at+e], 1, sums[at+half:at+half+e])
 			}
 		}
-		totals = append(totals, sums[:e]...)
 	}
-	s.totals = totals
-	w.sum(totals)
-	l := &m.layers[layer]
-	w.base.Axpy(l.qNorm.grad(), 1, totals[:e])
-	w.base.Axpy(l.kNorm.grad(), 1, totals[e:])
-	clear(q)
-	clear(k)
+	l, ofQ, ofK := &m.layers[layer], q[:e], k[:e]
+	if w.axis != nil {
+		s.totals = append(append(s.totals[:0], ofQ...), ofK...)
+		w.sum(s.totals)
+		ofQ, ofK = s.totals[:e], s.totals[e:]
+	}
+	w.base.Axpy(l.qNorm.grad(), 1, ofQ)
+	w.base.Axpy(l.kNorm.grad(), 1, ofK)
+	w.clear(q)
+	w.clear(k)
 	s.open[layer] = false
 }

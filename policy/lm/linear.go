@@ -62,8 +62,9 @@ func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }
 
-// forward computes the output [n,out] from x [n,in]. It sets y to the output, or adds the output to y if add is true.
-func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
+// forward computes the output [n,out] from x [n,in]. It sets y to the output, plus from unless from is nil. from may be
+// y.
+func (l *linear) forward(w *Work, y, x []float32, n int, from []float32) {
 	y, x = y[:n*l.out], x[:n*l.in]
 	term := [3]Term{{A: x, B: l.w.data(), K: l.in, Width: l.over.width}}
 	var bias []float32
@@ -72,18 +73,19 @@ func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 	}
 	if l.over.shared {
 		to := y
-		if add {
+		if from != nil {
 			to = w.partial[:n*l.out]
 		}
-		w.ops.Product(to, n, l.out, l.over.blocks, nil, false, term)
+		w.ops.Product(to, n, l.out, l.over.blocks, nil, term)
 		w.sum(to)
-		if add {
+		if from != nil {
+			copy(y, from)
 			w.base.Axpy(y, 1, to)
 		}
-	} else if add {
-		w.ops.Product(y, n, l.out, l.over.blocks, nil, true, term)
+	} else if from != nil {
+		w.ops.Product(y, n, l.out, l.over.blocks, from[:n*l.out], term)
 	} else {
-		w.ops.Product(y, n, l.out, l.over.blocks, bias, false, term)
+		w.ops.Product(y, n, l.out, l.over.blocks, bias, term)
 		bias = nil
 	}
 	if bias != nil {
@@ -92,7 +94,7 @@ func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
 	if a := l.adapter; a != nil {
 		low := w.low[:n*a.rank]
 		a.down(w, low, x, n)
-		w.ops.Product(y, n, l.out, 1, nil, true, [3]Term{{A: low, B: a.b(), K: a.rank}})
+		w.ops.Product(y, n, l.out, 1, y, [3]Term{{A: low, B: a.b(), K: a.rank}})
 	}
 }
 
@@ -120,7 +122,7 @@ func (l *linear) gradient(w *Work, x, dy []float32, n int) {
 func (l *linear) lowGrad(w *Work, dy []float32, n int) []float32 {
 	a := l.adapter
 	low := w.low[:n*a.rank]
-	w.ops.Product(low, n, a.rank, l.back.blocks, nil, false,
+	w.ops.Product(low, n, a.rank, l.back.blocks, nil,
 		[3]Term{{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true}})
 	if l.back.shared {
 		w.sum(low)
@@ -146,14 +148,14 @@ func (w *Work) inputGrad(dx, x []float32, n int, derivatives ...derivative) {
 	}
 	first := derivatives[0].l
 	dx = dx[:n*first.in]
-	w.ops.Product(dx, n, first.in, first.back.blocks, nil, false, terms)
+	w.ops.Product(dx, n, first.in, first.back.blocks, nil, terms)
 	if first.back.shared {
 		w.sum(dx)
 	}
 	for i, d := range derivatives {
 		if a := d.l.adapter; a != nil {
 			low := d.l.lowGrad(w, terms[i].A, n)
-			w.ops.Product(dx, n, d.l.in, 1, nil, true, [3]Term{{A: low, B: a.a(), K: a.rank, Transposed: true}})
+			w.ops.Product(dx, n, d.l.in, 1, dx, [3]Term{{A: low, B: a.a(), K: a.rank, Transposed: true}})
 		}
 		if x != nil {
 			d.l.gradient(w, x, d.dy, n)

@@ -84,7 +84,7 @@ func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
 // down sets low [n,rank] to scale·x·A.
 func (a *adapter) down(w *Work, low, x []float32, n int) {
-	w.ops.Product(low, n, a.rank, a.over.blocks, nil, false, [3]Term{{A: x, B: a.a(), K: a.in, Width: a.over.width}})
+	w.ops.Product(low, n, a.rank, a.over.blocks, nil, [3]Term{{A: x, B: a.a(), K: a.in, Width: a.over.width}})
 	if a.over.shared {
 		w.sum(low)
 	}
@@ -168,6 +168,6 @@ func (m *Model) Merged(name string) Weight {
 	scaled := slices.Clone(a.a())
 	kernel.Scale(scaled, a.scale)
 	t.Data = slices.Clone(t.Data)
-	kernel.NewMultiplier().Product(t.Data, a.in, a.out, 1, nil, true, kernel.Term{A: scaled, B: a.b(), K: a.rank})
+	kernel.NewMultiplier().Product(t.Data, a.in, a.out, 1, t.Data, kernel.Term{A: scaled, B: a.b(), K: a.rank})
 	return t
 }

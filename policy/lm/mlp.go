@@ -15,14 +15,14 @@ func (m *Model) newFeedForward(prefix string, width int) feedForward {
 	}
 }
 
-// forward computes the output [n,d] from x [n,d]. It sets y to the output, or adds the output to y if add is true. It
-// writes the outputs of the products gate_proj and up_proj to the slices gate and up [n,width].
-func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
-	f.gate.forward(w, gate, x, n, false)
-	f.up.forward(w, up, x, n, false)
+// forward computes the output [n,d] from x [n,d]. It sets y to the output, plus from unless from is nil. It writes the
+// outputs of the products gate_proj and up_proj to the slices gate and up [n,width].
+func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, from []float32) {
+	f.gate.forward(w, gate, x, n, nil)
+	f.up.forward(w, up, x, n, nil)
 	act := w.wide[:n*f.width]
 	w.ops.SwiGLU(act, gate[:n*f.width], up[:n*f.width])
-	f.down.forward(w, y, act, n, add)
+	f.down.forward(w, y, act, n, from)
 }
 
 // backward sets dx [n,d] from dy [n,d] and adds to the gradients. The slices x, gate and up come from the forward pass.

@@ -161,6 +161,9 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 	if err := m.frozen.alloc(alloc); err != nil {
 		return err
 	}
+	if err := m.Params.Share(m.frozen.mem); err != nil {
+		return fmt.Errorf("frozen weights: %w", err)
+	}
 	m.ready = true
 	return nil
 }

@@ -4,9 +4,9 @@ package lm
 // call handles all rows, heads and sequences of a pass. Implementations are in this package, because attention reads
 // the pages of a Cache.
 type Ops interface {
-	// Product sets c [m,n] to bias [n] in every row, or to 0 if bias is nil, plus the sum of the terms that are not
-	// zero. With acc, it adds the sum to c. kernel.Multiplier describes blocks.
-	Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms [3]Term)
+	// Product sets c [m,n] to its initial value plus the sum of the terms that are not zero. kernel.Multiplier
+	// describes initial values and blocks.
+	Product(c []float32, m, n, blocks int, initial []float32, terms [3]Term)
 	// Gradient adds aᵀ·b to c [m,n], for a [k,m] and b [k,n].
 	Gradient(c, a, b []float32, m, n, k int)
 
@@ -16,14 +16,21 @@ type Ops interface {
 	// gradient of y, and may be dx. Unless dw is nil, RMSNormGrad adds to dw [blocks,n], the gradient of w: a token has
 	// heads rows, and each block has as many of them.
 	RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n, heads int, acc bool)
-	// Rotate rotates the pairs of elements j and half+j in all heads of x [rows, heads, 2·half], and multiplies x by
-	// scale. cos and sin [rows, half] have the angles. With inverse, the angles are negative.
-	Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, inverse bool)
+	// Rotate rotates the pairs of elements j and half+j in all heads of queries q [rows, heads, 2·half] and of keys
+	// [rows, keyHeads, 2·half], and multiplies q by scale. cos and sin [rows, half] have the angles. With inverse, the
+	// angles are negative.
+	Rotate(q, keys, cos, sin []float32, rows, heads, keyHeads, half int, scale float32, inverse bool)
 	// SwiGLU sets y to gate·σ(gate)·up, with σ the logistic function.
 	SwiGLU(y, gate, up []float32)
 	// SwiGLUGrad replaces gate and up with their gradients, and sets y to the result of SwiGLU. dy is the gradient of
 	// this result.
 	SwiGLUGrad(y, gate, up, dy []float32)
+
+	// Embed sets each row of x [n,width] to the embedding of an id: a row of table, or a column if transposed is set.
+	// It leaves out rows of ids below 0.
+	Embed(x, table []float32, ids []int32, width int, transposed bool)
+	// AddEmbeddings adds row i of x [n,width] to column ids[i] of grad [width,vocabulary]. No id stands twice.
+	AddEmbeddings(grad, x []float32, ids []int32, width int)
 
 	// Attend adds the keys and values of a to its cache, and sets the output and, in training, lse.
 	Attend(a *Attention)
@@ -32,12 +39,19 @@ type Ops interface {
 
 	// CrossEntropy reads a row of logits [width] for each target, the tokens first to first+width-1. A row of sums has
 	// for each block of columns the largest logit, Σ e^(logit - largest) and Σ e^(logit - largest)·(logit - largest),
-	// and then the target's logit, if it is here.
+	// and then the target's logit, if it is here. sums, dists and the slopes of the next method are memory of the
+	// program.
 	CrossEntropy(sums, logits []float32, targets []Target, first, width, blocks, block int)
 	// CrossEntropyGrad replaces logits with their gradients. dlogp and dentropy are the gradients of the targets'
 	// log-probabilities and of the entropies; dentropy may be nil.
 	CrossEntropyGrad(logits []float32, dists []Distribution, dlogp, dentropy []float32, targets []Target, first,
 		width int)
+	// Largest sets best [n,2], memory of the program, to the largest logit of each row of logits [n,width] and to its
+	// column. Of equal logits it is the first.
+	Largest(best, logits []float32, n, width int)
 }
 
-var _ Ops = (*team)(nil)
+var (
+	_ Ops = (*team)(nil)
+	_ Ops = (*card)(nil)
+)

@@ -86,9 +86,9 @@ type counter struct {
 	calls map[string]int
 }
 
-func (o *counter) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms [3]Term) {
+func (o *counter) Product(c []float32, m, n, blocks int, initial []float32, terms [3]Term) {
 	o.calls["Product"]++
-	o.Ops.Product(c, m, n, blocks, bias, acc, terms)
+	o.Ops.Product(c, m, n, blocks, initial, terms)
 }
 
 func (o *counter) Gradient(c, a, b []float32, m, n, k int) {
@@ -106,9 +106,19 @@ func (o *counter) RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n, heads int, 
 	o.Ops.RMSNormGrad(dx, dw, dy, x, w, inv, m, n, heads, acc)
 }
 
-func (o *counter) Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, inverse bool) {
+func (o *counter) Rotate(q, keys, cos, sin []float32, rows, heads, keyHeads, half int, scale float32, inverse bool) {
 	o.calls["Rotate"]++
-	o.Ops.Rotate(x, cos, sin, rows, heads, half, scale, inverse)
+	o.Ops.Rotate(q, keys, cos, sin, rows, heads, keyHeads, half, scale, inverse)
+}
+
+func (o *counter) Embed(x, table []float32, ids []int32, width int, transposed bool) {
+	o.calls["Embed"]++
+	o.Ops.Embed(x, table, ids, width, transposed)
+}
+
+func (o *counter) AddEmbeddings(grad, x []float32, ids []int32, width int) {
+	o.calls["AddEmbeddings"]++
+	o.Ops.AddEmbeddings(grad, x, ids, width)
 }
 
 func (o *counter) SwiGLU(y, gate, up []float32) {

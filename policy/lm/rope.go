@@ -169,11 +169,16 @@ func (w *Work) gatherRotations() {
 		copy(w.sin[n:], r.sin[from:to])
 		n += to - from
 	}
+	if w.onDevice {
+		w.m.Params.Upload(w.cos)
+		w.m.Params.Upload(w.sin)
+	}
 }
 
-// rotate rotates the heads of x [n, heads·head_dim] by the angles of the positions, and multiplies x by scale. If
-// inverse is true, rotate turns the heads in the opposite direction, for the backward pass.
-func (w *Work) rotate(x []float32, heads int, scale float32, inverse bool) {
-	half := w.rotation.half
-	w.ops.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, inverse)
+// rotate rotates the heads of queries and keys by the angles of their positions, and scales queries. If inverse is
+// true, rotate turns the heads in the opposite direction, for the backward pass.
+func (w *Work) rotate(q, keys []float32, inverse bool) {
+	c, half := &w.m.local, w.rotation.half
+	w.ops.Rotate(q[:w.n*c.Heads*2*half], keys[:w.n*c.KVHeads*2*half], w.cos, w.sin, w.n, c.Heads, c.KVHeads, half,
+		queryScale(c), inverse)
 }

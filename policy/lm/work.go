@@ -32,8 +32,9 @@ const Given = -1
 type Work struct {
 	m        *Model
 	team     *team // the threads of this Work
-	ops      Ops   // team, unless a test counts calls
+	ops      Ops   // team or a card, unless a test counts calls
 	base     nn.Ops[float32]
+	onDevice bool  // whether the activations are on the device of the parameters
 	axis     Axis  // the tensor-parallel ranks; nil for one rank
 	pipe     Pipe  // the pipeline stages; nil for one stage
 	err      error // the first error of a message to or from another rank
@@ -56,19 +57,23 @@ type Work struct {
 	attention Attention
 	rotation  rotation // for all positions so far
 
-	normed, delta, delta2         []float32 // [n,d]
-	partial                       []float32 // [n,d]; nil if the model is whole
-	key, value, dq, dk, dv, doOut []float32 // dq, doOut: [n, heads·head_dim]; others: [n, kv heads·head_dim]
-	wide, wide2                   []float32 // [n, the largest intermediate width]
-	low, low2                     []float32 // [n, rank]
-	gathered, gathered2           []float32 // [slots, d]
-	dprobs, dshared, dslots       []float32 // [n, experts], [n], [slots]
-	next                          []int32   // [experts]
-	slope                         []float32 // [experts]
-	tiedRows                      tiedRows
-	normSums                      normSums
-	squares                       []float64      // memory of GradSquares
-	squareOf                      map[string]int // index of each parameter in squares
+	normed, delta, delta2   []float32 // [n,d]
+	partial                 []float32 // [n,d]; nil if the model is whole
+	key, value              []float32 // of all layers on a CPU, whose cache keeps them: [n, kv heads·head_dim]
+	dq, dk, dv, doOut       []float32 // dq, doOut: [n, heads·head_dim]; others: [n, kv heads·head_dim]
+	wide, wide2             []float32 // [n, the largest intermediate width]
+	low, low2               []float32 // [n, rank]
+	gathered, gathered2     []float32 // [slots, d]
+	dprobs, dshared, dslots []float32 // [n, experts], [n], [slots]
+	next                    []int32   // [experts]
+	slope                   []float32 // [experts]
+	tiedRows                tiedRows
+	embedded                []float32 // memory of tiedRows on a device: [vocabulary, d]
+	normSums                normSums
+	squares                 []float64      // memory of GradSquares
+	squareOf                map[string]int // index of each parameter in squares
+	pieces                  *nn.SquareSums // on a device
+	pieceOf                 []int32        // index of each of the pieces in squares
 }
 
 // A pass holds what a forward pass keeps for its backward pass.
@@ -93,6 +98,7 @@ type pass struct {
 type activations struct {
 	x, inv1      []float32 // residual stream at the input [n,d], and the factors of its norm [n]
 	q, o         []float32 // rotated queries, and output of the attention [n, heads·head_dim]
+	key, value   []float32 // rotated keys, and values [n, kv heads·head_dim]
 	lse          []float32 // [heads, n]
 	rawQ, rawK   []float32 // queries and keys before the norms of heads
 	invQ, invK   []float32 // factors of the norms of heads
@@ -115,12 +121,12 @@ func (m *Model) NewRecomputing(tokens, n int) *Work {
 	w.pass = w.newPass()
 	w.passes = []*pass{w.pass}
 	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
-	w.delta, w.delta2 = nn.Vector[float32](tokens*d), nn.Vector[float32](tokens*d)
-	w.dq, w.doOut = nn.Vector[float32](tokens*q), nn.Vector[float32](tokens*q)
-	w.dk, w.dv = nn.Vector[float32](tokens*kv), nn.Vector[float32](tokens*kv)
-	w.wide2 = nn.Vector[float32](len(w.wide))
+	w.delta, w.delta2 = w.vector(tokens*d), w.vector(tokens*d)
+	w.dq, w.doOut = w.vector(tokens*q), w.vector(tokens*q)
+	w.dk, w.dv = w.vector(tokens*kv), w.vector(tokens*kv)
+	w.wide2 = w.vector(len(w.wide))
 	if x := m.local.Experts; x.Count > 0 {
-		w.gathered2 = nn.Vector[float32](len(w.gathered))
+		w.gathered2 = w.vector(len(w.gathered))
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
 		w.dslots = make([]float32, tokens*x.PerToken)
 	}
@@ -141,7 +147,7 @@ func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
 	w.pass = w.newFinal()
 	one := w.newActivations()
-	one.x = nn.Vector[float32](tokens * m.local.Hidden)
+	one.x = w.vector(tokens * m.local.Hidden)
 	for i := range m.layers {
 		w.fit(one, &m.layers[i])
 		w.acts = append(w.acts, one)
@@ -154,15 +160,20 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.local
-	w := &Work{m: m, rows: tokens, training: training, whole: training}
-	w.team, w.base = newTeam(c.Heads), m.Params.Ops()
+	w := &Work{m: m, rows: tokens, training: training, whole: training, onDevice: training && m.Params.OnDevice()}
+	w.team, w.base = newTeam(c.Heads), m.Params.Host()
 	w.ops = w.team
-	d, kv := c.Hidden, c.KVHeads*c.HeadDim
-	w.normed = nn.Vector[float32](tokens * d)
-	if m.part.Size > 1 {
-		w.partial = nn.Vector[float32](tokens * d)
+	if w.onDevice {
+		w.useDevice()
 	}
-	w.key, w.value = nn.Vector[float32](tokens*kv), nn.Vector[float32](tokens*kv)
+	d, kv := c.Hidden, c.KVHeads*c.HeadDim
+	w.normed = w.vector(tokens * d)
+	if m.part.Size > 1 {
+		w.partial = w.vector(tokens * d)
+	}
+	if !w.onDevice {
+		w.key, w.value = w.vector(tokens*kv), w.vector(tokens*kv)
+	}
 	wide, slots := 0, tokens*c.Experts.PerToken
 	for i := range m.layers {
 		if m.layers[i].experts != nil {
@@ -171,14 +182,14 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 			wide = max(wide, tokens*c.Intermediate)
 		}
 	}
-	w.wide = nn.Vector[float32](wide)
+	w.wide = w.vector(wide)
 	if c.Experts.Count > 0 {
-		w.gathered, w.next = nn.Vector[float32](slots*d), make([]int32, c.Experts.Count)
+		w.gathered, w.next = w.vector(slots*d), make([]int32, c.Experts.Count)
 		w.slope = make([]float32, c.Experts.Count)
 	}
 	if m.lora != nil {
 		rows := max(tokens, slots)
-		w.low, w.low2 = make([]float32, rows*m.lora.Rank), make([]float32, rows*m.lora.Rank)
+		w.low, w.low2 = w.vector(rows*m.lora.Rank), w.vector(rows*m.lora.Rank)
 	}
 	return w
 }
@@ -193,7 +204,7 @@ func (w *Work) newPass() *pass {
 		}
 		w.fit(of, &w.m.layers[i])
 		a := *of
-		a.x = nn.Vector[float32](w.rows * w.m.local.Hidden)
+		a.x = w.vector(w.rows * w.m.local.Hidden)
 		p.acts = append(p.acts, &a)
 	}
 	p.cache = w.m.NewCache(0)
@@ -203,7 +214,10 @@ func (w *Work) newPass() *pass {
 // newFinal returns a pass with memory only for the final norm and the outputs.
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
-	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)
+	p.final.x, p.final.inv, p.final.hidden = w.vector(n*d), w.vector(n), w.vector(n*d)
+	if half := w.m.local.HeadDim / 2; w.onDevice {
+		p.cos, p.sin = w.m.Params.Shared(n*half), w.m.Params.Shared(n*half)
+	}
 	p.share, p.means = make([]float32, w.m.local.Experts.Count), make([]float64, w.m.local.Experts.Count)
 	return p
 }
@@ -213,15 +227,18 @@ func (w *Work) newActivations() *activations {
 	c, n := &w.m.local, w.rows
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	a := &activations{
-		inv1: make([]float32, n), q: nn.Vector[float32](n * q), o: nn.Vector[float32](n * q),
-		middle: nn.Vector[float32](n * d), inv2: make([]float32, n),
+		inv1: w.vector(n), q: w.vector(n * q), o: w.vector(n * q),
+		middle: w.vector(n * d), inv2: w.vector(n), key: w.key, value: w.value,
+	}
+	if w.onDevice {
+		a.key, a.value = w.vector(n*kv), w.vector(n*kv)
 	}
 	if w.training {
-		a.lse = make([]float32, n*c.Heads)
+		a.lse = w.vector(n * c.Heads)
 	}
 	if c.QKNorm {
-		a.rawQ, a.rawK = nn.Vector[float32](n*q), nn.Vector[float32](n*kv)
-		a.invQ, a.invK = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
+		a.rawQ, a.rawK = w.vector(n*q), w.vector(n*kv)
+		a.invQ, a.invK = w.vector(n*c.Heads), w.vector(n*c.KVHeads)
 	}
 	return a
 }
@@ -232,6 +249,6 @@ func (w *Work) fit(acts *activations, l *layer) {
 	case l.experts != nil && acts.routed == nil:
 		acts.routed = newRouted(w.m, n)
 	case l.experts == nil && acts.gate == nil:
-		acts.gate, acts.up = nn.Vector[float32](n*l.ff.width), nn.Vector[float32](n*l.ff.width)
+		acts.gate, acts.up = w.vector(n*l.ff.width), w.vector(n*l.ff.width)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
@@ -263,12 +265,13 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 		fmt.Fprint(w, "\t", c.Name)
 	}
 	fmt.Fprintln(w)
-	local := map[int]int{}
+	local, sharing := map[int]int{}, map[[2]int][]int{} // sharing: ranks with actors by node and number of the device
 	for r, node := range nodes {
 		device := "cpu"
 		computes := func(name string) bool { return strings.HasPrefix(name, "actor") }
 		if len(devices) > 0 && onDevices && slices.ContainsFunc(p.NamesOn(r), computes) {
-			device = devices[local[node]%len(devices)].Name
+			number := local[node] % len(devices)
+			device, sharing[[2]int{node, number}] = devices[number].Name, append(sharing[[2]int{node, number}], r)
 		}
 		local[node]++
 		fmt.Fprintf(w, "%d\t%d\t%s\t%s", r, node, strings.Join(p.NamesOn(r), " "), device)
@@ -283,8 +286,12 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	if note != "" {
 		fmt.Fprintln(out, note)
 	}
-	if len(devices) > 0 && onDevices && local[0] > len(devices) {
-		fmt.Fprintf(out, "warning: %d ranks of a node share %d devices\n", local[0], len(devices))
+	inOrder := func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }
+	for _, at := range slices.SortedFunc(maps.Keys(sharing), inOrder) {
+		if ranks := sharing[at]; len(ranks) > 1 {
+			fmt.Fprintf(out, "warning: the actors of ranks %s share GPU %d of node %d, %s\n", spmd.PlacementOf(ranks),
+				at[1], at[0], devices[at[1]].UUID)
+		}
 	}
 	for _, line := range p.Lines {
 		fmt.Fprintln(out, printable.Line(line))

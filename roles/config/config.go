@@ -315,8 +315,9 @@ type ActorConfig struct {
 	// EnableDrQ shifts the images of transitions at random, by up to 4 pixels, and repeats edges. Default false.
 	EnableDrQ bool `yaml:"enable_drq"`
 	// Device is where an actor computes its updates: cpu, or cuda for a GPU, with the same results. cuda trains MLPs
-	// and CNNs by on-policy algorithms and embodied_sac, in a program with the build tag cuda. A rank uses the GPU of
-	// its number on the node, modulo the number of GPUs. Default cpu. (+)
+	// and CNNs by on-policy algorithms and embodied_sac, and dense language models on texts and on answers. It needs a
+	// program with the build tag cuda. A rank uses the GPU of its number on the node, modulo the number of GPUs.
+	// Default cpu. (+)
 	Device string `yaml:"device"`
 	// Seed is the seed of initial weights, of action noise and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`

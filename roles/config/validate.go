@@ -186,8 +186,8 @@ func (c *validation) checkCluster() {
 	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 	device := c.Actor.Device
-	c.found.Want(device == DeviceCPU || device == DeviceCUDA && !c.FineTunes(), "actor.device", device,
-		"cpu, or cuda in environments")
+	c.found.Want(device == DeviceCPU || device == DeviceCUDA && !c.Classifies(), "actor.device", device,
+		"cpu, or cuda for policies and language models")
 }
 
 // correctTask reports a misspelt runner.task_type. It replaces the name by the nearest one, so that the other keys are

@@ -125,7 +125,7 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 			if m.Index() == 0 {
 				e.progress = on.Progress.Counter()
 			}
-			e.model, e.wrong = x.plan.LoadPart(lm.Shard{Index: line.Index(), Size: size}, on.World.Alloc)
+			e.model, e.wrong = x.plan.LoadPart(lm.Shard{Index: line.Index(), Size: size}, on.World.Alloc, nil)
 			if e.wrong == nil && trained != nil {
 				if err := trained.Load(e.model.Params, e.model.Whole().Params); err != nil {
 					e.wrong = fmt.Errorf("%s: %w", x.from, err)

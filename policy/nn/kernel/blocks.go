@@ -51,15 +51,16 @@ const (
 // NewMultiplier returns a Multiplier for this machine.
 func NewMultiplier() *Multiplier { return new(Multiplier) }
 
-// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc, the
-// initial value is C itself; otherwise it is bias [n] for every row, or 0 if bias is nil. C must not overlap an input.
-func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
-	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
+// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. The initial
+// value is initial [m,n], which may be C; or initial [n] for every row; or 0 if initial is nil. C must not overlap
+// another input.
+func (x *Multiplier) Product(c []float32, m, n, blocks int, initial []float32, terms ...Term) {
+	x.ProductPart(0, 1, c, m, n, blocks, initial, terms...)
 }
 
 // ProductPart computes the part of a Product with the given index, from 0 to parts-1. The bits do not depend on the
 // number of parts. Several Multipliers can compute parts at the same time.
-func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
+func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, initial []float32,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
 	if blocks < 1 || blocks > maxTree || blocks&(blocks-1) != 0 {
@@ -74,10 +75,11 @@ func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int
 		}
 		stream = stream && !t.Transposed
 	}
-	if bias != nil {
-		checkLen("product", "bias", len(bias), 1, n)
+	p := blocked{c: c, n: n, blocks: blocks, initial: origin{initial, 0}, terms: terms}
+	if initial != nil && len(initial) != n {
+		checkLen("product", "initial", len(initial), m, n)
+		p.initial.step = n
 	}
-	p := blocked{c: c, n: n, blocks: blocks, bias: bias, acc: acc, terms: terms}
 	rows, columns := share{0, m}, share{0, n}
 	if m >= 2*tileRows {
 		rows = rows.part(index, parts, partRows)
@@ -119,8 +121,7 @@ func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int
 type blocked struct {
 	c         []float32
 	n, blocks int
-	bias      []float32
-	acc       bool
+	initial   origin
 	terms     []Term
 
 	stream bool // B is read without packing
@@ -167,12 +168,9 @@ func (x *Multiplier) plan(p *blocked, maxDepth int) int {
 // tile computes the given rows and columns of C.
 func (x *Multiplier) tile(p *blocked, rows, columns share) {
 	c := p.c[rows.from*p.n+columns.from:]
-	var first origin
-	switch {
-	case p.acc:
-		first = origin{c, p.n}
-	case p.bias != nil:
-		first = origin{p.bias[columns.from:], 0}
+	first := p.initial
+	if first.data != nil {
+		first.data = first.data[rows.from*first.step+columns.from:]
 	}
 	if p.blocks == 1 {
 		x.block(p, x.pieces, origin{c, p.n}, origin{c, p.n}, first, nil, rows, columns)

@@ -38,7 +38,7 @@ func TestMultiplierProduct(t *testing.T) {
 		x := NewMultiplier()
 		for si, s := range shapes {
 			for _, blocks := range []int{1, 2, 4, 8} {
-				for _, begin := range []string{"zero", "bias", "acc"} {
+				for _, begin := range []string{"zero", "bias", "acc", "other"} {
 					what := fmt.Sprintf("%v blocks %d %s", s, blocks, begin)
 					var terms []Term
 					for i, k := range s.k {
@@ -47,19 +47,23 @@ func TestMultiplierProduct(t *testing.T) {
 					}
 					c := newGuarded(s.m*s.n, si)
 					random(c.x, 7)
-					var bias []float32
+					var initial []float32
 					first := make([]float32, s.m*s.n)
 					switch begin {
 					case "bias":
-						bias = randomN(s.n, 5)
+						initial = randomN(s.n, 5)
 						for i := range first {
-							first[i] = bias[i%s.n]
+							first[i] = initial[i%s.n]
 						}
 					case "acc":
+						initial = c.x
 						copy(first, c.x)
+					case "other":
+						initial = randomN(s.m*s.n, 6)
+						copy(first, initial)
 					}
 					want := productByHand(lv, first, s.m, s.n, blocks, begin == "zero", terms)
-					x.Product(c.x, s.m, s.n, blocks, bias, begin == "acc", terms...)
+					x.Product(c.x, s.m, s.n, blocks, initial, terms...)
 					c.check(t, what)
 					sameBits(t, what, c.x, want)
 				}
@@ -132,12 +136,12 @@ func TestMultiplierParts(t *testing.T) {
 				want, gradient := randomN(s.m*s.n, 3), randomN(s.m*s.n, 4)
 				x := NewMultiplier()
 				start, startGradient := slices.Clone(want), slices.Clone(gradient)
-				x.Product(want, s.m, s.n, s.blocks, nil, true, term)
+				x.Product(want, s.m, s.n, s.blocks, want, term)
 				x.Gradient(gradient, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m, s.n, s.k)
 				for parts := 2; parts <= 5; parts++ {
 					c, g := slices.Clone(start), slices.Clone(startGradient)
 					for number := range parts {
-						NewMultiplier().ProductPart(number, parts, c, s.m, s.n, s.blocks, nil, true, term)
+						NewMultiplier().ProductPart(number, parts, c, s.m, s.n, s.blocks, c, term)
 						NewMultiplier().GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m,
 							s.n, s.k)
 					}
@@ -221,7 +225,7 @@ func BenchmarkMultiplier(b *testing.B) {
 			b.Run(fmt.Sprintf("%dx%dx%d/%d/%v", s.m, s.k, s.n, s.blocks, trans), func(b *testing.B) {
 				x := NewMultiplier()
 				for b.Loop() {
-					x.Product(c, s.m, s.n, s.blocks, nil, false, Term{A: a, B: w, K: s.k, Transposed: trans})
+					x.Product(c, s.m, s.n, s.blocks, nil, Term{A: a, B: w, K: s.k, Transposed: trans})
 				}
 				reportFlops(b, s.m, s.n, s.k)
 			})

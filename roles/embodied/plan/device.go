@@ -1,12 +1,10 @@
 package plan
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/graph"
@@ -43,6 +41,16 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 	used := false
 	d.deviceBytes, used = d.measureDevice()
 	want(used, "cpu: model_type "+m.ModelType+" does not use a device")
+	if n, samples := pol.Params().Len(), c.Actor.MicroBatchSize; coreIsFaster(n, samples) {
+		d.notes = append(d.notes, fmt.Sprintf("actor.device: cuda: with %d parameters and micro-batches of %d "+
+			"samples, a core is probably faster than a GPU", n, samples))
+	}
+}
+
+// coreIsFaster estimates whether a core computes the gradients of a micro-batch before a device has started the kernels
+// for them, which takes about 0.2 ms. A core does about 10¹¹ operations in a second.
+func coreIsFaster(parameters, samples int) bool {
+	return 6*float64(parameters)*float64(samples) < 0.2e-3*1e11
 }
 
 // lacksKernel returns the first operation of pol that an actor with a device cannot compute, or "". Observations and
@@ -114,31 +122,4 @@ func (p *Plan) DeviceOf(r int) int64 {
 		return 0
 	}
 	return int64(len(p.MembersOn("actor", r))) * p.deviceBytes
-}
-
-// checkDeviceMemory returns an error if the actors on a node need more memory than its devices have. nodes are as in
-// CheckMemory.
-func (p *Plan) checkDeviceMemory(nodes []int, node int) error {
-	if p.deviceBytes == 0 {
-		return nil
-	}
-	devices, why := gpu.Devices()
-	if len(devices) == 0 {
-		return errors.New(why)
-	}
-	need, local := make([]int64, len(devices)), 0
-	for r, n := range nodes {
-		if n == node {
-			need[local%len(devices)] += p.DeviceOf(r)
-			local++
-		}
-	}
-	for i, of := range devices {
-		if need[i] > of.Memory {
-			return fmt.Errorf("actor.device: cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
-				"smaller micro-batches, a smaller policy or more nodes", figures.MiB(need[i]), i, node, of.Name,
-				figures.MiB(of.Memory))
-		}
-	}
-	return nil
 }

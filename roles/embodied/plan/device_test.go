@@ -22,7 +22,8 @@ func TestDeviceIsChecked(t *testing.T) {
 	reg := rolestest.Registries()
 	for _, c := range []struct{ file, override, want string }{
 		{"cartpole_one_rank", "actor.device=cpu", ""},
-		{"cartpole_one_rank", "actor.device=gpu", "actor.device: gpu: expected cpu, or cuda in environments"},
+		{"cartpole_one_rank", "actor.device=gpu",
+			"actor.device: gpu: expected cpu, or cuda for policies and language models"},
 		{"cartpole_one_rank", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
 		{"pendulum_sac", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
 		{"cartpole_dqn", "actor.device=cuda",
@@ -42,6 +43,13 @@ func TestDeviceIsChecked(t *testing.T) {
 			test.Fails(t, err, c.want, c.file)
 		}
 	}
+}
+
+// TestCoreIsFaster: with two hidden layers of 64 and 256 samples a core is faster, and not with layers of 1024.
+func TestCoreIsFaster(t *testing.T) {
+	t.Parallel()
+	test.Equal(t, coreIsFaster(4*64+64*64+64*2, 256), true)
+	test.Equal(t, coreIsFaster(4*1024+1024*1024+1024*2, 8192), false)
 }
 
 // TestDeviceMemory: the estimate of memory on a device is what an actor takes there in an iteration.

@@ -18,7 +18,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if err := p.checkReplay(actors, have); err != nil {
 		return err
 	}
-	if err := p.checkDeviceMemory(nodes, node); err != nil {
+	if err := job.CheckDevices(nodes, node, p.DeviceOf); err != nil {
 		return err
 	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
@@ -43,8 +43,7 @@ func (p *Plan) MemoryColumns() []job.FootprintColumn {
 			Bytes: func(f job.Footprint) int64 { return f.Replay }})
 	}
 	if p.deviceBytes > 0 {
-		columns = append(columns, job.FootprintColumn{Name: "GPU",
-			Bytes: func(f job.Footprint) int64 { return f.Device }})
+		columns = append(columns, job.DeviceColumn())
 	}
 	if p.scorerBytes != nil {
 		columns = append(columns, job.FootprintColumn{Name: "classifier",

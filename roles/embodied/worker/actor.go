@@ -201,7 +201,7 @@ func (a *ActorWorker) Resample(n int) (more bool, err error) {
 // ComputeAdvantagesAndReturns prepares the batch for training.
 func (a *ActorWorker) ComputeAdvantagesAndReturns() error {
 	a.witness.Show(algo.PhaseRollout, a.batch)
-	err := guard(func() error { return a.algo.Prepare(&a.batch) })
+	err := member.Guard(func() error { return a.algo.Prepare(&a.batch) })
 	a.witness.Show(algo.PhaseAdvantages, a.batch)
 	return err
 }
@@ -230,7 +230,7 @@ func (a *ActorWorker) update() (m algo.Metrics, err error) {
 		return err
 	}
 	if a.plan.Backlog() == 0 {
-		err = guard(update)
+		err = member.Guard(update)
 		return m, err
 	}
 	done := make(chan any)
@@ -239,7 +239,7 @@ func (a *ActorWorker) update() (m algo.Metrics, err error) {
 		raised, _ := unix.Getpriority(unix.PRIO_PROCESS, 0) // 20 - nice
 		unix.Setpriority(unix.PRIO_PROCESS, unix.Gettid(), min(20-raised+updateNice, 19))
 		defer func() { done <- recover() }()
-		err = guard(update)
+		err = member.Guard(update)
 	}()
 	if p := <-done; p != nil {
 		panic(p)

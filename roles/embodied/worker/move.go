@@ -23,8 +23,8 @@ type actorPart struct {
 	algo     algo.Algorithm
 	replicas *member.ReplicaGroup
 	arrivals *Arrivals
-	queues   []queue   // one for each input
-	device   *deviceOf // nil without a device
+	queues   []queue     // one for each input
+	device   *member.GPU // nil without a device
 }
 
 // Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil. Then the
@@ -47,7 +47,7 @@ func (a *ActorWorker) Retire(part any) error {
 	if delete(a.weights.devices, a.Index()); d == nil || part != nil {
 		return nil
 	}
-	return d.close()
+	return d.Close()
 }
 
 // An envPart has the environments that an env worker leaves to its successor on the same rank.

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -27,7 +28,7 @@ type Shared struct {
 	inference  *weights.Sync // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
-	devices  map[int]*deviceOf                // by the member number of an actor; nil without devices
+	devices  map[int]*member.GPU              // by the member number of an actor; nil without devices
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -35,7 +36,7 @@ var _ loop.Shared = (*Shared)(nil)
 // NewShared returns an empty Shared. Connect makes its policies and weights.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) *Shared {
 	return &Shared{world: w, plan: p, own: own, policies: map[string]map[int]policy.Policy{},
-		devices: map[int]*deviceOf{}}
+		devices: map[int]*member.GPU{}}
 }
 
 // PlanOf returns the plan of c's job, or an error if the job has another task.
@@ -106,11 +107,11 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
 			if s.plan.Config.Actor.Device == config.DeviceCUDA {
-				of, err := s.openDevice()
+				of, err := member.OpenGPU(s.world.LocalRank())
 				if err != nil {
 					return nil, fmt.Errorf("%s %d: %w", component, m, err)
 				}
-				s.devices[m], d = of, of.ops
+				s.devices[m], d = of, of.Ops
 			}
 		}
 		pol, err := s.plan.NewActorPolicy(alloc, d, blank)
@@ -133,7 +134,7 @@ func (s *Shared) newWeights(ctx context.Context, label, component string, mode w
 // Close ends the weights and closes the devices. Every rank calls Close after the last Publish.
 func (s *Shared) Close() {
 	for _, d := range s.devices {
-		d.close() // the results are here already, so an error changes nothing
+		d.Close() // the results are here already, so an error changes nothing
 	}
 	s.training.Close()
 	s.evaluation.Close()

@@ -44,7 +44,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.ProbeOptions, f *plann
 	if err != nil {
 		return err
 	}
-	half, err := p.LoadPart(lm.Shard{Size: numParts}, tensor.Heap)
+	half, err := p.LoadPart(lm.Shard{Size: numParts}, tensor.Heap, nil)
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,9 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	d.StepsPerEpoch = max(1, d.BatchesPerEpoch/d.GenBatches)
 	d.MaxSteps = c.Runner.Steps(d.StepsPerEpoch)
 	d.setLimit()
+	if d.checkDevice(); d.found.Err() != nil {
+		return nil, d.found.Err()
+	}
 	d.checkBubble()
 	d.noteSharding()
 	d.noteBest()

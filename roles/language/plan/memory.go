@@ -17,6 +17,9 @@ import (
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
+	if err := job.CheckDevices(nodes, node, p.deviceOf); err != nil {
+		return err
+	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
 	if need <= have.Free {
 		return nil
@@ -60,6 +63,9 @@ func (p *Plan) MemoryColumns() []job.FootprintColumn {
 		answers := job.FootprintColumn{Name: "answers", Bytes: func(f job.Footprint) int64 { return f.Channels }}
 		columns = slices.Insert(columns, 3, answers)
 	}
+	if p.deviceBytes > 0 {
+		columns = append(columns, job.DeviceColumn())
+	}
 	return columns
 }
 
@@ -77,7 +83,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 		}
 		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
 	}
-	f.Texts = int64(p.Train.Bytes())
+	f.Texts, f.Device = int64(p.Train.Bytes()), p.deviceOf(r)
 	if p.Valid != nil {
 		f.Texts += int64(p.Valid.Bytes())
 	}
@@ -118,7 +124,9 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	case "actor":
 		f.Parameters += 2*s.trained + s.frozen
 		f.Optimiser += moments(s.trained, model, p.Actors)
-		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
+		if f.Messages += s.messages; p.deviceBytes == 0 {
+			f.Activations += s.work
+		}
 	case "rollout":
 		f.Parameters, f.Activations = f.Parameters+s.own, f.Activations+p.EngineBytes()
 		if p.Pipeline.Dealt {

@@ -123,16 +123,20 @@ func (l *Language) checkFolder() error {
 }
 
 // New returns the whole model without memory for its weights.
-func (l *Language) New() (*lm.Model, error) { return l.part(lm.Shard{}) }
+func (l *Language) New() (*lm.Model, error) { return l.part(lm.Shard{}, nil) }
 
-// part returns a part of the model without memory for its weights.
-func (l *Language) part(p lm.Shard) (*lm.Model, error) {
-	return lm.New(new(nn.Params[float32]), l.Model, lm.Options{LoRA: l.LoRA, Part: p})
+// part returns a part of the model without memory for its weights. It is trained on d unless d is nil.
+func (l *Language) part(p lm.Shard, d nn.Device[float32]) (*lm.Model, error) {
+	params := new(nn.Params[float32])
+	if d != nil {
+		params.UseDevice(d)
+	}
+	return lm.New(params, l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
 
 // partOf returns the part of the model that a member has, without memory for its weights.
 func (p *Plan) partOf(component string, member int) *lm.Model {
-	m, err := p.part(p.Part(component, member))
+	m, err := p.part(p.Part(component, member), nil)
 	if err != nil {
 		panic(fmt.Sprintf("plan: %v", err)) // impossible: New has made the whole model, and the mesh was checked
 	}
@@ -155,12 +159,13 @@ func (p *Plan) Declarations() func(component string, member int) *nn.Params[floa
 // Load makes the whole model with its initial weights. It reads them from the model's folders, or makes random weights,
 // which are the same on every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
-	return l.LoadPart(lm.Shard{}, alloc)
+	return l.LoadPart(lm.Shard{}, alloc, nil)
 }
 
-// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model.
-func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator) (*lm.Model, error) {
-	m, err := l.part(part)
+// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model. It is trained
+// on d unless d is nil.
+func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator, d nn.Device[float32]) (*lm.Model, error) {
+	m, err := l.part(part, d)
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +196,11 @@ func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator) (*lm.Model, e
 
 // BlankPart makes a part of the model without its initial weights. The caller will load all trained weights. If the
 // model has adapters, BlankPart loads all initial weights, because the base weights are needed.
-func (l *Language) BlankPart(part lm.Shard, alloc tensor.Allocator) (*lm.Model, error) {
+func (l *Language) BlankPart(part lm.Shard, alloc tensor.Allocator, d nn.Device[float32]) (*lm.Model, error) {
 	if l.LoRA != nil {
-		return l.LoadPart(part, alloc)
+		return l.LoadPart(part, alloc, d)
 	}
-	m, err := l.part(part)
+	m, err := l.part(part, d)
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	if w, stayed := loop.PartOf[*CriticWorker](c, m); stayed {
 		return w, w.join(ctx, m, p)
 	}
-	model, err := load(p, shared.own, m.Group(), m.Index(), tensor.Heap)
+	model, err := load(p, shared.own, m.Group(), m.Index(), tensor.Heap, nil)
 	if err != nil {
 		return nil, err
 	}

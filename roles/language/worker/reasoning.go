@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
@@ -30,12 +31,15 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	p := shared.plan
 	if w, stayed := loop.PartOf[*ReasoningWorker](c, m); stayed {
 		w.weights = shared.weights
-		return w, w.join(ctx, m, p)
+		err := w.join(ctx, m, p)
+		w.shares(shared)
+		return w, err
 	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
 	}
+	t.shares(shared)
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
 	setup.Alloc, setup.Progress, setup.Witness = c.Alloc(m), loop.ProgressOf(c, m), loop.WitnessOf(c, m)
@@ -140,7 +144,9 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 
 // Retire closes the worker, unless part is the worker itself.
-func (w *ReasoningWorker) Retire(part any) error { return retire(w, part) }
+func (w *ReasoningWorker) Retire(part any) error {
+	return errors.Join(retire(w, part), w.releaseGPU(part == any(w)))
+}
 
 // State returns the model and the state of training. If there are only weights to load, the reference and the critic's
 // trunk also load these weights.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"math"
 	"slices"
 
@@ -22,6 +23,8 @@ type tuner struct {
 	model    *lm.Model
 	replica  *replica
 	replicas *member.ReplicaGroup
+	gpu      *member.GPU // of an actor with a device
+	shared   *Shared     // of an actor
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
@@ -41,8 +44,20 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// keptModel returns the model of a worker that stays on its rank in a move.
+// keptModel returns the model of a worker that stays on its rank in a move, and keptGPU its device.
 func (t *tuner) keptModel() *lm.Model { return t.model }
+func (t *tuner) keptGPU() *member.GPU { return t.gpu }
+
+// shares makes s the Shared of an actor, which may have a device.
+func (t *tuner) shares(s *Shared) { t.shared, t.gpu = s, s.gpus[t.m.Index()] }
+
+// releaseGPU closes the device of an actor, unless the actor stays on its rank.
+func (t *tuner) releaseGPU(stays bool) error {
+	if delete(t.shared.gpus, t.m.Index()); t.gpu == nil || stays {
+		return nil
+	}
+	return t.gpu.Close()
+}
 
 // stays returns w, a worker, as the part for its successor on the same rank. It returns nil if the job sends patches,
 // because then all workers begin a new world with the initial weights.
@@ -59,7 +74,11 @@ func (t *tuner) Member() *spmd.Member { return t.m }
 // train calls update, and completes the metrics that update returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
 	span := t.m.Span("train").Begin()
-	m, err := update()
+	var m algo.Metrics
+	err := member.Guard(func() (err error) {
+		m, err = update()
+		return err
+	})
 	span.End(0, 0)
 	member.YieldToFirst(ctx, t.m, err)
 	if err == nil {
@@ -88,12 +107,15 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	}
 	p := shared.plan
 	if w, stayed := loop.PartOf[*SFTWorker](c, m); stayed {
-		return w, w.join(ctx, m, p)
+		err := w.join(ctx, m, p)
+		w.shares(shared)
+		return w, err
 	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
 	}
+	t.shares(shared)
 	w := &SFTWorker{tuner: t, stop: member.NewEarlyStop(&p.Config.Runner.EarlyStop)}
 	optim, _ := p.Config.Optimisers()
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,
@@ -155,7 +177,9 @@ func (w *SFTWorker) Close() error {
 }
 
 // Retire closes the worker, unless part is the worker itself.
-func (w *SFTWorker) Retire(part any) error { return retire(w, part) }
+func (w *SFTWorker) Retire(part any) error {
+	return errors.Join(retire(w, part), w.releaseGPU(part == any(w)))
+}
 
 // State returns the model and the state of training.
 func (w *SFTWorker) State(p state.Purpose) []state.Part {

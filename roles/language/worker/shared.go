@@ -8,8 +8,10 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/reward/answer"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -23,6 +25,7 @@ type Shared struct {
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
+	gpus    map[int]*member.GPU          // by the member number of an actor; nil without devices
 	weights *weights.Sync                // nil if no worker reads the actors' weights
 	judge   *answer.JudgeProgram         // kept when workers move
 }
@@ -37,9 +40,14 @@ var readers = []string{"rollout", "inference"}
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
 	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{},
 		judge:  loop.Lasting[answer.JudgeProgram](own),
-		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}}}
+		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}},
+		gpus:   map[int]*member.GPU{}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
-		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
+		device, err := s.openGPU(m)
+		if err != nil {
+			return nil, err
+		}
+		model, err := load(p, own, "actor", m, own.Alloc("actor", m), device)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +58,7 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 			model := s.models["actor"][p.Beside(of, m, w.Rank())]
 			if model == nil || !weights.ReadsInPlace(p.Job) {
 				var err error
-				if model, err = load(p, own, of, m, tensor.Heap); err != nil {
+				if model, err = load(p, own, of, m, tensor.Heap, nil); err != nil {
 					return nil, err
 				}
 				model.Params.Grad = nil // readers do not train the model
@@ -61,10 +69,30 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
+// openGPU returns the device of an actor: the device that the actor left on this rank in a move, or a new one. It is
+// nil if actors compute on the CPU.
+func (s *Shared) openGPU(m int) (nn.Device[float32], error) {
+	if s.plan.Config.Actor.Device != config.DeviceCUDA {
+		return nil, nil
+	}
+	part, ok := loop.Part[interface{ keptGPU() *member.GPU }](s.own, "actor", m)
+	if ok {
+		s.gpus[m] = part.keptGPU()
+		return s.gpus[m].Ops, nil
+	}
+	gpu, err := member.OpenGPU(s.world.LocalRank())
+	if err != nil {
+		return nil, fmt.Errorf("actor %d: %w", m, err)
+	}
+	s.gpus[m] = gpu
+	return gpu.Ops, nil
+}
+
 // load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
 // initial weights. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
 // sends patches needs the initial weights, to which patches apply.
-func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
+func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator,
+	device nn.Device[float32]) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ keptModel() *lm.Model }](own, component, m); ok {
 		if model := part.keptModel(); model != nil {
 			return model, nil
@@ -74,7 +102,7 @@ func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tenso
 	if own.Moved() && !p.SendsPatches() {
 		newPart = p.BlankPart
 	}
-	model, err := newPart(p.Part(component, m), alloc)
+	model, err := newPart(p.Part(component, m), alloc, device)
 	if err != nil {
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
@@ -112,8 +140,13 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close closes the weights. Every rank calls Close after the last Publish.
-func (s *Shared) Close() { s.weights.Close() }
+// Close closes the weights and the devices. Every rank calls Close after the last Publish.
+func (s *Shared) Close() {
+	for _, g := range s.gpus {
+		g.Close() // the results are here already, so an error changes nothing
+	}
+	s.weights.Close()
+}
 
 // A reader has a model that gets its parameters from the actors.
 type reader struct {

@@ -39,7 +39,7 @@ func (m *Meter) Load(_ string, names []string) ([]Function, error) {
 type Function = uintptr
 
 // Args are the arguments of a kernel. A kernel with fewer parameters ignores the rest.
-type Args = [14]uint64
+type Args = [18]uint64
 
 // Threads is the number of threads in a block.
 const Threads = 256

@@ -19,6 +19,10 @@ const (
 	gradientLarge
 	gradientSmall
 	gradientNarrow
+	treePlain
+	treeTransposed
+	treePlainSmall
+	treeTransposedSmall
 	tanhForward
 	reluForward
 	expForward
@@ -37,6 +41,22 @@ const (
 	addWindows
 	adam
 	squareSums
+	rmsNorm
+	rmsNormGrad
+	rmsNormSums
+	rotate
+	swiglu
+	swigluGrad
+	embedTokens
+	addEmbeddings
+	copyRows
+	addRows
+	attend
+	attendQueryGrad
+	attendKeyGrad
+	crossEntropy
+	crossEntropyGrad
+	largest
 	numKernels
 )
 
@@ -47,7 +67,8 @@ var modules = []struct {
 }{
 	{"product.ptx", map[kernel]string{productLarge: "product_large", productSmall: "product_small",
 		productNarrow: "product_narrow", productFew: "product_few", gradientLarge: "gradient_large",
-		gradientSmall: "gradient_small", gradientNarrow: "gradient_narrow"}},
+		gradientSmall: "gradient_small", gradientNarrow: "gradient_narrow", treePlain: "tree_plain",
+		treeTransposed: "tree_transposed", treePlainSmall: "tree_small", treeTransposedSmall: "tree_transposed_small"}},
 	{"elementwise.ptx", map[kernel]string{tanhForward: "tanh_forward", reluForward: "relu_forward",
 		expForward: "exp_forward", logForward: "log_forward", tanhGradient: "tanh_gradient",
 		reluGradient: "relu_gradient", axpy: "axpy", scale: "scale", logSoftmax: "log_softmax",
@@ -56,6 +77,14 @@ var modules = []struct {
 		addColumns: "add_columns"}},
 	{"windows.ptx", map[kernel]string{copyWindows: "copy_windows", addWindows: "add_windows"}},
 	{"optimizer.ptx", map[kernel]string{adam: "adam", squareSums: "square_sums"}},
+	{"transformer.ptx", map[kernel]string{rmsNorm: "rms_norm", rmsNormGrad: "rms_norm_grad",
+		rmsNormSums: "rms_norm_sums", rotate: "rotate", swiglu: "swiglu", swigluGrad: "swiglu_grad",
+		embedTokens:   "embed",
+		addEmbeddings: "add_embeddings", copyRows: "copy_rows", addRows: "add_rows"}},
+	{"attention.ptx", map[kernel]string{attend: "attend", attendQueryGrad: "attend_query_grad",
+		attendKeyGrad: "attend_key_grad"}},
+	{"entropy.ptx", map[kernel]string{crossEntropy: "cross_entropy", crossEntropyGrad: "cross_entropy_grad",
+		largest: "largest"}},
 }
 
 // load loads all kernels.

@@ -27,14 +27,6 @@ func (o *Ops) CellGrad(c nn.Cell, d, next, prev nn.CellState[float32], gates, xw
 	missing("CellGrad")
 }
 
-func (o *Ops) CopyRows(dst []float32, to nn.Rows, src []float32, from nn.Rows, scale []float32, width, n int) {
-	missing("CopyRows")
-}
-
-func (o *Ops) AddRows(dst []float32, to nn.Rows, src []float32, from nn.Rows, scale []float32, width, n int) {
-	missing("AddRows")
-}
-
 func (o *Ops) DotRows(dst, x []float32, a nn.Rows, y []float32, b nn.Rows, width, n int) {
 	missing("DotRows")
 }

@@ -15,6 +15,7 @@ import (
 type Ops struct {
 	Memory
 	functions [numKernels]Function
+	scratch   []int32  // shared memory for lists and results of the program
 	one       struct { // shared memory of SumSq
 		sum   []float64
 		piece []int64
@@ -93,11 +94,11 @@ func (o *Ops) run(op string, k kernel, x, y int, args ...uint64) {
 
 // each launches a kernel with a thread for each of n elements.
 func (o *Ops) each(op string, k kernel, n int, args ...uint64) {
-	o.run(op, k, blocks(n, Threads), 1, args...)
+	o.run(op, k, parts(n, Threads), 1, args...)
 }
 
-// blocks returns the number of blocks of the given size that n elements need.
-func blocks(n, size int) int { return (n + size - 1) / size }
+// parts returns the number of parts of the given size that n elements need.
+func parts(n, size int) int { return (n + size - 1) / size }
 
 func number(n int) uint64 { return uint64(n) }
 
@@ -137,7 +138,7 @@ func (o *Ops) tiled(op string, kernels [3]kernel, c, a, b, bias []float32, m, n,
 	switch {
 	case n <= narrowColumns:
 		o.product(op, kernels[0], largeTile, narrowColumns, c, a, b, bias, m, n, k, acc)
-	case blocks(m, largeTile)*blocks(n, largeTile) < manyTiles:
+	case parts(m, largeTile)*parts(n, largeTile) < manyTiles:
 		o.product(op, kernels[1], smallTile, smallTile, c, a, b, bias, m, n, k, acc)
 	default:
 		o.product(op, kernels[2], largeTile, largeTile, c, a, b, bias, m, n, k, acc)
@@ -149,7 +150,7 @@ func (o *Ops) product(op string, kernel kernel, rows, columns int, c, a, b, bias
 	if bias != nil {
 		added = o.at(op, bias, n)
 	}
-	o.run(op, kernel, blocks(n, columns), blocks(m, rows), o.at(op, c, m*n), o.at(op, a, m*k), o.at(op, b, k*n), added,
+	o.run(op, kernel, parts(n, columns), parts(m, rows), o.at(op, c, m*n), o.at(op, a, m*k), o.at(op, b, k*n), added,
 		number(m), number(n), number(k), flag(acc))
 }
 
@@ -162,7 +163,7 @@ func (o *Ops) ColSum(dst, a []float32, m, n int, acc bool) {
 // Transpose sets dst, count matrices [n,m], to the transposes of a, count matrices [m,n].
 func (o *Ops) Transpose(dst, a []float32, m, n, count int) {
 	const side = 32
-	o.run("transpose", transpose, blocks(n, side), blocks(m, side)*count, o.at("transpose", dst, m*n*count),
+	o.run("transpose", transpose, parts(n, side), parts(m, side)*count, o.at("transpose", dst, m*n*count),
 		o.at("transpose", a, m*n*count), number(m), number(n))
 }
 
@@ -268,7 +269,7 @@ func (o *Ops) SumSq(x []float32) float64 {
 func (o *Ops) SumSqs(sums []float64, x []float32, pieces []int64) {
 	const op, perBlock = "sums of squares", 16
 	n := len(sums)
-	o.run(op, squareSums, blocks(n, perBlock), 1, at(o, op, sums, n), o.at(op, x, len(x)), at(o, op, pieces, 2*n),
+	o.run(op, squareSums, parts(n, perBlock), 1, at(o, op, sums, n), o.at(op, x, len(x)), at(o, op, pieces, 2*n),
 		number(n))
 }
 

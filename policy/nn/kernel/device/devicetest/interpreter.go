@@ -82,7 +82,7 @@ func (d *Interpreter) Load(text string, names []string) (functions []uintptr, er
 }
 
 // Launch runs a kernel.
-func (d *Interpreter) Launch(f uintptr, x, y int, args [14]uint64) error {
+func (d *Interpreter) Launch(f uintptr, x, y int, args [18]uint64) error {
 	const threads = 256
 	d.Launches++
 	k := d.kernels[f]

@@ -5,10 +5,11 @@
 // DEPTH steps of k are in each of two buffers of shared memory. A thread has up to MOST x MOST sums.
 enum { DEPTH = 8, MOST = 8 };
 
-// A shape is constant in each kernel. A thread has rows x columns sums, and a block 16·rows x 16·columns. by_rows says
-// how A lies in memory: element (i,p) is a[i*k + p] if it is set, else a[p*m + i].
+// A shape is constant in each kernel. A thread has rows x columns sums, and a block 16·rows x 16·columns. a_by_rows
+// says how A lies in memory: element (i,p) is a[i*a_step + p] if it is set, else a[p*a_step + i]. With b_by_columns,
+// element (p,j) of B is b[j*b_step + p], else b[p*b_step + j].
 typedef struct {
-	int rows, columns, by_rows;
+	int rows, columns, a_by_rows, b_by_columns;
 } shape;
 
 typedef __attribute__((address_space(3))) float *tile;
@@ -55,35 +56,27 @@ INLINE void multiply(float sum[MOST][MOST], const shape s, tile a, tile b, int t
 			sum[i][j] = fma(x[i], y[j], sum[i][j]);
 }
 
-// product computes a block of C. a_tile and b_tile are two buffers each, of DEPTH rows of columns of A and of B. While
-// the threads multiply one buffer, the next steps of k are on their way into registers, and from there into the other.
-INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, in bias, int m, int n, int k, int acc) {
+// add_steps adds k steps to the sums of the block of C at (row0, column0). a_tile and b_tile are two buffers each, of
+// DEPTH rows of columns of A and of B. While the threads multiply one buffer, the next steps of k are on their way into
+// registers, and from there into the other.
+INLINE void add_steps(const shape s, float sum[MOST][MOST], tile a_tile, tile b_tile, in a, int a_step, in b,
+	int b_step, int m, int n, int k, int row0, int column0) {
 	const int t = THREAD, tx = t % 16, ty = t / 16, rows = 16 * s.rows, columns = 16 * s.columns;
-	const int row0 = BLOCK_Y * rows, column0 = BLOCK_X * columns;
-	float sum[MOST][MOST];
-	UNROLL
-	for (int i = 0; i < s.rows; i++)
-		UNROLL
-		for (int j = 0; j < s.columns; j++) {
-			const int row = row0 + in_tile(i, s.rows, ty), column = column0 + in_tile(j, s.columns, tx);
-			sum[i][j] = 0.0f;
-			if (row < m && column < n)
-				sum[i][j] = acc ? c[(long)row * n + column] : bias ? bias[column] : 0.0f;
-		}
 
 	// The four neighbours of A that this thread fetches: of one row if A lies by rows, else of one k.
 	const int fetches_a = t < rows * DEPTH / 4;
-	const int a_row = s.by_rows ? t / (DEPTH / 4) : t % (rows / 4) * 4;
-	const int a_k = s.by_rows ? t % (DEPTH / 4) * 4 : t / (rows / 4);
-	const int whole_a = (((long)a | (s.by_rows ? k : m) * 4L) & 15) == 0;
-	const long step_a = s.by_rows ? DEPTH : (long)DEPTH * m;
-	a += s.by_rows ? (long)(row0 + a_row) * k + a_k : (long)a_k * m + row0 + a_row;
+	const int a_row = s.a_by_rows ? t / (DEPTH / 4) : t % (rows / 4) * 4;
+	const int a_k = s.a_by_rows ? t % (DEPTH / 4) * 4 : t / (rows / 4);
+	const int whole_a = (((long)a | a_step * 4L) & 15) == 0;
+	const long next_a = s.a_by_rows ? DEPTH : (long)DEPTH * a_step;
+	a += s.a_by_rows ? (long)(row0 + a_row) * a_step + a_k : (long)a_k * a_step + row0 + a_row;
 	// And of B.
 	const int fetches_b = t < columns * DEPTH / 4;
-	const int b_column = t % (columns / 4) * 4, b_k = t / (columns / 4);
-	const int whole_b = (((long)b | n * 4L) & 15) == 0;
-	const long step_b = (long)DEPTH * n;
-	b += (long)b_k * n + column0 + b_column;
+	const int b_column = s.b_by_columns ? t / (DEPTH / 4) : t % (columns / 4) * 4;
+	const int b_k = s.b_by_columns ? t % (DEPTH / 4) * 4 : t / (columns / 4);
+	const int whole_b = (((long)b | b_step * 4L) & 15) == 0;
+	const long next_b = s.b_by_columns ? DEPTH : (long)DEPTH * b_step;
+	b += s.b_by_columns ? (long)(column0 + b_column) * b_step + b_k : (long)b_k * b_step + column0 + b_column;
 
 	const int live = row0 + in_tile(0, s.rows, ty) < m && column0 + in_tile(0, s.columns, tx) < n;
 	tile a_now = a_tile + DEPTH * rows, a_next = a_tile, b_now = b_tile + DEPTH * columns, b_next = b_tile;
@@ -92,27 +85,33 @@ INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, 
 		float4 from_a, from_b;
 		if (left > 0 && fetches_a) {
 			const int in_rows = m - row0 - a_row, in_k = left - a_k;
-			from_a = fetch(a, in_rows <= 0 || in_k <= 0 ? 0 : s.by_rows ? in_k : in_rows, whole_a);
-			a += step_a;
+			from_a = fetch(a, in_rows <= 0 || in_k <= 0 ? 0 : s.a_by_rows ? in_k : in_rows, whole_a);
+			a += next_a;
 		}
 		if (left > 0 && fetches_b) {
-			from_b = fetch(b, b_k < left ? n - column0 - b_column : 0, whole_b);
-			b += step_b;
+			const int in_columns = n - column0 - b_column, in_k = left - b_k;
+			from_b = fetch(b, in_columns <= 0 || in_k <= 0 ? 0 : s.b_by_columns ? in_k : in_columns, whole_b);
+			b += next_b;
 		}
 		if (p >= 0 && live && left >= 0)
 			UNROLL
 			for (int q = 0; q < DEPTH; q++)
 				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
 		else if (p >= 0 && live)
+			_Pragma("clang loop unroll(disable)") // it is rare
 			for (int q = 0; q < k - p; q++)
 				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
-		if (left > 0 && fetches_a && s.by_rows)
+		if (left > 0 && fetches_a && s.a_by_rows)
 			UNROLL
 			for (int i = 0; i < 4; i++)
 				a_next[(a_k + i) * rows + a_row] = from_a[i];
 		else if (left > 0 && fetches_a)
 			*(tile4)(a_next + a_k * rows + a_row) = from_a;
-		if (left > 0 && fetches_b)
+		if (left > 0 && fetches_b && s.b_by_columns)
+			UNROLL
+			for (int i = 0; i < 4; i++)
+				b_next[(b_k + i) * columns + b_column] = from_b[i];
+		else if (left > 0 && fetches_b)
 			*(tile4)(b_next + b_k * columns + b_column) = from_b;
 		BARRIER;
 		tile other = a_now;
@@ -122,22 +121,34 @@ INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, 
 		b_now = b_next;
 		b_next = other;
 	}
+}
 
-	UNROLL
-	for (int i = 0; i < s.rows; i++)
-		UNROLL
-		for (int j = 0; j < s.columns; j++) {
-			const int row = row0 + in_tile(i, s.rows, ty), column = column0 + in_tile(j, s.columns, tx);
-			if (row < m && column < n)
-				c[(long)row * n + column] = sum[i][j];
+// EACH runs a statement for each sum (i,j) of a thread that is inside C.
+#define EACH(STATEMENT)                                                                                            \
+	UNROLL                                                                                                     \
+	for (int i = 0; i < s.rows; i++)                                                                           \
+		UNROLL                                                                                             \
+		for (int j = 0; j < s.columns; j++) {                                                              \
+			const int row = row0 + in_tile(i, s.rows, ty), column = column0 + in_tile(j, s.columns, tx); \
+			if (row < m && column < n)                                                                 \
+				STATEMENT;                                                                         \
 		}
+#define ELEMENT_OF(X, STEP) X[(long)row * (STEP) + column]
+
+// product computes a block of C.
+INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, in bias, int m, int n, int k, int acc) {
+	const int tx = THREAD % 16, ty = THREAD / 16, row0 = BLOCK_Y * 16 * s.rows, column0 = BLOCK_X * 16 * s.columns;
+	float sum[MOST][MOST] = {};
+	EACH(sum[i][j] = acc ? ELEMENT_OF(c, n) : bias ? bias[column] : 0.0f)
+	add_steps(s, sum, a_tile, b_tile, a, s.a_by_rows ? k : m, b, n, m, n, k, row0, column0);
+	EACH(ELEMENT_OF(c, n) = sum[i][j])
 }
 
 // PRODUCT defines a kernel of one shape.
 #define PRODUCT(NAME, ROWS, COLUMNS, BY_ROWS)                                                            \
 	SHARED float NAME##_a[2 * DEPTH * 16 * ROWS], NAME##_b[2 * DEPTH * 16 * COLUMNS];                    \
 	KERNEL NAME(out c, in a, in b, in bias, int m, int n, int k, int acc) {                              \
-		const shape s = {ROWS, COLUMNS, BY_ROWS};                                                        \
+		const shape s = {ROWS, COLUMNS, BY_ROWS, 0};                                                     \
 		product(s, NAME##_a, NAME##_b, c, a, b, bias, m, n, k, acc);                                     \
 	}
 
@@ -147,6 +158,66 @@ PRODUCT(product_narrow, 8, 1, 1)
 PRODUCT(gradient_large, 8, 8, 0)
 PRODUCT(gradient_small, 2, 2, 0)
 PRODUCT(gradient_narrow, 8, 1, 0)
+
+// A term is one product in a sum: k steps, of which each block has width.
+typedef struct {
+	in a, b;
+	int k, width;
+} term;
+
+// tree computes a block of C as kernel.Multiplier: the sum of up to three terms, in up to eight blocks of k. With one
+// block a sum begins with its initial value. Else the blocks are added as a binary tree, and the initial value last.
+// Initial values lie initial_step apart; there are none if initial is 0.
+INLINE void tree(const shape s, tile a_tile, tile b_tile, out c, in initial, int initial_step, int m, int n, int blocks,
+	term t0, term t1, term t2) {
+	const int tx = THREAD % 16, ty = THREAD / 16, row0 = BLOCK_Y * 16 * s.rows, column0 = BLOCK_X * 16 * s.columns;
+	float sum[MOST][MOST], one[MOST][MOST], two[MOST][MOST], four[MOST][MOST]; // sums of so many blocks that wait
+	for (int b = 0; b < blocks; b++) {
+		EACH(sum[i][j] = blocks == 1 && initial ? ELEMENT_OF(initial, initial_step) : 0.0f)
+		for (int number = 0; number < 3; number++) {
+			const in x = number == 0 ? t0.a : number == 1 ? t1.a : t2.a;
+			const in y = number == 0 ? t0.b : number == 1 ? t1.b : t2.b;
+			const int k = number == 0 ? t0.k : number == 1 ? t1.k : t2.k;
+			const int width = number == 0 ? t0.width : number == 1 ? t1.width : t2.width;
+			const int from = b * width < k ? b * width : k, to = from + width < k ? from + width : k;
+			if (from < to)
+				add_steps(s, sum, a_tile, b_tile, x + from, k, y + (s.b_by_columns ? from : (long)from * n),
+					s.b_by_columns ? k : n, m, n, to - from, row0, column0);
+		}
+		if ((b & 1) == 0) {
+			EACH(one[i][j] = sum[i][j])
+			continue;
+		}
+		EACH(sum[i][j] = one[i][j] + sum[i][j])
+		if ((b & 2) == 0) {
+			EACH(two[i][j] = sum[i][j])
+			continue;
+		}
+		EACH(sum[i][j] = two[i][j] + sum[i][j])
+		if ((b & 4) == 0) {
+			EACH(four[i][j] = sum[i][j])
+			continue;
+		}
+		EACH(sum[i][j] = four[i][j] + sum[i][j])
+	}
+	if (blocks > 1 && initial)
+		EACH(sum[i][j] = sum[i][j] + ELEMENT_OF(initial, initial_step))
+	EACH(ELEMENT_OF(c, n) = sum[i][j])
+}
+
+#define TREE(NAME, SIDE, BY_COLUMNS)                                                                               \
+	SHARED float NAME##_a[2 * DEPTH * 16 * SIDE], NAME##_b[2 * DEPTH * 16 * SIDE];                             \
+	KERNEL NAME(out c, in initial, int initial_step, int m, int n, int blocks, in a0, in b0, int k0, int w0, in a1, \
+		in b1, int k1, int w1, in a2, in b2, int k2, int w2) {                                             \
+		const shape s = {SIDE, SIDE, 1, BY_COLUMNS};                                                       \
+		const term t0 = {a0, b0, k0, w0}, t1 = {a1, b1, k1, w1}, t2 = {a2, b2, k2, w2};                    \
+		tree(s, NAME##_a, NAME##_b, c, initial, initial_step, m, n, blocks, t0, t1, t2);                   \
+	}
+
+TREE(tree_plain, 4, 0)
+TREE(tree_transposed, 4, 1)
+TREE(tree_small, 1, 0)
+TREE(tree_transposed_small, 1, 1)
 
 // Lanes are the chains of an element in product_few, one for each k mod 16. CHUNK steps of k become one sum.
 enum { LANES = 16, CHUNK = 256 };

@@ -1,4 +1,4 @@
-package worker
+package member
 
 import (
 	"errors"
@@ -15,19 +15,19 @@ func TestGuard(t *testing.T) {
 	defer ops.Close()
 	x := ops.Vector(8)
 	var sum float32
-	err := guard(func() error {
+	err := Guard(func() error {
 		sum += x[3]
 		return nil
 	})
-	test.Fails(t, err, "worker.TestGuard.func1 (")
-	test.Fails(t, err, "worker/device_test.go:19): access to address 0x")
+	test.Fails(t, err, "member.TestGuard.func1 (")
+	test.Fails(t, err, "member/gpu_test.go:19): access to address 0x")
 	test.Fails(t, err, ", which is memory of a device or invalid")
 
-	test.OK(t, guard(func() error { return nil }))
+	test.OK(t, Guard(func() error { return nil }))
 	mine := errors.New("mine")
-	test.Equal(t, guard(func() error { return mine }), mine)
+	test.Equal(t, Guard(func() error { return mine }), mine)
 	func() {
 		defer func() { test.Equal(t, recover(), any("other")) }()
-		guard(func() error { panic("other") })
+		Guard(func() error { panic("other") })
 	}()
 }

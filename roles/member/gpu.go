@@ -1,4 +1,4 @@
-package worker
+package member
 
 import (
 	"errors"
@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel/device"
 )
 
-// A deviceOf is the GPU of an actor.
-type deviceOf struct {
+// A GPU is the device of an actor.
+type GPU struct {
+	Ops    *device.Ops
 	driver gpu.Driver
-	ops    *device.Ops
 }
 
-// openDevice opens the GPU of this rank.
-func (s *Shared) openDevice() (*deviceOf, error) {
-	_, number, err := gpu.Of(s.world.LocalRank())
+// OpenGPU opens the device of the rank with the given number on its node.
+func OpenGPU(local int) (*GPU, error) {
+	_, number, err := gpu.Of(local)
 	if err != nil {
 		return nil, err
 	}
@@ -30,17 +30,17 @@ func (s *Shared) openDevice() (*deviceOf, error) {
 	if err != nil {
 		return nil, errors.Join(err, driver.Close())
 	}
-	return &deviceOf{driver, ops}, nil
+	return &GPU{ops, driver}, nil
 }
 
-// close frees the memory.
-func (d *deviceOf) close() error {
-	d.ops.Close()
-	return d.driver.Close()
+// Close frees the memory.
+func (g *GPU) Close() error {
+	g.Ops.Close()
+	return g.driver.Close()
 }
 
-// guard calls f. If code in f itself accesses memory that is on a device alone, guard returns an error with the place.
-func guard(f func() error) (err error) {
+// Guard calls f. If code in f itself accesses memory that is on a device alone, Guard returns an error with the place.
+func Guard(f func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		v := recover()

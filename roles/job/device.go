@@ -1,0 +1,39 @@
+package job
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rlinf/rlinf/internal/figures"
+	"github.com/rlinf/rlinf/internal/gpu"
+)
+
+// CheckDevices returns an error if the actors on a node need more memory than its devices have. needs returns the bytes
+// that the actors of rank r need. Rank r is on node nodes[r].
+func CheckDevices(nodes []int, node int, needs func(r int) int64) error {
+	devices, why := gpu.Devices()
+	need, local := make([]int64, max(len(devices), 1)), 0
+	for r, n := range nodes {
+		if n == node {
+			need[local%len(need)] += needs(r)
+			local++
+		}
+	}
+	for i, n := range need {
+		switch {
+		case n == 0:
+		case len(devices) == 0:
+			return errors.New(why)
+		case n > devices[i].Memory:
+			return fmt.Errorf("actor.device: cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
+				"smaller micro-batches, a smaller policy or more nodes", figures.MiB(n), i, node, devices[i].Name,
+				figures.MiB(devices[i].Memory))
+		}
+	}
+	return nil
+}
+
+// DeviceColumn is the column of the memory on the GPUs of ranks.
+func DeviceColumn() FootprintColumn {
+	return FootprintColumn{Name: "GPU", Bytes: func(f Footprint) int64 { return f.Device }}
+}
