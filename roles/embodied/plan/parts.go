@@ -211,15 +211,21 @@ func (d *Draft) checkSequences() {
 		fmt.Sprintf("a multiple of %d (steps of a sequence)", length))
 }
 
-// checkOutside checks that the environments of each rank can be divided among its external simulators.
+// checkOutside checks that the environments of each rank can be divided among its external simulators, and that the
+// program of a robot is started once.
 func (d *Draft) checkOutside() {
 	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
 		if u.Env.External.Greeting == "" {
 			continue // the simulators are asked when they start
 		}
-		if _, err := external.Children(u.Env.External, u.Env.TotalNumEnvs/u.Vecs); err != nil {
-			d.found.Problem(strings.TrimSuffix(u.Key, "external")+"total_num_envs", u.Env.TotalNumEnvs,
+		key, of := strings.TrimSuffix(u.Key, "external")+"total_num_envs", u.Env.External
+		n, err := external.Children(of, u.Env.TotalNumEnvs/u.Vecs)
+		if err != nil {
+			d.found.Problem(key, u.Env.TotalNumEnvs,
 				"as many on each rank (and stage) as its children can play: "+err.Error())
+		} else if n *= u.Vecs; n > 1 && external.IsRobot(of) && len(of.Command) > 0 {
+			d.found.Problem(key, u.Env.TotalNumEnvs,
+				fmt.Sprintf("a number that one program plays: %d would move one robot", n))
 		}
 	}
 }
@@ -265,16 +271,8 @@ func (d *Draft) checkInterventions() {
 	}
 }
 
-// checkRobot checks that there are no evaluations on a robot that training holds, and that the program of a robot is
-// started once.
+// checkRobot checks that there are no evaluations on a robot that training holds.
 func (d *Draft) checkRobot() {
-	for _, u := range config.ExternalUses(d.Config, d.Placement.Ranks("env")) {
-		if of := u.Env.External; external.IsRobot(of) && len(of.Command) > 0 {
-			n, err := external.Children(of, u.Env.TotalNumEnvs/u.Vecs)
-			d.found.Want(err != nil || n*u.Vecs == 1, strings.TrimSuffix(u.Key, "external")+"total_num_envs",
-				u.Env.TotalNumEnvs, fmt.Sprintf("a number that one program plays: %d would move one robot", n*u.Vecs))
-		}
-	}
 	train, eval := &d.Config.Env.Train.External, &d.Config.Env.Eval.External
 	d.found.Want(!d.Config.Trains() || !d.Config.Evaluates() || !external.IsRobot(*train) || !train.Same(*eval),
 		"runner.val_check_interval", d.Config.Runner.ValCheckInterval,

@@ -50,6 +50,7 @@ func TestPeopleAndRobotsRefused(t *testing.T) {
 		c.change(d)
 		d.checkInterventions()
 		d.checkRobot()
+		d.checkOutside()
 		err := d.found.Err()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
