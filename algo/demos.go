@@ -18,16 +18,16 @@ type DemoConfig struct {
 	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md), or a folder of LeRobot
 	// (docs/datasets.md). Empty, the default, means no demonstrations.
 	LoadPath string `yaml:"load_path"`
-	// Names are the columns of a LeRobot folder, by the names of demonstrations: observation.NAME, action, reward,
-	// terminated. Default: the columns of the same names, observation.images.NAME, next.reward and next.done. (+)
+	// Names maps a field of demonstrations (observation.NAME, action, reward, terminated) to a column of a folder of
+	// LeRobot. By default a field is in the column of its name, an image in observation.images.NAME, a reward in
+	// next.reward, and terminated in next.done. (+)
 	Names map[string]string `yaml:"names"`
-	// SampleWindowSize is the room for what people do in the environments: as many transitions as SampleWindowSize
-	// iterations bring. Transitions in which a person acts go to the demonstrations, too, beside those of LoadPath,
-	// which never leave. In a full buffer new ones replace the oldest. 0, the default, keeps them in the replay buffer
-	// alone.
+	// SampleWindowSize is the room for transitions in which a person acts, in iterations: as many transitions as these
+	// iterations bring. Such transitions become demonstrations, and stay in the replay buffer, too. New ones replace the
+	// oldest, but never those of LoadPath. 0, the default, means that they do not become demonstrations.
 	SampleWindowSize int `yaml:"sample_window_size"`
-	// MinBufferSize, without LoadPath, is the size from which learning begins: people have acted in as many transitions
-	// as MinBufferSize iterations bring to an actor, and in at least one, on every actor. Default 1.
+	// MinBufferSize is the number of iterations for whose transitions learning waits, if there is no LoadPath: it begins
+	// when people have acted in as many transitions on every actor, and in at least one. Default 1.
 	MinBufferSize int `yaml:"min_buffer_size"`
 	// FPS is the number of frames per second that a LeRobot folder must have. 0, the default, means any number. (+)
 	FPS float64 `yaml:"fps"`

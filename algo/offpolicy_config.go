@@ -19,8 +19,8 @@ type OffPolicyConfig struct {
 	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default 1. TD3 does not read
 	// it: its target networks follow every CriticActorRatio updates.
 	TargetUpdateFreq int `yaml:"target_update_freq"`
-	// TargetUpdateType, for policies with an encoder, names what targets have of their own: all, the default, is an
-	// encoder and the critics. With q_head_only they have critics alone, on the features of the encoder in training.
+	// TargetUpdateType says what a target network copies, if the policy has an encoder. all, the default, copies the
+	// encoder and the critics. q_head_only copies the critics, which then read the encoder in training.
 	TargetUpdateType string `yaml:"target_update_type"`
 	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`

@@ -76,7 +76,7 @@ var elsewhere = map[string]string{
 	"--array":   "sbatch", "--cpus-per-task": "sbatch", "--signal": "sbatch", "--mpi": "srun",
 	"--cap-add": "docker", "--pid": "docker", "--contain": "apptainer", "--containall": "apptainer",
 	"--sharens": "apptainer",
-	"--virtual": "rlb.fake_robot", "--stall": "rlb.fake_robot", "--crash": "rlb.fake_robot",
+	"--no-camera": "rlb.fake_robot", "--virtual": "rlb.fake_robot", "--stall": "rlb.fake_robot", "--crash": "rlb.fake_robot",
 	"--package": "scripts/build", "-infer": "scripts/scaling", "-skew": "scripts/scaling", "-shrink": "scripts/scaling",
 	"-fit": "scripts/scaling", "-beyond": "scripts/scaling", "-update": "go test, scripts/scaling", "-bench": "go test",
 	"-ffast-math": "gcc", "-lm": "gcc",
