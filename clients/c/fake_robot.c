@@ -38,12 +38,14 @@ static void note(hand *h, const char *event, const double *action, int intervene
 {
 	if (h->log == NULL)
 		return;
+	flockfile(h->log); /* commands come from a thread of their own */
 	fprintf(h->log, "{\"event\": \"%s\"", event);
 	if (action != NULL)
 		fprintf(h->log, ", \"action\": [%.17g, %.17g], \"intervened\": %s", action[0], action[1],
 			intervened ? "true" : "false");
 	fprintf(h->log, "}\n");
 	fflush(h->log);
+	funlockfile(h->log);
 }
 
 static double within(double x, double most) { return x < -most ? -most : x > most ? most : x; }

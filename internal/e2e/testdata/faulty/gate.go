@@ -135,7 +135,7 @@ type keeper struct {
 	packed bool
 }
 
-var _ loop.Member = (*keeper)(nil)
+var _ loop.OwnWorker = (*keeper)(nil)
 
 func (k *keeper) rank() int64 { return int64(k.member.World().Rank()) }
 
