@@ -23,8 +23,8 @@ type DemoConfig struct {
 	// next.reward, and terminated in next.done. (+)
 	Names map[string]string `yaml:"names"`
 	// SampleWindowSize is the room for transitions in which a person acts, in iterations: as many transitions as these
-	// iterations bring. Such transitions become demonstrations, and stay in the replay buffer, too. New ones replace the
-	// oldest, but never those of LoadPath. 0, the default, means that they do not become demonstrations.
+	// iterations bring. Such transitions become demonstrations, and stay in the replay buffer, too. New ones replace
+	// the oldest, but never those of LoadPath. 0, the default, means that they do not become demonstrations.
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations for whose transitions learning waits, if there is no LoadPath: it begins
 	// when people have acted in as many transitions on every actor, and in at least one. Default 1.
