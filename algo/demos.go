@@ -26,8 +26,8 @@ type DemoConfig struct {
 	// iterations bring. Such transitions become demonstrations, and stay in the replay buffer, too. New ones replace
 	// the oldest, but never those of LoadPath. 0, the default, means that they do not become demonstrations.
 	SampleWindowSize int `yaml:"sample_window_size"`
-	// MinBufferSize is the number of iterations for whose transitions learning waits, if there is no LoadPath: it begins
-	// when people have acted in as many transitions on every actor, and in at least one. Default 1.
+	// MinBufferSize is the number of iterations for whose transitions learning waits, if there is no LoadPath: it
+	// begins when people have acted in as many transitions on every actor, and in at least one. Default 1.
 	MinBufferSize int `yaml:"min_buffer_size"`
 	// FPS is the number of frames per second that a LeRobot folder must have. 0, the default, means any number. (+)
 	FPS float64 `yaml:"fps"`
