@@ -33,6 +33,21 @@ func modelOn(t *testing.T, on bool, o lm.Options) *lm.Model {
 	return newModelIn(t, p, 31, 0.2, o)
 }
 
+// frozenOf returns the reference of m on its device: a model that shares the frozen weights, or a copy.
+func frozenOf(t *testing.T, m *lm.Model) *lm.Model {
+	t.Helper()
+	p := new(nn.Params[float32])
+	p.UseDevice(m.Params.Device())
+	r := test.Must(lm.New(p, m.Config, lm.Options{Frozen: true}))(t)
+	if m.LoRA() != nil {
+		test.OK(t, r.ShareFrozen(m))
+		return r
+	}
+	test.OK(t, r.Alloc(tensor.Heap))
+	r.Init(7)
+	return r
+}
+
 // sameLearners checks that two learners have the same metrics, parameters and states, bit for bit.
 func sameLearners(t *testing.T, a, b *textLearner, x, y algo.Metrics) {
 	t.Helper()
@@ -71,10 +86,10 @@ func TestDeviceLearnsTexts(t *testing.T) {
 			return got
 		}, s.Save}
 	}
-	reason := func(t *testing.T, m *lm.Model) *textLearner {
+	reason := func(t *testing.T, m *lm.Model, change func(*algo.TextSetup)) *textLearner {
 		s := setup(m)
-		s.MicroBatch.Tokens, s.Config.KLBeta, s.Config.EntropyBonus, s.Optim.ClipGrad = 12, 0.1, 0.01, 0.5
-		s.Config.RecomputeLogprobs, s.Reference = true, tinyModel(t, lm.Options{})
+		s.MicroBatch.Tokens, s.Optim.ClipGrad, s.Config.RecomputeLogprobs = 12, 0.5, true
+		change(&s)
 		p := newTextPPO(t, s)
 		return &textLearner{m, func(i int) algo.Metrics {
 			b := batchOf(t, tinyModel(t, lm.Options{}), 1, 0, 3, float32(i))
@@ -83,11 +98,39 @@ func TestDeviceLearnsTexts(t *testing.T) {
 			return test.Must(p.Update(b))(t)
 		}, p.Save}
 	}
+	referred := func(t *testing.T, m *lm.Model) *textLearner {
+		return reason(t, m, func(s *algo.TextSetup) {
+			s.Config.KLBeta, s.Config.EntropyBonus, s.Reference = 0.1, 0.01, frozenOf(t, m)
+		})
+	}
+	valued := func(t *testing.T, m *lm.Model) *textLearner {
+		return reason(t, m, func(s *algo.TextSetup) {
+			s.Config.AdvType, s.Config.LossType, s.Config.GAELambda = "gae", "actor_critic", 0.8
+			s.Critic = criticOf(t, m)
+		})
+	}
+	alone := func(t *testing.T, m *lm.Model) *textLearner {
+		s := setup(m)
+		s.Config.AdvType, s.Config.LossType, s.Critic, s.Model = "gae", "actor_critic", criticOf(t, m), nil
+		c := test.Must(algo.NewTextCriticPPO(s))(t)
+		return &textLearner{s.Critic.Model, func(i int) algo.Metrics {
+			b := batchOf(t, tinyModel(t, lm.Options{}), 1, 0, 3, float32(i))
+			b.Value = test.Must(c.Values(nil, b.Texts))(t)
+			test.OK(t, c.Prepare(b))
+			return test.Must(c.Update(b))(t)
+		}, func() tensor.Dict {
+			d := c.Save()
+			d.Set("counters", c.Counters())
+			return d
+		}}
+	}
 	adapters := lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: lm.Targets}}
 	for name, c := range map[string]struct {
 		options lm.Options
 		learner func(*testing.T, *lm.Model) *textLearner
-	}{"fine-tuning": {lm.Options{}, tune}, "adapters": {adapters, tune}, "reasoning": {lm.Options{}, reason}} {
+	}{"fine-tuning": {lm.Options{}, tune}, "adapters": {adapters, tune}, "reasoning": {lm.Options{}, referred},
+		"reasoning with adapters": {adapters, referred}, "actor-critic": {lm.Options{}, valued},
+		"critic": {lm.Options{}, alone}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			host, dev := c.learner(t, modelOn(t, false, c.options)), c.learner(t, modelOn(t, true, c.options))

@@ -52,7 +52,8 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 	}
 	common := Setup{Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc, Witness: s.Witness}
 	common.setDefaults()
-	policy := newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Temperature: 1})
+	policy := newTextPass(s.Model, s.Model.NewRecomputing(s.MicroBatch.Tokens, s.Recompute), s.MicroBatch, s.Threads,
+		s.Mesh, lm.Head{Temperature: 1})
 	train, err := common.newTextTrainState(s.Model, policy.work, s.Optim)
 	if err != nil {
 		return nil, fmt.Errorf("sft: %w", err)
@@ -114,6 +115,7 @@ func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err erro
 // has the sequences of this replica. After an error on one replica, the others still return, but with wrong metrics.
 func (s *SFT) Evaluate(texts []Sequence) (Metrics, error) {
 	var sums TextSums
+	s.train.upload()
 	err := s.policy.measure(texts, func(int) *TextSums { return &sums }, s.progress)
 	if err != nil {
 		err = fmt.Errorf("sft: %w", err)

@@ -27,7 +27,7 @@ func benchmarkTextUpdate(b *testing.B, critic bool) {
 	s.MicroBatch.Tokens, s.Text.NMinibatches = 256, 4
 	if critic {
 		var err error
-		if s.Critic, err = algo.NewTextCritic(m.Config, m.Part(), tensor.Heap); err != nil {
+		if s.Critic, err = algo.NewTextCritic(m.Config, m.Part(), tensor.Heap, nil); err != nil {
 			b.Fatal(err)
 		}
 		s.Critic.Model.Init(9)

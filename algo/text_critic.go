@@ -17,9 +17,11 @@ import (
 // w and b begin as 0, so every value is 0 at first.
 type TextCritic struct{ Model *lm.Model }
 
-// NewTextCritic makes a critic, or one part of a sharded critic. It allocates the weights, but does not set them.
-func NewTextCritic(c lm.Config, part lm.Shard, alloc tensor.Allocator) (*TextCritic, error) {
+// NewTextCritic makes a critic, or one part of a sharded critic, on device d unless that is nil. It allocates the
+// weights, but does not set them.
+func NewTextCritic(c lm.Config, part lm.Shard, alloc tensor.Allocator, d nn.Device[float32]) (*TextCritic, error) {
 	p := new(nn.Params[float32])
+	p.UseDevice(d)
 	p.Group("critic")
 	m, err := lm.New(p, c, lm.Options{Part: part, Values: true})
 	if err != nil {
@@ -72,7 +74,8 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	if len(m.Params.Data) == 0 {
 		return nil, errors.New("the critic has nothing to train")
 	}
-	pass := newTextPass(m, s.MicroBatch, s.Threads, s.Recompute, s.Mesh, lm.Head{Values: true})
+	work := m.NewRecomputing(s.MicroBatch.Tokens, s.Recompute)
+	pass := newTextPass(m, work, s.MicroBatch, s.Threads, s.Mesh, lm.Head{Values: true})
 	train, err := common.newTextTrainState(m, pass.work, s.CriticOptim)
 	c := &TextCriticPPO{textTraining: t, pass: pass, train: train}
 	c.loss = c.setLoss
@@ -82,6 +85,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 // Values appends the critic's values to dst, one text after the other. A text has one value before each token that
 // Learn marks.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
+	c.train.upload()
 	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err
 }
@@ -109,6 +113,8 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 		return Metrics{}, err
 	}
 	c.train.meanNorm() // discard the norms of an update that failed
+	c.train.transfer((*nn.Params[float32]).Upload)
+	defer c.train.transfer((*nn.Params[float32]).Download)
 	iteration := c.iteration()
 	for m, err := range c.minibatches(b) {
 		if err != nil {
@@ -129,7 +135,7 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 // minibatch makes one optimiser step.
 func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) error {
 	c.train.open()
-	if err := c.accumulate(b, m, c.train.ready); err != nil {
+	if err := c.accumulate(b, m, c.train.readyAt(true)); err != nil {
 		return err
 	}
 	return c.step(iteration)

@@ -58,10 +58,10 @@ func TestTextCritic(t *testing.T) {
 	slopes(t, critic.Data, critic.Grad, before, loss, critic.Fields[len(critic.Fields)-1].Off)
 }
 
-// criticOf is a critic like m whose values are not 0.
+// criticOf is a critic like m, on its device, whose values are not 0.
 func criticOf(t *testing.T, m *lm.Model) *algo.TextCritic {
 	t.Helper()
-	c := test.Must(algo.NewTextCritic(m.Config, m.Part(), tensor.Heap))(t)
+	c := test.Must(algo.NewTextCritic(m.Config, m.Part(), tensor.Heap, m.Params.Device()))(t)
 	c.Model.Init(9)
 	p := c.Model.Params
 	for i := range p.Fields {

@@ -45,11 +45,10 @@ type textPass struct {
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. Backward passes
-// recompute the first layers; the argument recomputed is the largest number of these layers. mesh connects the ranks
-// over which m is sharded.
-func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
-	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
+// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. It uses w, a Work
+// for limit.Tokens. mesh connects the ranks over which m is sharded.
+func newTextPass(m *lm.Model, w *lm.Work, limit MicroBatch, threads int, mesh lm.Mesh, h lm.Head) *textPass {
+	p := &textPass{model: m, work: w, limit: limit, head: h}
 	p.work.SetThreads(threads)
 	p.work.Join(mesh)
 	return p
@@ -67,11 +66,11 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
-// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls receive with the outputs.
+// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls receive with the outputs. On a device, the
+// parameters there count.
 func (p *textPass) infer(texts []Sequence, h lm.Head, receive func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, receive
-	p.model.Params.Upload(p.model.Params.Data) // between updates the program has the newest parameters
 	return p.model.Infer(p.work, len(p.ends), h, p)
 }
 
@@ -134,14 +133,14 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
 // TextLogProbs computes log-probabilities with one language model. They equal those of training, bit for bit. Only one
-// goroutine may use a TextLogProbs.
+// goroutine may use a TextLogProbs. If the model is on a device, upload its parameters after each change.
 type TextLogProbs struct{ *textPass }
 
 // NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of threads.
 // temperature is the temperature of sampling. mesh connects the ranks over which m is sharded. Call Close at the end.
 func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, temperature float64) *TextLogProbs {
 	h := lm.Head{Temperature: float32(temperature)}
-	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes
+	return &TextLogProbs{newTextPass(m, m.NewInference(limit.Tokens), limit, threads, mesh, h)}
 }
 
 // Append appends log-probabilities to dst, one text after the other. A text has one for each token that Learn marks.

@@ -104,8 +104,8 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	}
 	common := s.common()
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
-		policy: newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh,
-			lm.Head{Temperature: float32(s.Sampling.Temperature)}),
+		policy: newTextPass(s.Model, s.Model.NewRecomputing(s.MicroBatch.Tokens, s.Recompute), s.MicroBatch, s.Threads,
+			s.Mesh, lm.Head{Temperature: float32(s.Sampling.Temperature)}),
 		surrogate: s.Config.surrogate(), answers: make(means, 2*numAnswerMeans)}
 	p.loss = p.setLoss
 	if s.Reference != nil {
@@ -156,6 +156,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 // save time, call it earlier, while other answers are generated.
 func (p *TextPPO) Infer(b *TextBatch) (err error) {
 	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
+		p.train.upload()
 		if b.Recomputed, err = p.policy.Append(nil, b.Texts); err != nil {
 			return err
 		}
@@ -252,6 +253,10 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	p.train.meanNorm() // discard the norms of an update that failed
 	p.train.transfer((*nn.Params[float32]).Upload)
 	defer p.train.transfer((*nn.Params[float32]).Download)
+	if p.critic != nil {
+		p.critic.train.transfer((*nn.Params[float32]).Upload)
+		defer p.critic.train.transfer((*nn.Params[float32]).Download)
+	}
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -281,7 +286,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	}
 	p.train.params.Clear(p.train.params.Grad)
 	if p.critic != nil {
-		clear(p.critic.train.params.Grad)
+		p.critic.train.params.Clear(p.critic.train.params.Grad)
 	}
 	p.progress.Report(workUpdate, m.first, p.cfg.UpdateEpoch*len(b.Texts))
 	p.ratioSum, p.ratioCount = 0, 0

@@ -30,7 +30,7 @@ func textSetup(m *lm.Model) algo.TextSetup {
 // addCritic makes s a setup of PPO.
 func addCritic(t *testing.T, s *algo.TextSetup) {
 	t.Helper()
-	c := test.Must(algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap))(t)
+	c := test.Must(algo.NewTextCritic(s.Model.Config, s.Model.Part(), tensor.Heap, nil))(t)
 	c.Model.Init(4)
 	s.Critic, s.CriticOptim = c, s.Optim
 	s.Config.AdvType, s.Config.LossType = "gae", "actor_critic"

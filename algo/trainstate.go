@@ -120,6 +120,9 @@ func (t *trainState) open() {
 // begin starts the sum of the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
 
+// upload copies the parameters to the device, for a pass between updates.
+func (t *trainState) upload() { t.params.Upload(t.params.Data) }
+
 // A transfer is the method Upload or Download of nn.Params. Between updates, the newest parameters and moments are in
 // the program's memory, where they are published, saved, restored and compared. During an update they are on the
 // device, if there is one.

@@ -31,6 +31,16 @@ func (t *team) CrossEntropyGrad(logits []float32, dists []Distribution, dlogp, d
 	}
 }
 
+func (t *team) Values(values, hidden, weight, bias []float32, rows []int32) {
+	for i, row := range rows {
+		sum := float64(bias[0])
+		for j, h := range hidden[int(row)*len(weight):][:len(weight)] {
+			sum += float64(weight[j]) * float64(h)
+		}
+		values[i] = float32(sum)
+	}
+}
+
 func (t *team) Largest(best, logits []float32, n, width int) {
 	for r := range n {
 		row, at := logits[r*width:(r+1)*width], 0

@@ -16,8 +16,7 @@ type card struct {
 	facts  []float32 // numbers of targets for CrossEntropyGrad
 }
 
-// useDevice makes w compute on the device of the parameters, and gives the device the frozen weights. Only a whole
-// model without experts can.
+// useDevice makes w compute on the device of the parameters. Only a whole model without experts can.
 func (w *Work) useDevice() {
 	m := w.m
 	ops, ok := m.Params.Ops().(*device.Ops)
@@ -25,16 +24,22 @@ func (w *Work) useDevice() {
 		panic(fmt.Sprintf("lm: a device (%T) for part %+v of a model with %d experts", m.Params.Ops(), m.part,
 			m.Config.Experts.Count))
 	}
-	w.base, w.ops = ops, &card{Ops: ops, means: ops.Vector(w.rows * m.local.Heads)}
-	m.Params.Upload(m.frozen.data)
+	c := &card{Ops: ops}
+	w.base, w.ops = ops, c
+	ops.Reserve(max(10*w.rows, headRowsOf(&m.Config, w.rows)*(3*m.own+6), m.local.Vocab))
+	if !m.values {
+		w.headRows()
+	}
+	if !w.training {
+		return
+	}
 	if m.embed.grad() != nil && m.Config.Tied {
 		w.embedded = ops.Vector(m.local.Vocab * m.local.Hidden)
 	}
-	ops.Reserve(max(10*w.rows, headRowsOf(&m.Config, w.rows)*(3*m.own+6), m.local.Vocab))
-	if w.headRows(); m.Config.QKNorm && !m.fixed {
+	if m.Config.QKNorm && !m.fixed {
 		w.normSums.reserve(w)
 	}
-	w.head.dh = ops.Vector(w.rows * m.local.Hidden)
+	c.means, w.head.dh = ops.Vector(w.rows*m.local.Heads), ops.Vector(w.rows*m.local.Hidden)
 }
 
 // vector returns n zeros for activations.

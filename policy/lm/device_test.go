@@ -3,6 +3,7 @@ package lm
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -64,6 +65,14 @@ func (x *trial) step(t *testing.T, b Batch, temperature float32) (logp, entropy 
 	return logp, entropy, squares
 }
 
+// infer returns the log-probabilities of b.
+func (x *trial) infer(t *testing.T, b Batch) (logp []float32) {
+	t.Helper()
+	f := &one{micro: Micro{Batch: b, Targets: b.NextTokens(nil)}}
+	test.OK(t, x.m.Infer(x.w, 1, Head{Temperature: 0.7}, f))
+	return f.got.LogProb
+}
+
 // dense returns a small model of Qwen, whose sums have two blocks. Its sizes are odd for the tiles of a device.
 func dense(f Family) Config {
 	c := Config{Family: f, Vocab: 37, Hidden: 20, Layers: 2, Heads: 6, KVHeads: 2, HeadDim: 12, Intermediate: 18,
@@ -119,12 +128,58 @@ func TestDevice(t *testing.T) {
 				}
 				test.Equal(t, math.Float64bits(gotSquares), math.Float64bits(squares), "squares of batch %d", i)
 			}
-			targets := packed(37, 5, 2).NextTokens(nil)
+			b := packed(37, 5, 2)
+			targets := b.NextTokens(nil)
 			want, got := make([]float32, len(targets)), make([]float32, len(targets))
 			host.m.likeliest(host.w, want, targets)
 			dev.m.likeliest(dev.w, got, targets)
 			test.EqualSlices(t, got, want)
+			host.w, dev.w = host.m.NewInference(40), dev.m.NewInference(40)
+			for i := range 2 { // the second time with other frozen weights
+				same(t, dev.infer(t, b), host.infer(t, b), "log-probabilities of inference %d", i)
+				for _, m := range []*Model{host.m, dev.m} {
+					for _, w := range m.Tensors() {
+						for j := range w.Data {
+							w.Data[j] *= 0.9
+						}
+					}
+					m.Params.Upload(m.Params.Data)
+				}
+			}
 		})
+	}
+}
+
+// A value head on a device has the bits of the CPU: values, and the gradients of all weights.
+func TestDeviceValues(t *testing.T) {
+	t.Parallel()
+	c := dense(Qwen2)
+	c.Layers = 1
+	host, dev := newTrial(t, false, c, Options{Values: true}, 60, 0), newTrial(t, true, c, Options{Values: true}, 60, 0)
+	for _, x := range []*trial{host, dev} {
+		for i := range x.m.value.w.data() {
+			x.m.value.w.data()[i] = float32(i%7-3) / 9
+		}
+		x.m.value.b.data()[0] = 0.3
+		x.m.Params.Upload(x.m.Params.Data)
+	}
+	b := packed(37, 35, 1, 9)
+	head := Head{Values: true}
+	step := func(x *trial) []float32 {
+		f := &one{micro: Micro{Batch: b, Targets: b.NextTokens(nil)}}
+		test.OK(t, x.m.Infer(x.w, 1, head, f))
+		inferred := slices.Clone(f.got.Value)
+		test.OK(t, x.m.Train(x.w, 1, head, f, nil))
+		test.EqualSlices(t, f.got.Value, inferred)
+		x.m.FinishGradients(x.w)
+		x.m.Params.Download(x.m.Params.Grad)
+		return inferred
+	}
+	for i := range 2 { // gradients add up
+		same(t, step(dev), step(host), "values of pass %d", i)
+		for f, field := range host.m.Params.Fields {
+			same(t, dev.m.Params.GradOf(f), host.m.Params.GradOf(f), "gradient of %s, pass %d", field.Name, i)
+		}
 	}
 }
 

@@ -32,6 +32,9 @@ func (m *Model) Forward(w *Work, b Batch) error {
 	}
 	if !w.onDevice {
 		w.takePages(longest)
+	} else if !m.frozen.uploaded {
+		m.Params.Upload(m.frozen.data)
+		m.frozen.uploaded = true
 	}
 	w.ids, w.given = append(w.ids[:0], b.IDs...), b.Given
 	m.forward(w)

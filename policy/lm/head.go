@@ -21,6 +21,7 @@ type headWork struct {
 	rows   []int32        // rows of targets
 	dists  []Distribution // one per target of the last LogProbs
 	dh     []float32      // [n,d], the gradient with respect to the hidden rows
+	one    []float32      // 1, the input of the bias of a value head
 	all    []float32      // numbers that all ranks exchange
 }
 

@@ -23,7 +23,7 @@ type Model struct {
 	kept     bool   // frozen weights are in the State of Params
 	headless bool
 	ready    bool // Alloc or ShareFrozen was called
-	frozen   frozen
+	frozen   *frozen
 	list     []listed       // all weights except those of adapters
 	index    map[string]int // index of each weight in list, by name
 	lora     *LoRA
@@ -78,8 +78,8 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	}
 	m := &Model{Config: c, Params: p, part: part, local: c.local(part), blocks: c.Blocks(),
 		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil,
-		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA, index: map[string]int{},
-		adapted: map[string]*adapter{}}
+		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA, frozen: new(frozen),
+		index: map[string]int{}, adapted: map[string]*adapter{}}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
@@ -171,9 +171,12 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights, or nil if there are none. The frozen weights do not change after the
-// model is loaded.
-func (m *Model) Frozen() []byte { return m.frozen.mem }
+// Frozen returns the memory of the frozen weights, or nil if there are none. The caller may change the weights until
+// the next pass.
+func (m *Model) Frozen() []byte {
+	m.frozen.uploaded = false
+	return m.frozen.mem
+}
 
 // ShareFrozen makes m use the frozen weights of other, a model of the same configuration. m must not have memory or
 // trainable weights.
@@ -181,6 +184,6 @@ func (m *Model) ShareFrozen(other *Model) error {
 	if m.ready || m.Params.Len() > 0 || m.frozen.size != other.frozen.size || m.Config.Tied != other.Config.Tied {
 		return fmt.Errorf("language model: cannot share the frozen weights of another model")
 	}
-	m.frozen.mem, m.frozen.data, m.ready = other.frozen.mem, other.frozen.data, true
+	m.frozen, m.ready = other.frozen, true
 	return nil
 }

@@ -46,6 +46,9 @@ type Ops interface {
 	// log-probabilities and of the entropies; dentropy may be nil.
 	CrossEntropyGrad(logits []float32, dists []Distribution, dlogp, dentropy []float32, targets []Target, first,
 		width int)
+	// Values sets values, memory of the program, to bias[0] plus the products of weight with the given rows of hidden,
+	// summed in order in float64.
+	Values(values, hidden, weight, bias []float32, rows []int32)
 	// Largest sets best [n,2], memory of the program, to the largest logit of each row of logits [n,width] and to its
 	// column. Of equal logits it is the first.
 	Largest(best, logits []float32, n, width int)

@@ -70,11 +70,15 @@ func calls(t *testing.T, m *Model, h Head, sequences, length int) map[string]int
 }
 
 // one is a Feed of one micro-batch, whose loss is the sum of the outputs.
-type one struct{ micro Micro }
+type one struct {
+	micro Micro
+	got   *Outputs
+}
 
 func (s *one) Micro(int) Micro { return s.micro }
 
 func (s *one) Got(_ int, o *Outputs) {
+	s.got = o
 	for i := range o.slopes {
 		o.slopes[i] = 1
 	}
@@ -144,6 +148,11 @@ func (o *counter) AttendGrad(a *Attention) {
 func (o *counter) CrossEntropy(sums, logits []float32, targets []Target, first, width, blocks, block int) {
 	o.calls["CrossEntropy"]++
 	o.Ops.CrossEntropy(sums, logits, targets, first, width, blocks, block)
+}
+
+func (o *counter) Values(values, hidden, weight, bias []float32, rows []int32) {
+	o.calls["Values"]++
+	o.Ops.Values(values, hidden, weight, bias, rows)
 }
 
 func (o *counter) CrossEntropyGrad(logits []float32, dists []Distribution, dlogp, dentropy []float32,

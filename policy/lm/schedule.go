@@ -272,25 +272,15 @@ func bits(x []float64) []float32 {
 
 // valueForward sets values[i] to the value of target i: a linear function of the hidden state at the target's row.
 func (m *Model) valueForward(w *Work, values []float32, targets []Target) {
-	weight, bias := m.value.w.data(), m.value.b.data()[0]
-	for i, t := range targets {
-		sum := float64(bias)
-		for j, h := range w.final.hidden[int(t.Row)*len(weight):][:len(weight)] {
-			sum += float64(weight[j]) * float64(h)
-		}
-		values[i] = float32(sum)
-	}
+	w.ops.Values(values, w.Hidden(), m.value.w.data(), m.value.b.data(), w.rowsOf(targets))
 }
 
 // valueBackward adds to the gradients of the linear function, and sets w.head.dh to the gradient with respect to the
 // hidden rows.
 func (m *Model) valueBackward(w *Work, slopes []float32, targets []Target) {
-	weight, dw, db := m.value.w.data(), m.value.w.grad(), m.value.b.grad()
-	dh, d, n := w.hiddenGrad(), len(weight), len(targets)
-	for _, slope := range slopes[:n] {
-		db[0] += slope
-	}
-	rows, only := nn.Rows{Index: w.rowsOf(targets)}, nn.Rows{Repeat: max(n, 1)}
-	w.base.AddRows(dw, only, w.final.hidden, rows, slopes, d, n)
+	weight, dh, n := m.value.w.data(), w.hiddenGrad(), len(targets)
+	rows, only, d := nn.Rows{Index: w.rowsOf(targets)}, nn.Rows{Repeat: max(n, 1)}, len(weight)
+	w.base.AddRows(m.value.b.grad(), only, w.head.one, only, slopes, 1, n)
+	w.base.AddRows(m.value.w.grad(), only, w.final.hidden, rows, slopes, d, n)
 	w.base.AddRows(dh, rows, weight, only, slopes, d, n)
 }

@@ -53,6 +53,8 @@ type frozen struct {
 	size   int      // elements, including gaps
 	mem    []byte
 	data   []float32 // mem as float32s
+
+	uploaded bool // the device has the present weights
 }
 
 func (f *frozen) add(shape []int) int {
@@ -121,8 +123,9 @@ type listed struct {
 }
 
 // Tensors returns all weights of the model in the order of the forward pass, without adapters.
-// Before Alloc they have no Data.
+// Before Alloc they have no Data. The caller may change the weights until the next pass.
 func (m *Model) Tensors() []Weight {
+	m.frozen.uploaded = false
 	all := make([]Weight, len(m.list))
 	for i, l := range m.list {
 		all[i] = Weight{Name: l.name, Shape: l.shape, Slice: l.slice, Transposed: l.transposed}

@@ -114,7 +114,7 @@ func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 
 // NewRecomputing is like NewTraining, but its Work needs less memory. The first n layers keep only inputs, keys and
 // values, and the backward pass repeats their forward pass. Results are the same, bit for bit.
 func (m *Model) NewRecomputing(tokens, n int) *Work {
-	w := m.newWork(tokens, true)
+	w := m.newWork(tokens, true, m.Params.OnDevice())
 	if w.repeated = min(n, len(m.layers)); w.repeated > 0 {
 		w.shared = w.newActivations()
 	}
@@ -125,6 +125,11 @@ func (m *Model) NewRecomputing(tokens, n int) *Work {
 	w.dq, w.doOut = w.vector(tokens*q), w.vector(tokens*q)
 	w.dk, w.dv = w.vector(tokens*kv), w.vector(tokens*kv)
 	w.wide2 = w.vector(len(w.wide))
+	if m.values {
+		w.head.one = m.Params.Shared(1)
+		w.head.one[0] = 1
+		m.Params.Upload(w.head.one)
+	}
 	if x := m.local.Experts; x.Count > 0 {
 		w.gathered2 = w.vector(len(w.gathered))
 		w.dprobs, w.dshared = make([]float32, tokens*x.Count), make([]float32, tokens)
@@ -136,15 +141,18 @@ func (m *Model) NewRecomputing(tokens, n int) *Work {
 // NewInference returns a Work for Forward without Backward, over batches of at most the given number of tokens. The
 // Work keeps the activations of one layer.
 func (m *Model) NewInference(tokens int) *Work {
-	w := m.NewDecoding(tokens)
-	w.cache, w.whole = m.NewCache(0), true
+	w := m.newForward(tokens, m.Params.OnDevice())
+	w.cache, w.whole, w.passes = m.NewCache(0), true, []*pass{w.pass}
 	return w
 }
 
 // NewDecoding returns a Work for Extend, with at most the given number of new tokens in a pass. The Work keeps the
-// activations of one layer.
-func (m *Model) NewDecoding(tokens int) *Work {
-	w := m.newWork(tokens, false)
+// activations of one layer. It computes on the CPU.
+func (m *Model) NewDecoding(tokens int) *Work { return m.newForward(tokens, false) }
+
+// newForward returns a Work without backward passes.
+func (m *Model) newForward(tokens int, onDevice bool) *Work {
+	w := m.newWork(tokens, false, onDevice)
 	w.pass = w.newFinal()
 	one := w.newActivations()
 	one.x = w.vector(tokens * m.local.Hidden)
@@ -155,12 +163,12 @@ func (m *Model) NewDecoding(tokens int) *Work {
 	return w
 }
 
-func (m *Model) newWork(tokens int, training bool) *Work {
+func (m *Model) newWork(tokens int, training, onDevice bool) *Work {
 	if !m.ready || tokens < 1 {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.local
-	w := &Work{m: m, rows: tokens, training: training, whole: training, onDevice: training && m.Params.OnDevice()}
+	w := &Work{m: m, rows: tokens, training: training, whole: training, onDevice: onDevice}
 	w.team, w.base = newTeam(c.Heads), m.Params.Host()
 	w.ops = w.team
 	if w.onDevice {
@@ -233,7 +241,7 @@ func (w *Work) newActivations() *activations {
 	if w.onDevice {
 		a.key, a.value = w.vector(n*kv), w.vector(n*kv)
 	}
-	if w.training {
+	if w.training || w.onDevice {
 		a.lse = w.vector(n * c.Heads)
 	}
 	if c.QKNorm {

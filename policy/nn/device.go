@@ -30,6 +30,9 @@ type Device[T Float] interface {
 // shares the parameters and the gradients.
 func (p *Params[T]) UseDevice(d Device[T]) { p.ops, p.device = d, d }
 
+// Device returns the device on which the layers of p compute, or nil.
+func (p *Params[T]) Device() Device[T] { return p.device }
+
 // OnDevice reports whether the layers of p compute on a device. Without a device, the memory of layers is the
 // program's, and Upload and Download do nothing.
 func (p *Params[T]) OnDevice() bool { return p.device != nil }

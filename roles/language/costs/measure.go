@@ -126,7 +126,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 
 // newCritic returns a critic that begins with the weights of m.
 func newCritic(m *lm.Model) (*algo.TextCritic, error) {
-	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
+	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -55,7 +55,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 
 // newCritic returns a critic whose trunk gets the weights of model, without the model's adapters.
 func newCritic(model *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
-	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc)
+	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc, nil)
 	if err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
 	}

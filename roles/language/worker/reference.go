@@ -21,13 +21,15 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference of a job. Its weights are the initial weights of the given model. It returns nil
-// if the job needs no reference.
+// newReference returns the reference of a job, on the device of the given model. Its weights are the initial weights of
+// this model. It returns nil if the job needs no reference.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
 	}
-	m, err := lm.New(new(nn.Params[float32]), of.Config, lm.Options{Frozen: true, Part: of.Part()})
+	params := new(nn.Params[float32])
+	params.UseDevice(of.Params.Device())
+	m, err := lm.New(params, of.Config, lm.Options{Frozen: true, Part: of.Part()})
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func newDivided(c lm.Config, lora *lm.LoRA, part lm.Shard, replica, replicas int
 		return nil, err
 	}
 	r := &divided{model: m, replica: replica, replicas: replicas}
-	if r.critic, err = algo.NewTextCritic(c, part, tensor.Heap); err != nil {
+	if r.critic, err = algo.NewTextCritic(c, part, tensor.Heap, nil); err != nil {
 		return nil, err
 	}
 	frozen, err := lm.New(new(nn.Params[float32]), c, lm.Options{Frozen: true, Part: part})

@@ -51,6 +51,7 @@ const (
 	addEmbeddings
 	copyRows
 	addRows
+	valuesOf
 	attend
 	attendQueryGrad
 	attendKeyGrad
@@ -80,7 +81,8 @@ var modules = []struct {
 	{"transformer.ptx", map[kernel]string{rmsNorm: "rms_norm", rmsNormGrad: "rms_norm_grad",
 		rmsNormSums: "rms_norm_sums", rotate: "rotate", swiglu: "swiglu", swigluGrad: "swiglu_grad",
 		embedTokens:   "embed",
-		addEmbeddings: "add_embeddings", copyRows: "copy_rows", addRows: "add_rows"}},
+		addEmbeddings: "add_embeddings", copyRows: "copy_rows", addRows: "add_rows",
+		valuesOf: "values"}},
 	{"attention.ptx", map[kernel]string{attend: "attend", attendQueryGrad: "attend_query_grad",
 		attendKeyGrad: "attend_key_grad"}},
 	{"entropy.ptx", map[kernel]string{crossEntropy: "cross_entropy", crossEntropyGrad: "cross_entropy_grad",

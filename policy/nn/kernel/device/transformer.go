@@ -157,15 +157,16 @@ func (o *Ops) AddEmbeddings(grad, x []float32, ids []int32, width int) {
 		number(width), number(len(grad)/width))
 }
 
-// pairs returns the rows of a call that are inside dst and src, with equal rows of dst one after the other.
-func pairs(to, from nn.Rows, width, n, dst, src int) (rows [][2]int32) {
+// pairs returns the rows of a call that are inside dst and src, each with its i. Equal rows of dst are one after the
+// other.
+func pairs(to, from nn.Rows, width, n, dst, src int) (rows [][3]int32) {
 	for i := range n {
 		t, f := to.At(i), from.At(i)
 		if t >= 0 && f >= 0 && (t+1)*width <= dst && (f+1)*width <= src {
-			rows = append(rows, [2]int32{int32(t), int32(f)})
+			rows = append(rows, [3]int32{int32(t), int32(f), int32(i)})
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b [2]int32) int { return int(a[0]) - int(b[0]) })
+	slices.SortStableFunc(rows, func(a, b [3]int32) int { return int(a[0]) - int(b[0]) })
 	return rows
 }
 
@@ -188,23 +189,42 @@ func (o *Ops) CopyRows(dst []float32, to nn.Rows, src []float32, from nn.Rows, s
 		number(width), number(len(tos)))
 }
 
-// AddRows adds n rows of src to rows of dst, in order. Indices are memory of the program.
+// AddRows adds n rows of src, multiplied by scale unless it is nil, to rows of dst, in order. Indices and scale are
+// memory of the program.
 func (o *Ops) AddRows(dst []float32, to nn.Rows, src []float32, from nn.Rows, scale []float32, width, n int) {
 	const op = "add rows"
-	if scale != nil {
-		missing("AddRows with a scale")
-	}
 	var tos, ends, froms []int32
+	var scales []float32
 	for i, p := range pairs(to, from, width, n, len(dst), len(src)) {
 		if k := len(tos); k == 0 || tos[k-1] != p[0] {
 			tos, ends = append(tos, p[0]), append(ends, 0)
 		}
-		froms, ends[len(ends)-1] = append(froms, p[1]), int32(i+1)
+		if froms, ends[len(ends)-1] = append(froms, p[1]), int32(i+1); scale != nil {
+			scales = append(scales, scale[p[2]])
+		}
 	}
-	lists, _ := o.put(0, tos, ends, froms)
+	lists, _ := o.put(0, tos, ends, froms, words(scales))
+	by := lists[3]
+	if scale == nil {
+		by = 0
+	}
 	o.each(op, addRows, len(tos)*width, o.at(op, dst, len(dst)), lists[0], lists[1], o.at(op, src, len(src)), lists[2],
-		number(width), number(len(tos)))
+		by, number(width), number(len(tos)))
 }
+
+// Values sets values, memory of the program, to bias[0] plus the products of weight with the given rows of x, summed in
+// float64.
+func (o *Ops) Values(values, x, weight, bias []float32, rows []int32) {
+	const op = "values"
+	n := len(rows)
+	lists, result := o.put(n, rows)
+	o.each(op, valuesOf, n, lists[1], o.at(op, x, len(x)), o.at(op, weight, len(weight)), o.at(op, bias, 1), lists[0],
+		number(len(weight)), number(n))
+	o.get(values, result)
+}
+
+// words returns the bits of x.
+func words(x []float32) []int32 { return tensor.Of(tensor.BytesOf(x), tensor.I32, len(x)).I32() }
 
 // Heads describes the queries and keys of an attention, over rows of tokens.
 type Heads struct {
@@ -264,7 +284,7 @@ func (o *Ops) CrossEntropy(sums, logits []float32, tokens []int32, width, blocks
 func (o *Ops) CrossEntropyGrad(logits, facts []float32, tokens []int32, width int) {
 	const op = "cross-entropy gradient"
 	n := len(tokens)
-	lists, _ := o.put(0, tokens, tensor.Of(tensor.BytesOf(facts), tensor.I32, 4*n).I32())
+	lists, _ := o.put(0, tokens, words(facts[:4*n]))
 	o.each(op, crossEntropyGrad, n*width, o.at(op, logits, n*width), lists[1], lists[0], number(n), number(width))
 }
 

@@ -153,6 +153,33 @@ func TestIndexedRows(t *testing.T) {
 		call(m.device, got, m.on(src))
 		m.same(got, want, "%s rows", name)
 	}
+	scales := m.numbers(6, 0.3)
+	want, got = slices.Clone(table), m.on(table)
+	m.host.AddRows(want, to, src, from, scales, width, 6)
+	m.device.AddRows(got, to, m.on(src), from, scales, width, 6)
+	m.same(got, want, "add rows with a scale")
+}
+
+// Values are sums in float64.
+func TestValues(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t, nil)
+	const width = 37
+	for _, share := range []float64{0, 0.01} {
+		x, w, bias := m.numbers(9*width, share), m.numbers(width, share), m.numbers(1, 0)
+		rows := make([]int32, 300)
+		want, got := make([]float32, len(rows)), make([]float32, len(rows))
+		for i := range rows {
+			rows[i] = int32(i * i % 9)
+			sum := float64(bias[0])
+			for j, v := range w {
+				sum += float64(v) * float64(x[int(rows[i])*width+j])
+			}
+			want[i] = float32(sum)
+		}
+		m.device.Values(got, m.on(x), m.on(w), m.on(bias), rows)
+		m.equal(got, want, "values, share %v", share)
+	}
 }
 
 // Numbers of rows of logits have the bits of package kernel.
@@ -234,9 +261,6 @@ func TestTransformerMistakes(t *testing.T) {
 	for says, call := range map[string]func(){
 		"device: CopyRows with a scale has no kernel yet": func() {
 			m.device.CopyRows(x, nn.Rows{}, x, nn.Rows{}, x, 3, 4)
-		},
-		"device: AddRows with a scale has no kernel yet": func() {
-			m.device.AddRows(x, nn.Rows{}, x, nn.Rows{}, x, 3, 4)
 		},
 		"device: block product: 5 elements, expected 12": func() {
 			m.device.BlockProduct(x, 3, 4, 2, x[:5], []cpu.Term{{A: x, B: x, K: 4}})

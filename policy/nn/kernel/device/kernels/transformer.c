@@ -1,4 +1,4 @@
-// Norms, rotations and gates of a transformer, and its embedding.
+// Norms, rotations and gates of a transformer, its embedding and its values.
 #include "functions.h"
 
 // A row has LANES threads, and lane l has the elements l, l + LANES, …. A block has ROWS rows.
@@ -132,13 +132,26 @@ KERNEL copy_rows(out y, numbers to, in x, numbers from, int width, int n) {
 }
 
 // add_rows adds rows of x to n rows of y. Row to[i] of y gets the rows from[ends[i-1]] to from[ends[i]-1], in order.
-KERNEL add_rows(out y, numbers to, numbers ends, in x, numbers from, int width, int n) {
+// Unless scales is 0, it multiplies row from[k] by scales[k].
+KERNEL add_rows(out y, numbers to, numbers ends, in x, numbers from, in scales, int width, int n) {
 	const long i = ELEMENT, row = i / width, column = i % width;
 	if (row >= n)
 		return;
 	out at = y + (long)to[row] * width + column;
 	float sum = *at;
 	for (int k = row == 0 ? 0 : ends[row - 1]; k < ends[row]; k++)
-		sum = x[(long)from[k] * width + column] + sum;
+		sum = x[(long)from[k] * width + column] * (scales ? scales[k] : 1.0f) + sum;
 	*at = sum;
+}
+
+// values sets y[i], for n rows of x, to bias[0] plus the product of w [width] and row rows[i]: a chain in float64.
+KERNEL values(out y, in x, in w, in bias, numbers rows, int width, int n) {
+	const long i = ELEMENT;
+	if (i >= n)
+		return;
+	double sum = (double)bias[0];
+	_Pragma("clang loop unroll(disable)") // else shifts that internal/ptx does not know
+	for (int j = 0; j < width; j++)
+		sum = sum + (double)w[j] * (double)x[(long)rows[i] * width + j];
+	y[i] = (float)sum;
 }
