@@ -315,10 +315,10 @@ type ActorConfig struct {
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// EnableDrQ shifts the images of transitions at random, by up to 4 pixels, and repeats edges. Default false.
 	EnableDrQ bool `yaml:"enable_drq"`
-	// Device is where actors compute updates: cpu, or cuda for a GPU, with the same results. A list has a value for each
-	// actor. cuda trains MLPs and CNNs by on-policy algorithms and embodied_sac, and dense language models on texts and
-	// on answers. It needs a program with the build tag cuda. A rank uses the GPU of its number on the node, modulo the
-	// number of GPUs. Default cpu. (+)
+	// Device is where actors compute updates: cpu, or cuda for a GPU, with the same results. A list has a value for
+	// each actor. cuda trains MLPs and CNNs by on-policy algorithms and embodied_sac, and dense language models on
+	// texts and on answers. It needs a program with the build tag cuda. A rank uses the GPU of its number on the node,
+	// modulo the number of GPUs. Default cpu. (+)
 	Device config.Words `yaml:"device"`
 	// Seed is the seed of initial weights, of action noise and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
@@ -386,8 +386,8 @@ func Default() *Config {
 			TensorParallelSize: 1, PipelineParallelSize: 1, ReturnLogprobs: true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
-		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1, Device: config.Words{DeviceCPU},
-			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
+		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
+			Device: config.Words{DeviceCPU}, Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
 		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
 		Reward: reward.DefaultConfig(),
