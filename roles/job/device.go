@@ -1,16 +1,26 @@
 package job
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
 )
 
-// CheckDevices returns an error if the actors on a node need more memory than its devices have. needs returns the bytes
-// that the actors of rank r need. Rank r is on node nodes[r].
-func CheckDevices(nodes []int, node int, needs func(r int) int64) error {
+// OnDevices returns the number of actors on rank r that compute on a device.
+func (j *Job) OnDevices(r int) (n int64) {
+	for _, m := range j.MembersOn("actor", r) {
+		if j.Config.Actor.UsesGPU(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// CheckDevices returns an error if the actors on a node need devices that it lacks, or more memory than its devices
+// have. needs returns the bytes that the actors of rank r need. Rank r is on node nodes[r].
+func (j *Job) CheckDevices(nodes []int, node int, needs func(r int) int64) error {
+	const key = "actor.device"
 	devices, why := gpu.Devices()
 	need, local := make([]int64, max(len(devices), 1)), 0
 	for r, n := range nodes {
@@ -23,9 +33,9 @@ func CheckDevices(nodes []int, node int, needs func(r int) int64) error {
 		switch {
 		case n == 0:
 		case len(devices) == 0:
-			return errors.New(why)
+			return j.Config.Mistake(key, j.Config.Actor.Device, "cpu: "+why)
 		case n > devices[i].Memory:
-			return fmt.Errorf("actor.device: cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
+			return fmt.Errorf(key+": cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
 				"smaller micro-batches, a smaller policy or more nodes", figures.MiB(n), i, node, devices[i].Name,
 				figures.MiB(devices[i].Memory))
 		}
