@@ -33,21 +33,6 @@ func modelOn(t *testing.T, on bool, o lm.Options) *lm.Model {
 	return newModelIn(t, p, 31, 0.2, o)
 }
 
-// frozenOf returns the reference of m on its device: a model that shares the frozen weights, or a copy.
-func frozenOf(t *testing.T, m *lm.Model) *lm.Model {
-	t.Helper()
-	p := new(nn.Params[float32])
-	p.UseDevice(m.Params.Device())
-	r := test.Must(lm.New(p, m.Config, lm.Options{Frozen: true}))(t)
-	if m.LoRA() != nil {
-		test.OK(t, r.ShareFrozen(m))
-		return r
-	}
-	test.OK(t, r.Alloc(tensor.Heap))
-	r.Init(7)
-	return r
-}
-
 // sameLearners checks that two learners have the same metrics, parameters and states, bit for bit.
 func sameLearners(t *testing.T, a, b *textLearner, x, y algo.Metrics) {
 	t.Helper()
@@ -100,7 +85,9 @@ func TestDeviceLearnsTexts(t *testing.T) {
 	}
 	referred := func(t *testing.T, m *lm.Model) *textLearner {
 		return reason(t, m, func(s *algo.TextSetup) {
-			s.Config.KLBeta, s.Config.EntropyBonus, s.Reference = 0.1, 0.01, frozenOf(t, m)
+			s.Config.KLBeta, s.Config.EntropyBonus = 0.1, 0.01
+			s.Reference = test.Must(m.Reference(tensor.Heap))(t)
+			s.Reference.Init(7)
 		})
 	}
 	valued := func(t *testing.T, m *lm.Model) *textLearner {

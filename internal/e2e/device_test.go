@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -46,8 +47,19 @@ runner: {task_type: reasoning, seq_length: 16}
 data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl, rollout_batch_size: 2, max_prompt_length: 9}
 algorithm: {adv_type: grpo, loss_type: actor, group_size: 2, entropy_bonus: 0.01, kl_beta: 0.1}
 ` + fmt.Sprintf(deviceModel, "seed: 1", "is_lora: true, lora_rank: 2, ")},
+	{"actor-critic", components("actor: 0") + fmt.Sprintf(deviceAnswers, "entropy_bonus: 0.01") +
+		fmt.Sprintf(deviceModel, "seed: 1", "")},
+	{"inference and critic", components(`{actor: 0, "inference,critic": 1}`) +
+		fmt.Sprintf(deviceAnswers, "recompute_logprobs: true, kl_beta: 0.1") + fmt.Sprintf(deviceModel, "seed: 1", "")},
 	{"PPO from images", ""}, // see deviceImages
 }
+
+// deviceAnswers is a job with a critic of answers, with a place for keys of the algorithm.
+const deviceAnswers = `
+runner: {task_type: reasoning, seq_length: 12}
+data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl, rollout_batch_size: 1, max_prompt_length: 9}
+algorithm: {adv_type: gae, loss_type: actor_critic, group_size: 2, %s}
+`
 
 // deviceModel is a small language model, with places for keys of the actor and of the model.
 const deviceModel = `
@@ -91,15 +103,21 @@ func TestDevice(t *testing.T) {
 					yaml, more = deviceImages(t)
 				} else if strings.Contains(yaml, "0-1") {
 					np, other = 2, "cuda,cpu"
+				} else if strings.Contains(yaml, "inference") {
+					np = 2
 				}
 				run := func(dir string, p *platform, device string, steps int) metrics {
 					t.Helper()
 					if strings.Contains(yaml, "data/train.jsonl") {
 						local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "12", "--test", "3")
 					}
+					args := more
+					if strings.Contains(yaml, "inference") {
+						args = []string{"inference.device=" + device, "critic.device=" + device}
+					}
 					p.ok(t, dir, np, append([]string{"-c", writeFile(t, dir, "job.yaml", yaml), "--resume", "auto",
 						"runner.save_interval=1", fmt.Sprint("runner.max_steps=", steps), "actor.device=" + device,
-						"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"}, more...)...)
+						"runner.logger.experiment_name=run", "runner.logger.logger_backends=[]"}, args...)...)
 					return readMetrics(t, filepath.Join(dir, "logs", "run"))
 				}
 				host, device := t.TempDir(), t.TempDir()
@@ -108,6 +126,14 @@ func TestDevice(t *testing.T) {
 				sameCheckpoint(t, device, host, 2)
 				run(device, p, "cpu", 3).same(t, run(host, p, other, 3), "each after a resume on the other")
 				sameCheckpoint(t, device, host, 3)
+				if strings.Contains(yaml, "inference") {
+					says := p.ok(t, device, np, strings.Fields("check -c job.yaml runner.max_steps=1 "+
+						"inference.device=cuda critic.device=cuda")...).stdout
+					want := `(?m)^0 .* cpu .* 0\.0 MiB$\n^1 .* interpreter of PTX .* 0\.[1-9] MiB$`
+					if !regexp.MustCompile(want).MatchString(says) {
+						t.Errorf("no rank with a GPU: %s", says)
+					}
+				}
 				record := readFile(t, filepath.Join(device, "logs", "run", "provenance.json"))
 				if !strings.Contains(record, "interpreter of PTX, CUDA 12.0") {
 					t.Errorf("no device in the provenance: %s", record)
@@ -173,6 +199,8 @@ func TestDeviceMoves(t *testing.T) {
 	for _, n := range []*nomad{
 		{name: "PPO", yaml: deviceJobs[0].yaml, members: map[string]int{"actor": 2, "env": 2, "rollout": 2}},
 		{name: "GRPO", yaml: deviceJobs[3].yaml, members: map[string]int{"actor": 2, "rollout": 2}},
+		{name: "inference and critic", yaml: deviceJobs[5].yaml, args: []string{"data.rollout_batch_size=2"},
+			members: map[string]int{"actor": 2, "rollout": 2, "inference": 2, "critic": 1}},
 	} {
 		if n.name != "PPO" && !full {
 			continue
@@ -182,7 +210,11 @@ func TestDeviceMoves(t *testing.T) {
 			draw := draws(t, 1)
 			c, start := newCamp(t, n), n.place(draw)
 			same := c.settle(t, start, steps(8))
-			j := c.start(t, cuda, "walk", start, steps(8), "actor.device=cuda")
+			args := []string{steps(8), "actor.device=cuda"}
+			if n.members["inference"] > 0 {
+				args = append(args, "inference.device=cuda,cpu", "critic.device=cuda") // one of two on the CPU
+			}
+			j := c.start(t, cuda, "walk", start, args...)
 			c.wander(j, "walk", start, draw).end(t, j, 2)
 			same(t, "walk")
 		})

@@ -135,15 +135,25 @@ func TestDevice(t *testing.T) {
 			dev.m.likeliest(dev.w, got, targets)
 			test.EqualSlices(t, got, want)
 			host.w, dev.w = host.m.NewInference(40), dev.m.NewInference(40)
-			for i := range 2 { // the second time with other frozen weights
-				same(t, dev.infer(t, b), host.infer(t, b), "log-probabilities of inference %d", i)
-				for _, m := range []*Model{host.m, dev.m} {
+			scale := func(x []float32) {
+				for i := range x {
+					x[i] *= 0.9
+				}
+			}
+			for i, change := range []func(*Model){
+				func(m *Model) {
 					for _, w := range m.Tensors() {
-						for j := range w.Data {
-							w.Data[j] *= 0.9
-						}
+						scale(w.Data)
 					}
 					m.Params.Upload(m.Params.Data)
+				},
+				func(m *Model) { scale(tensor.Of(m.Frozen(), tensor.F32, len(m.Frozen())/4).F32()) },
+				nil,
+			} {
+				same(t, dev.infer(t, b), host.infer(t, b), "log-probabilities of inference %d", i)
+				if change != nil {
+					change(host.m)
+					change(dev.m)
 				}
 			}
 		})

@@ -178,6 +178,21 @@ func (m *Model) Frozen() []byte {
 	return m.frozen.mem
 }
 
+// Reference returns a model like m without trainable weights, on the device of m. With adapters it shares the frozen
+// weights of m. Otherwise its weights are 0, in memory from alloc.
+func (m *Model) Reference(alloc tensor.Allocator) (*Model, error) {
+	p := new(nn.Params[float32])
+	p.UseDevice(m.Params.Device())
+	r, err := New(p, m.Config, Options{Frozen: true, Part: m.part})
+	if err != nil {
+		return nil, err
+	}
+	if m.lora != nil {
+		return r, r.ShareFrozen(m)
+	}
+	return r, r.Alloc(alloc)
+}
+
 // ShareFrozen makes m use the frozen weights of other, a model of the same configuration. m must not have memory or
 // trainable weights.
 func (m *Model) ShareFrozen(other *Model) error {

@@ -158,6 +158,7 @@ func (m *Model) Whole() *Model {
 // Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for biases, 1 for norms. A
 // part of a model gets the same numbers as in the whole model. For the adapters, see InitAdapters.
 func (m *Model) Init(seed uint64) {
+	m.frozen.uploaded = false
 	for key, w := range m.Whole().list {
 		i, here := m.index[w.name]
 		if !here {

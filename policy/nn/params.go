@@ -22,6 +22,8 @@ type Params[T Float] struct {
 	Groups []ParamGroup  // ranges of Data with their own optimiser settings; they do not overlap, and cover Data
 	// Buffers are saved and sent with the weights, but are not trained. Observation statistics (F64) are an example.
 	Buffers tensor.Dict
+	// Untrained makes Alloc allocate no gradients. Grad stays nil.
+	Untrained bool
 
 	index   map[string]int   // index in Fields, by name
 	slices  map[string]Slice // by the name of a parameter or of a frozen weight; a tensor without an entry is whole
@@ -130,7 +132,7 @@ func (p *Params[T]) Cut(name string, s Slice) {
 // SliceOf returns the Slice that Cut recorded for the named parameter or frozen weight.
 func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
-// Alloc takes zeroed memory from alloc: one piece for Data and Buffers, and one for Grad.
+// Alloc takes zeroed memory from alloc: one piece for Data and Buffers, and one for Grad unless Untrained is set.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	size := p.Layout().Size()
 	state, err := alloc(size)
@@ -140,6 +142,10 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
+	p.View(state[:size])
+	if p.Untrained {
+		return nil
+	}
 	grad, err := alloc(p.size * sizeOf[T]())
 	if err == nil {
 		err = p.Share(grad)
@@ -148,7 +154,6 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 		return fmt.Errorf("gradients: %w", err)
 	}
 	p.Grad = flat[T](grad, p.size)
-	p.View(state[:size])
 	return nil
 }
 

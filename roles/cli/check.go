@@ -264,10 +264,10 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 		fmt.Fprint(w, "\t", c.Name)
 	}
 	fmt.Fprintln(w)
-	local, sharing := map[int]int{}, map[[2]int][]int{} // sharing: ranks with actors by node and number of the device
+	local, sharing := map[int]int{}, map[[2]int][]int{} // sharing: ranks by node and number of the device
 	for r, node := range nodes {
 		device := "cpu"
-		if len(devices) > 0 && p.OnDevices(r) > 0 {
+		if len(devices) > 0 && p.MemoryOf(r).Device > 0 {
 			number := local[node] % len(devices)
 			device, sharing[[2]int{node, number}] = devices[number].Name, append(sharing[[2]int{node, number}], r)
 		}
@@ -287,7 +287,7 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	inOrder := func(a, b [2]int) int { return slices.Compare(a[:], b[:]) }
 	for _, at := range slices.SortedFunc(maps.Keys(sharing), inOrder) {
 		if ranks := sharing[at]; len(ranks) > 1 {
-			fmt.Fprintf(out, "warning: the actors of ranks %s share GPU %d of node %d, %s\n", spmd.PlacementOf(ranks),
+			fmt.Fprintf(out, "warning: the workers of ranks %s share GPU %d of node %d, %s\n", spmd.PlacementOf(ranks),
 				at[1], at[0], devices[at[1]].UUID)
 		}
 	}

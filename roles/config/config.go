@@ -340,17 +340,38 @@ type ActorConfig struct {
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
 }
 
-// Values of ActorConfig.Device.
+// Values of ActorConfig.Device, InferenceConfig.Device and CriticConfig.Device.
 const (
 	DeviceCPU  = "cpu"
 	DeviceCUDA = "cuda"
 )
 
-// UsesGPU reports whether member m of the actors computes on a GPU.
-func (c *ActorConfig) UsesGPU(m int) bool { return c.Device[m%len(c.Device)] == DeviceCUDA }
+// OnDevices are the components with a key device.
+var OnDevices = []string{"actor", "inference", "critic"}
 
-// UseGPUs reports whether an actor computes on a GPU.
-func (c *ActorConfig) UseGPUs() bool { return slices.Contains(c.Device, DeviceCUDA) }
+// Device returns the value of a component's key device, or nil if there is no such key.
+func (c *Config) Device(component string) config.Words {
+	switch component {
+	case "actor":
+		return c.Actor.Device
+	case "inference":
+		return c.Inference.Device
+	case "critic":
+		return c.Critic.Device
+	}
+	return nil
+}
+
+// UsesGPU reports whether member m of a component computes on a GPU.
+func (c *Config) UsesGPU(component string, m int) bool {
+	d := c.Device(component)
+	return len(d) > 0 && d[m%len(d)] == DeviceCUDA
+}
+
+// UseGPUs reports whether a member of a component computes on a GPU.
+func (c *Config) UseGPUs(component string) bool {
+	return slices.Contains(c.Device(component), DeviceCUDA)
+}
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
@@ -361,6 +382,9 @@ type CriticConfig struct {
 	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is given, the default
 	// of its keys is 1.
 	Model LayoutConfig `yaml:"model"`
+	// Device is where critic workers compute values and train; see actor.device. Without critic workers the actors have
+	// the critic, on their device. Default cpu. (+)
+	Device config.Words `yaml:"device"`
 }
 
 // Default returns the default values. Keys without a default have invalid values, which Load reports.
@@ -389,8 +413,9 @@ func Default() *Config {
 		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
 			Device: config.Words{DeviceCPU}, Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
-		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
-		Reward: reward.DefaultConfig(),
+		Inference: InferenceConfig{Model: wholeModel, Device: config.Words{DeviceCPU}},
+		Critic:    CriticConfig{Model: wholeModel, Device: config.Words{DeviceCPU}},
+		Reward:    reward.DefaultConfig(),
 		Data: DataConfig{PromptKey: "prompt", AnswerKey: "answer", MessagesKey: "messages", Shuffle: true,
 			Balanced: true},
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/roles/mesh"
 )
@@ -15,6 +16,9 @@ type InferenceConfig struct {
 	// Model is the layout of the model on the ranks of inference. Default: the actor's layout. If the section is given,
 	// the default of its keys is 1.
 	Model LayoutConfig `yaml:"model"`
+	// Device is where inference workers of a language model compute log-probabilities; see actor.device. Without
+	// inference workers the actors compute them, on their device. Default cpu. (+)
+	Device config.Words `yaml:"device"`
 }
 
 // LayoutConfig is the parallel layout of a language model on the workers of a component. The workers of a replica are
@@ -236,5 +240,6 @@ func (c *validation) idleLayouts() {
 		if l := c.Layout(of); c.FineTunes() && !c.Places(of) && !l.equal(c.Layout("actor")) {
 			c.found.Idle(of+".model", l.Size())
 		}
+		c.idleKey(of+".device", !c.Places(of) && c.UseGPUs(of), c.Device(of), "")
 	}
 }

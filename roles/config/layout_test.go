@@ -189,3 +189,27 @@ func TestMemoryKeys(t *testing.T) {
 		}
 	}
 }
+
+// TestDeviceKeys: components of language models compute on devices, and the key of a component without workers is
+// reported.
+func TestDeviceKeys(t *testing.T) {
+	for _, tc := range []struct {
+		file, override, err string
+		idle                bool
+	}{
+		{answering(t), "++critic.device=cpu,cuda", "", true},
+		{answering(t), "++critic.device=cpu", "", false},
+		{answering(t), "++inference.device=cuda", "", false},
+		{answering(t), "++critic.device=gpu", "critic.device: gpu: expected cpu, or cuda for language models", false},
+		{rolestest.Cartpole, "++inference.device=cuda",
+			"inference.device: cuda: expected cpu, or cuda for language models", false},
+	} {
+		_, warnings, err := config.Load(rolestest.Registries(), tc.file, []string{tc.override}, false)
+		if tc.err != "" {
+			test.Fails(t, err, tc.err, tc.override)
+			continue
+		}
+		test.OK(t, err, tc.override)
+		test.Equal(t, len(warnings) > 0, tc.idle, "%s: warnings %q", tc.override, warnings)
+	}
+}

@@ -185,10 +185,14 @@ func (c *validation) checkCluster() {
 		c.Comm.Compression, "none or bf16")
 	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
-	device := c.Actor.Device
-	unknown := func(d string) bool { return d != DeviceCPU && (d != DeviceCUDA || c.Classifies()) }
-	c.found.Want(len(device) > 0 && !slices.ContainsFunc(device, unknown), "actor.device", device,
-		"cpu, or cuda for policies and language models")
+	for _, of := range OnDevices {
+		d, gpus, says := c.Device(of), c.FineTunes(), "cpu, or cuda for language models"
+		if of == "actor" {
+			gpus, says = !c.Classifies(), "cpu, or cuda for policies and language models"
+		}
+		unknown := func(d string) bool { return d != DeviceCPU && (d != DeviceCUDA || !gpus) }
+		c.found.Want(len(d) > 0 && !slices.ContainsFunc(d, unknown), of+".device", d, says)
+	}
 }
 
 // correctTask reports a misspelt runner.task_type. It replaces the name by the nearest one, so that the other keys are

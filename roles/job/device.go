@@ -2,25 +2,40 @@ package job
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/rlinf/rlinf/internal/figures"
 	"github.com/rlinf/rlinf/internal/gpu"
+	"github.com/rlinf/rlinf/roles/config"
 )
 
-// OnDevices returns the number of actors on rank r that compute on a device.
-func (j *Job) OnDevices(r int) (n int64) {
-	for _, m := range j.MembersOn("actor", r) {
-		if j.Config.Actor.UsesGPU(m) {
+// OnDevices returns the number of members of a component on rank r that compute on a device.
+func (j *Job) OnDevices(component string, r int) (n int64) {
+	for _, m := range j.MembersOn(component, r) {
+		if j.Config.UsesGPU(component, m) {
 			n++
 		}
 	}
 	return n
 }
 
-// CheckDevices returns an error if the actors on a node need devices that it lacks, or more memory than its devices
-// have. needs returns the bytes that the actors of rank r need. Rank r is on node nodes[r].
+// unit returns what a member of a component is called.
+func unit(component string) string {
+	if component == "actor" {
+		return component
+	}
+	return component + " worker"
+}
+
+// CheckDevices returns an error if the workers on a node need devices that it lacks, or more memory than its devices
+// have. needs returns the bytes that the workers of rank r need. Rank r is on node nodes[r].
 func (j *Job) CheckDevices(nodes []int, node int, needs func(r int) int64) error {
-	const key = "actor.device"
+	var with, keys, users []string
+	for _, of := range config.OnDevices {
+		if j.Workers(of) > 0 && j.Config.UseGPUs(of) {
+			with, keys, users = append(with, of), append(keys, of+".device"), append(users, unit(of)+"s")
+		}
+	}
 	devices, why := gpu.Devices()
 	need, local := make([]int64, max(len(devices), 1)), 0
 	for r, n := range nodes {
@@ -33,11 +48,11 @@ func (j *Job) CheckDevices(nodes []int, node int, needs func(r int) int64) error
 		switch {
 		case n == 0:
 		case len(devices) == 0:
-			return j.Config.Mistake(key, j.Config.Actor.Device, "cpu: "+why)
+			return j.Config.Mistake(keys[0], j.Config.Device(with[0]), "cpu: "+why)
 		case n > devices[i].Memory:
-			return fmt.Errorf(key+": cuda: actors need %s on GPU %d of node %d (%s), which has %s: expected "+
-				"smaller micro-batches, a smaller policy or more nodes", figures.MiB(n), i, node, devices[i].Name,
-				figures.MiB(devices[i].Memory))
+			return fmt.Errorf("%s: cuda: %s need %s on GPU %d of node %d (%s), which has %s: expected smaller "+
+				"micro-batches, a smaller policy or more nodes", strings.Join(keys, ", "), strings.Join(users, " and "),
+				figures.MiB(n), i, node, devices[i].Name, figures.MiB(devices[i].Memory))
 		}
 	}
 	return nil

@@ -19,7 +19,7 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 		d.found.Want(ok, key, c.Actor.Device, expected)
 		return ok
 	}
-	if !c.Actor.UseGPUs() || d.found.Reported(key) {
+	if !c.UseGPUs("actor") || d.found.Reported(key) {
 		return
 	}
 	m, a := &c.Actor.Model, &c.Algorithm
@@ -118,5 +118,5 @@ func (p *Plan) DeviceOf(r int) int64 {
 	if !p.Config.Trains() {
 		return 0
 	}
-	return p.OnDevices(r) * p.deviceBytes
+	return p.OnDevices("actor", r) * p.deviceBytes
 }

@@ -105,7 +105,7 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 		alloc, d := tensor.Heap, nn.Device[float32](nil)
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
-			if s.plan.Config.Actor.UsesGPU(m) {
+			if s.plan.Config.UsesGPU(component, m) {
 				of, err := member.OpenGPU(s.world.LocalRank())
 				if err != nil {
 					return nil, fmt.Errorf("%s %d: %w", component, m, err)

@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/lm/engine"
-	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/language/plan"
@@ -227,15 +226,9 @@ func frozen(p *plan.Plan, of *lm.Model) (*lm.Model, error) {
 	if !p.NeedsReference() {
 		return nil, nil
 	}
-	m, err := lm.New(new(nn.Params[float32]), of.Config, lm.Options{Frozen: true})
-	if err != nil {
-		return nil, err
-	}
-	if of.LoRA() != nil {
-		return m, m.ShareFrozen(of)
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
-		return nil, err
+	m, err := of.Reference(tensor.Heap)
+	if err != nil || of.LoRA() != nil {
+		return m, err
 	}
 	return m, copyWeights(m, of)
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -8,12 +9,14 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/policy/lm/engine"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device/devicetest"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/mesh"
+	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -21,7 +24,10 @@ import (
 func onDevice(t *testing.T, o *lm.LoRA) *Draft {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	cfg.Runner.TaskType, cfg.Actor.Device = config.TaskSFT, []string{config.DeviceCUDA}
-	return &Draft{Plan: &Plan{Job: &job.Job{Config: cfg}, Limit: algo.MicroBatch{Tokens: 24}, Language: Language{
+	cfg.Inference.Device, cfg.Critic.Device = cfg.Actor.Device, cfg.Actor.Device
+	placed := new(spmd.Placement)
+	placed.Add("actor", []int{0})
+	return &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Placement: placed}, Limit: algo.MicroBatch{Tokens: 24}, Language: Language{
 		LoRA: o, Model: lm.Config{Family: lm.Qwen3, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
 			Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKNorm: true,
 			InitRange: 0.2}}}, found: cfg.Findings()}
@@ -33,14 +39,15 @@ func TestDeviceIsChecked(t *testing.T) {
 	for want, change := range map[string]func(*Draft){
 		"": func(*Draft) {},
 		"a mixture of experts has no device kernel": func(d *Draft) { d.Model.Experts.Count = 2 },
-		"a layer that several actors divide (tensor_model_parallel_size) has no device kernel": func(d *Draft) {
+		"a layer that several workers divide (tensor_model_parallel_size) has no device kernel": func(d *Draft) {
 			d.meshes = map[string]mesh.Mesh{"actor": {Tensor: 2, Stages: 1}}
 		},
 		"pipeline stages (pipeline_model_parallel_size) have no device kernel": func(d *Draft) {
 			d.meshes = map[string]mesh.Mesh{"actor": {Tensor: 1, Stages: 2}}
 		},
-		"a critic of answers (algorithm.loss_type actor_critic) does not use a device": func(d *Draft) {
+		"actor.critic_optim.use_distributed_optimizer does not use a device": func(d *Draft) {
 			d.Config.Runner.TaskType, d.Config.Algorithm.LossType = config.TaskReasoning, "actor_critic"
+			d.Config.Actor.CriticOptim.UseDistributedOptimizer = true
 		},
 		"actor.optim.use_distributed_optimizer does not use a device": func(d *Draft) {
 			d.Config.Actor.Optim.UseDistributedOptimizer = true
@@ -48,7 +55,7 @@ func TestDeviceIsChecked(t *testing.T) {
 	} {
 		d := onDevice(t, nil)
 		change(d)
-		test.Equal(t, d.lacksKernel(), want)
+		test.Equal(t, d.lacksKernel("actor"), want)
 		if want != "" {
 			d.checkDevice()
 			test.Fails(t, d.found.Err(), "expected cpu: "+want)
@@ -56,27 +63,66 @@ func TestDeviceIsChecked(t *testing.T) {
 	}
 }
 
-// TestDeviceMemory: the estimate of memory on a device is what an actor takes there in an update.
+// TestDeviceMemory: the estimate of memory on a device is what a worker takes there in an iteration.
 func TestDeviceMemory(t *testing.T) {
 	t.Parallel()
 	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
 		t.Skip("kernels have the bits of a processor with AVX2 and FMA, which this processor lacks")
 	}
-	for name, o := range map[string]*lm.LoRA{"all weights": nil, "adapters": {Rank: 2, Alpha: 2, Targets: lm.Targets}} {
-		p := onDevice(t, o).Plan
+	text := algo.Sequence{IDs: make([]int32, 24), Learn: make([]bool, 24)}
+	for i := range text.IDs {
+		text.IDs[i], text.Learn[i] = int32(i), i > 0
+	}
+	texts := []algo.Sequence{text}
+	answers := func() *algo.TextBatch {
+		return &algo.TextBatch{Texts: texts, Reward: []float32{1}, Group: []int64{1}, Ended: []bool{true},
+			LogProb: make([]float32, 23)}
+	}
+	for _, c := range []struct {
+		component, others string
+		lora              *lm.LoRA
+	}{
+		{"actor", "", nil}, // fine-tuning
+		{"actor", "", &lm.LoRA{Rank: 2, Alpha: 2, Targets: lm.Targets}},
+		{"actor", "rollout", nil},
+		{"actor", "inference critic", nil},
+		{"inference", "inference critic", nil},
+		{"critic", "inference critic", nil},
+	} {
+		d := onDevice(t, c.lora)
+		p, cfg := d.Plan, d.Config
+		if c.others != "" {
+			cfg.Runner.TaskType = config.TaskReasoning
+			p.Sampling = engine.Sampling{MaxTokens: 23, Temperature: 1, TopP: 1, RepetitionPenalty: 1}
+			cfg.Algorithm.AdvType, cfg.Algorithm.LossType = "gae", "actor_critic"
+			cfg.Algorithm.RecomputeLogprobs, cfg.Algorithm.KLBeta = true, 0.1
+			for i, of := range strings.Fields(c.others) {
+				p.Placement.Add(of, []int{i})
+			}
+		}
 		books := new(devicetest.Interpreter)
 		ops := test.Must(device.New(books))(t)
 		defer ops.Close()
-		m := test.Must(p.part(lm.Shard{}, ops))(t)
-		test.OK(t, m.Alloc(tensor.Heap))
-		m.Init(1)
-		s := test.Must(algo.NewSFT(algo.SFTSetup{Model: m, Optim: algo.DefaultOptimConfig(), MicroBatch: p.Limit}))(t)
-		text := algo.Sequence{IDs: make([]int32, 24), Learn: make([]bool, 24)}
-		for i := range text.IDs {
-			text.IDs[i], text.Learn[i] = int32(i), i > 0
+		for _, made := range test.Must(p.workOn(c.component, ops, tensor.Heap))(t) {
+			b := answers()
+			switch x := made.(type) {
+			case *algo.TextLogProbs:
+				test.Must(x.Append(nil, texts))(t)
+			case *algo.SFT:
+				test.Must(x.Update(texts, 23, 24))(t)
+				test.Must(x.Evaluate(texts))(t)
+			case *algo.TextPPO:
+				if c.others != "rollout" {
+					b.Ref, b.Value, b.Recomputed = b.LogProb, b.LogProb, b.LogProb
+				}
+				test.OK(t, x.Prepare(b))
+				test.Must(x.Update(b))(t)
+			case *algo.TextCriticPPO:
+				b.Value = test.Must(x.Values(nil, texts))(t)
+				test.OK(t, x.Prepare(b))
+				test.Must(x.Update(b))(t)
+			}
 		}
-		test.Must(s.Update([]algo.Sequence{text}, 23, 24))(t)
-		test.Must(s.Evaluate([]algo.Sequence{text}))(t)
-		test.Equal(t, p.measureDevice(), books.Bytes, "%s: bytes on the device", name)
+		test.Equal(t, p.measureDevice(c.component), books.Bytes, "%v: bytes on the device", c)
 	}
 }

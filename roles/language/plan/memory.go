@@ -63,7 +63,7 @@ func (p *Plan) MemoryColumns() []job.FootprintColumn {
 		answers := job.FootprintColumn{Name: "answers", Bytes: func(f job.Footprint) int64 { return f.Channels }}
 		columns = slices.Insert(columns, 3, answers)
 	}
-	if p.deviceBytes > 0 {
+	if len(p.deviceBytes) > 0 {
 		columns = append(columns, job.DeviceColumn())
 	}
 	return columns
@@ -119,14 +119,14 @@ func (p *Plan) memberBytes(component string, member int) int64 {
 func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	model, critic := p.Config.Optimisers()
 	s := p.share(component, index, r)
-	actor := component == "actor"
+	if p.Config.UsesGPU(component, index) {
+		s.work, s.forward = 0, 0
+	}
 	switch component {
 	case "actor":
 		f.Parameters += 2*s.trained + s.frozen
 		f.Optimiser += moments(s.trained, model, p.Actors)
-		if f.Messages += s.messages; p.deviceBytes == 0 {
-			f.Activations += s.work
-		}
+		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
 	case "rollout":
 		f.Parameters, f.Activations = f.Parameters+s.own, f.Activations+p.EngineBytes()
 		if p.Pipeline.Dealt {
@@ -138,12 +138,12 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 			f.Activations += s.forward
 		}
 	}
-	if p.HasCritic() && (component == "critic" || actor && p.Replicas("critic") == 0) {
+	if p.trainsCritic(component) {
 		f.Parameters += 2 * s.trunk
 		f.Optimiser += moments(s.trunk, critic, cmp.Or(p.Replicas("critic"), p.Actors))
 		f.Activations, f.Messages = f.Activations+s.work, f.Messages+s.messages
 	}
-	if p.NeedsReference() && (component == "inference" || actor && p.Replicas("inference") == 0) {
+	if p.refers(component) {
 		f.Activations += s.forward
 		if p.LoRA == nil {
 			f.Parameters += s.trunk

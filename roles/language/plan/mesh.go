@@ -58,11 +58,13 @@ func (p *Plan) layers(component string, stages int) []int {
 }
 
 // Beside returns an actor on the rank. The actor has the same part of the model as the member of the component. Beside
-// returns -1 if no actor on the rank has this part.
+// returns -1 if no actor on the rank has this part, or if the member is an inference worker and one of them computes on
+// a device.
 func (p *Plan) Beside(component string, member, rank int) int {
 	part := p.Part(component, member)
 	for _, actor := range p.MembersOn("actor", rank) {
-		if p.Part("actor", actor) == part {
+		onDevice := p.Config.UsesGPU("actor", actor) || p.Config.UsesGPU(component, member)
+		if p.Part("actor", actor) == part && !(component == "inference" && onDevice) {
 			return actor
 		}
 	}

@@ -125,11 +125,11 @@ func (l *Language) checkFolder() error {
 // New returns the whole model without memory for its weights.
 func (l *Language) New() (*lm.Model, error) { return l.part(lm.Shard{}, nil) }
 
-// part returns a part of the model without memory for its weights. It is trained on d unless d is nil.
-func (l *Language) part(p lm.Shard, d nn.Device[float32]) (*lm.Model, error) {
-	params := new(nn.Params[float32])
-	if d != nil {
-		params.UseDevice(d)
+// part returns a part of the model without memory for its weights. It declares the weights in params, or in new
+// parameters if params is nil.
+func (l *Language) part(p lm.Shard, params *nn.Params[float32]) (*lm.Model, error) {
+	if params == nil {
+		params = new(nn.Params[float32])
 	}
 	return lm.New(params, l.Model, lm.Options{LoRA: l.LoRA, Part: p})
 }
@@ -162,10 +162,10 @@ func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Shard{}, alloc, nil)
 }
 
-// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model. It is trained
-// on d unless d is nil.
-func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator, d nn.Device[float32]) (*lm.Model, error) {
-	m, err := l.part(part, d)
+// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model. It declares the
+// weights in params, or in new parameters if params is nil.
+func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator, params *nn.Params[float32]) (*lm.Model, error) {
+	m, err := l.part(part, params)
 	if err != nil {
 		return nil, err
 	}
@@ -196,11 +196,11 @@ func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator, d nn.Device[f
 
 // BlankPart makes a part of the model without its initial weights. The caller will load all trained weights. If the
 // model has adapters, BlankPart loads all initial weights, because the base weights are needed.
-func (l *Language) BlankPart(part lm.Shard, alloc tensor.Allocator, d nn.Device[float32]) (*lm.Model, error) {
+func (l *Language) BlankPart(part lm.Shard, alloc tensor.Allocator, params *nn.Params[float32]) (*lm.Model, error) {
 	if l.LoRA != nil {
-		return l.LoadPart(part, alloc, d)
+		return l.LoadPart(part, alloc, params)
 	}
-	m, err := l.part(part, d)
+	m, err := l.part(part, params)
 	if err != nil {
 		return nil, err
 	}

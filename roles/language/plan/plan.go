@@ -34,7 +34,7 @@ type Plan struct {
 	Tokenizer                   *tokenizer.Tokenizer
 	chat                        *tokenizer.ChatTemplate // nil without data.apply_chat_template
 	notes                       []string                // warnings for the user
-	deviceBytes                 int64                   // of an actor on its device; 0 without a device
+	deviceBytes                 map[string]int64        // of a member on its device, by component
 	batch                       int                     // texts of a batch (in reasoning: prompts), over all actors
 
 	// In the reasoning task:

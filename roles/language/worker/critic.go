@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -29,7 +31,9 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	}
 	p := shared.plan
 	if w, stayed := loop.PartOf[*CriticWorker](c, m); stayed {
-		return w, w.join(ctx, m, p)
+		err := w.join(ctx, m, p)
+		w.useGPU(shared, m)
+		return w, err
 	}
 	model, err := load(p, shared.own, m.Group(), m.Index(), tensor.Heap, nil)
 	if err != nil {
@@ -37,13 +41,14 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	}
 	setup := p.TextSetup()
 	setup.Alloc, setup.Witness = c.Alloc(m), loop.WitnessOf(c, m)
-	if setup.Critic, err = newCritic(model, setup.Alloc); err != nil {
+	if setup.Critic, err = newCritic(model, setup.Alloc, shared.device(m.Group(), m.Index())); err != nil {
 		return nil, err
 	}
 	t, err := newTuner(ctx, m, p, setup.Critic.Model)
 	if err != nil {
 		return nil, err
 	}
+	t.useGPU(shared, m)
 	setup.Mesh, setup.Replicas = t.replica.mesh, t.replicas
 	w := &CriticWorker{critic: setup.Critic}
 	if w.learner, err = newLearner[*algo.TextCriticPPO](t, shared.judge); err != nil {
@@ -53,9 +58,10 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk gets the weights of model, without the model's adapters.
-func newCritic(model *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
-	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc, nil)
+// newCritic returns a critic on device d, which may be nil. Its trunk gets the weights of model, without the model's
+// adapters.
+func newCritic(model *lm.Model, alloc tensor.Allocator, d nn.Device[float32]) (*algo.TextCritic, error) {
+	c, err := algo.NewTextCritic(model.Config, model.Part(), alloc, d)
 	if err != nil {
 		return nil, fmt.Errorf("critic: %w", err)
 	}
@@ -65,10 +71,12 @@ func newCritic(model *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error
 
 // Value receives this worker's answers of a step, adds values to them, and sends the answers to the next stage.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
-	err := w.receive(ctx, step, in, out, func(a *answers) (err error) {
+	err := w.receive(ctx, step, in, out, func(a *answers) error {
 		defer w.m.Span("value").Begin().End(0, 0)
-		a.value, err = w.algo.Values(nil, a.batch().Texts)
-		return err
+		return member.Guard(func() (err error) {
+			a.value, err = w.algo.Values(nil, a.batch().Texts)
+			return err
+		})
 	})
 	if err == nil {
 		err = w.exchangeGroups(ctx)
@@ -87,7 +95,9 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
 // Retire closes the worker, unless part is the worker itself.
-func (w *CriticWorker) Retire(part any) error { return retire(w, part) }
+func (w *CriticWorker) Retire(part any) error {
+	return errors.Join(retire(w, part), w.releaseGPU(part == any(w)))
+}
 
 // State returns the critic. The names of the tensors are those of an actor's critic. If there are only weights to load,
 // the critic's trunk loads them.

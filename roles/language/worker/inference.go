@@ -2,10 +2,12 @@ package worker
 
 import (
 	"context"
+	"errors"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/spmd"
 )
@@ -15,6 +17,7 @@ import (
 type InferenceWorker struct {
 	reader
 	*stageQueue
+	onDevice
 	reference  *reference         // nil if not needed
 	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil if not needed
 	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil if not needed
@@ -31,7 +34,14 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if err != nil {
 		return nil, err
 	}
-	w := &InferenceWorker{reader: shared.reader(m, model), stageQueue: newStageQueue(m, p, r)}
+	w, stayed := loop.PartOf[*InferenceWorker](c, m)
+	if !stayed {
+		w = new(InferenceWorker)
+	}
+	w.reader, w.stageQueue = shared.reader(m, model), newStageQueue(m, p, r)
+	if w.useGPU(shared, m); stayed {
+		return w, nil
+	}
 	logProbs := func(m *lm.Model) *algo.TextLogProbs {
 		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, r.mesh, p.Sampling.Temperature)
 	}
@@ -52,23 +62,34 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 // Infer receives this worker's answers of an iteration, adds log-probabilities to them, and sends the answers to the
 // next stage.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
-	return w.forEach(ctx, in, out, nil, func(a *answers) (err error) {
+	return w.forEach(ctx, in, out, nil, func(a *answers) error {
 		defer w.m.Span("infer").Begin().End(0, 0)
-		texts := a.batch().Texts
-		if w.recomputed != nil {
-			if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {
-				return err
+		return member.Guard(func() (err error) {
+			texts := a.batch().Texts
+			if w.recomputed != nil {
+				if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {
+					return err
+				}
 			}
-		}
-		if w.ref != nil {
-			a.ref, err = w.ref.Append(nil, texts)
-		}
-		return err
+			if w.ref != nil {
+				a.ref, err = w.ref.Append(nil, texts)
+			}
+			return err
+		})
 	})
 }
 
-// Part returns the model and the reference: see reader.part.
-func (w *InferenceWorker) Part() any { return w.part(w.replica.plan, w.reference, nil) }
+// Part returns the model and the reference: see reader.part. A worker with a device returns itself, or nil in a run that
+// sends patches.
+func (w *InferenceWorker) Part() any {
+	if w.gpu != nil {
+		return stays(w, w.replica.plan)
+	}
+	return w.part(w.replica.plan, w.reference, nil)
+}
+
+// keptModel returns the model of a worker with a device that stays on its rank in a move.
+func (w *InferenceWorker) keptModel() *lm.Model { return w.model }
 
 // State returns the reference policy, which the first replica saves.
 func (w *InferenceWorker) State(state.Purpose) []state.Part {
@@ -79,8 +100,10 @@ func (w *InferenceWorker) State(state.Purpose) []state.Part {
 	return parts
 }
 
-// Retire ends the worker's threads.
-func (w *InferenceWorker) Retire(any) error { return w.Close() }
+// Retire closes the worker, unless part is the worker itself.
+func (w *InferenceWorker) Retire(part any) error {
+	return errors.Join(retire(w, part), w.releaseGPU(part == any(w)))
+}
 
 // Close ends the worker's threads.
 func (w *InferenceWorker) Close() error {

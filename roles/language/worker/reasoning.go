@@ -7,6 +7,7 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/state"
 	"github.com/rlinf/rlinf/roles/weights"
 	"github.com/rlinf/rlinf/spmd"
@@ -32,14 +33,14 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if w, stayed := loop.PartOf[*ReasoningWorker](c, m); stayed {
 		w.weights = shared.weights
 		err := w.join(ctx, m, p)
-		w.shares(shared)
+		w.useGPU(shared, m)
 		return w, err
 	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
 	}
-	t.shares(shared)
+	t.useGPU(shared, m)
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
 	setup.Alloc, setup.Progress, setup.Witness = c.Alloc(m), loop.ProgressOf(c, m), loop.WitnessOf(c, m)
@@ -56,7 +57,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 		setup.Reference = w.reference.model
 	}
 	if setup.Values = p.Replicas("critic") > 0; p.HasCritic() && !setup.Values {
-		if w.critic, err = newCritic(model, setup.Alloc); err != nil {
+		if w.critic, err = newCritic(model, setup.Alloc, model.Params.Device()); err != nil {
 			return nil, err
 		}
 		setup.Critic = w.critic
@@ -105,7 +106,7 @@ func (w *ReasoningWorker) infer(force bool) error {
 	}
 	w.inferred = len(w.groups)
 	b := joinAnswers(fresh)
-	if err := w.algo.Infer(&b); err != nil {
+	if err := member.Guard(func() error { return w.algo.Infer(&b) }); err != nil {
 		return err
 	}
 	at := 0

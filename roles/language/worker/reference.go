@@ -27,20 +27,14 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
 	}
-	params := new(nn.Params[float32])
-	params.UseDevice(of.Params.Device())
-	m, err := lm.New(params, of.Config, lm.Options{Frozen: true, Part: of.Part()})
+	m, err := of.Reference(tensor.Heap)
 	if err != nil {
-		return nil, err
-	}
-	r := &reference{model: m, copied: of.LoRA() == nil}
-	if !r.copied {
-		return r, m.ShareFrozen(of)
-	}
-	if err := m.Alloc(tensor.Heap); err != nil {
 		return nil, fmt.Errorf("reference policy: %w", err)
 	}
-	copyWeights(m, of)
+	r := &reference{model: m, copied: of.LoRA() == nil}
+	if r.copied {
+		copyWeights(m, of)
+	}
 	return r, nil
 }
 

@@ -23,8 +23,7 @@ type tuner struct {
 	model    *lm.Model
 	replica  *replica
 	replicas *member.ReplicaGroup
-	gpu      *member.GPU // of an actor with a device
-	shared   *Shared     // of an actor
+	onDevice
 }
 
 func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model) (t *tuner, err error) {
@@ -44,20 +43,8 @@ func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	return t.replica.join(ctx, m, p, p.Config.Reasons())
 }
 
-// keptModel returns the model of a worker that stays on its rank in a move, and keptGPU its device.
+// keptModel returns the model of a worker that stays on its rank in a move.
 func (t *tuner) keptModel() *lm.Model { return t.model }
-func (t *tuner) keptGPU() *member.GPU { return t.gpu }
-
-// shares makes s the Shared of an actor, which may have a device.
-func (t *tuner) shares(s *Shared) { t.shared, t.gpu = s, s.gpus[t.m.Index()] }
-
-// releaseGPU closes the device of an actor, unless the actor stays on its rank.
-func (t *tuner) releaseGPU(stays bool) error {
-	if delete(t.shared.gpus, t.m.Index()); t.gpu == nil || stays {
-		return nil
-	}
-	return t.gpu.Close()
-}
 
 // stays returns w, a worker, as the part for its successor on the same rank. It returns nil if the job sends patches,
 // because then all workers begin a new world with the initial weights.
@@ -108,14 +95,14 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 	p := shared.plan
 	if w, stayed := loop.PartOf[*SFTWorker](c, m); stayed {
 		err := w.join(ctx, m, p)
-		w.shares(shared)
+		w.useGPU(shared, m)
 		return w, err
 	}
 	t, err := newTuner(ctx, m, p, model)
 	if err != nil {
 		return nil, err
 	}
-	t.shares(shared)
+	t.useGPU(shared, m)
 	w := &SFTWorker{tuner: t, stop: member.NewEarlyStop(&p.Config.Runner.EarlyStop)}
 	optim, _ := p.Config.Optimisers()
 	w.algo, err = algo.NewSFT(algo.SFTSetup{Model: model, Optim: optim,

@@ -24,9 +24,9 @@ type Shared struct {
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
-	gpus    map[int]*member.GPU          // by the member number of an actor; nil without devices
-	weights *weights.Sync                // nil if no worker reads the actors' weights
-	judge   *answer.JudgeProgram         // kept when workers move
+	gpus    map[string]map[int]*member.GPU
+	weights *weights.Sync        // nil if no worker reads the actors' weights
+	judge   *answer.JudgeProgram // kept when workers move
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -40,13 +40,18 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{},
 		judge:  loop.Lasting[answer.JudgeProgram](own),
 		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}},
-		gpus:   map[int]*member.GPU{}}
-	for _, m := range p.MembersOn("actor", w.Rank()) {
-		device, err := s.openGPU(m)
-		if err != nil {
-			return nil, err
+		gpus:   map[string]map[int]*member.GPU{"actor": {}, "inference": {}, "critic": {}}}
+	for of := range s.gpus {
+		for _, m := range p.MembersOn(of, w.Rank()) {
+			if err := s.openGPU(of, m); err != nil {
+				return nil, err
+			}
 		}
-		model, err := load(p, own, "actor", m, own.Alloc("actor", m), device)
+	}
+	for _, m := range p.MembersOn("actor", w.Rank()) {
+		params := new(nn.Params[float32])
+		params.UseDevice(s.device("actor", m))
+		model, err := load(p, own, "actor", m, own.Alloc("actor", m), params)
 		if err != nil {
 			return nil, err
 		}
@@ -56,11 +61,12 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 		for _, m := range p.MembersOn(of, w.Rank()) {
 			model := s.models["actor"][p.Beside(of, m, w.Rank())]
 			if model == nil || !weights.ReadsInPlace(p.Job) {
+				params := &nn.Params[float32]{Untrained: true}
+				params.UseDevice(s.device(of, m))
 				var err error
-				if model, err = load(p, own, of, m, tensor.Heap, nil); err != nil {
+				if model, err = load(p, own, of, m, tensor.Heap, params); err != nil {
 					return nil, err
 				}
-				model.Params.Grad = nil // readers do not train the model
 			}
 			s.models[of][m] = model
 		}
@@ -68,30 +74,62 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// openGPU returns the device of an actor: the device that the actor left on this rank in a move, or a new one. It is
-// nil if the actor computes on the CPU.
-func (s *Shared) openGPU(m int) (nn.Device[float32], error) {
-	if !s.plan.Config.Actor.UsesGPU(m) {
-		return nil, nil
+// openGPU opens the device of a member, unless the member computes on the CPU. If the member left a device on this rank
+// in a move, it is this device.
+func (s *Shared) openGPU(component string, m int) error {
+	if !s.plan.Config.UsesGPU(component, m) {
+		return nil
 	}
-	part, ok := loop.Part[interface{ keptGPU() *member.GPU }](s.own, "actor", m)
+	part, ok := loop.Part[interface{ keptGPU() *member.GPU }](s.own, component, m)
 	if ok {
-		s.gpus[m] = part.keptGPU()
-		return s.gpus[m].Ops, nil
+		s.gpus[component][m] = part.keptGPU()
+		return nil
 	}
 	gpu, err := member.OpenGPU(s.world.LocalRank())
 	if err != nil {
-		return nil, fmt.Errorf("actor %d: %w", m, err)
+		return fmt.Errorf("%s %d: %w", component, m, err)
 	}
-	s.gpus[m] = gpu
-	return gpu.Ops, nil
+	s.gpus[component][m] = gpu
+	return nil
+}
+
+// device returns the device of a member, or nil if the member computes on the CPU.
+func (s *Shared) device(component string, m int) nn.Device[float32] {
+	if g := s.gpus[component][m]; g != nil {
+		return g.Ops
+	}
+	return nil
+}
+
+// onDevice is embedded in workers that may have a device.
+type onDevice struct {
+	gpu   *member.GPU // nil without a device
+	open  map[int]*member.GPU
+	index int
+}
+
+// useGPU gives the worker of m its device, if it has one.
+func (d *onDevice) useGPU(s *Shared, m *spmd.Member) {
+	open := s.gpus[m.Group()]
+	*d = onDevice{open[m.Index()], open, m.Index()}
+}
+
+// keptGPU returns the device of a worker that stays on its rank in a move.
+func (d *onDevice) keptGPU() *member.GPU { return d.gpu }
+
+// releaseGPU closes the device, unless the worker stays on its rank.
+func (d *onDevice) releaseGPU(stays bool) error {
+	if delete(d.open, d.index); d.gpu == nil || stays {
+		return nil
+	}
+	return d.gpu.Close()
 }
 
 // load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
-// initial weights. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
+// initial weights in params. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
 // sends patches needs the initial weights, to which patches apply.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator,
-	device nn.Device[float32]) (*lm.Model, error) {
+	params *nn.Params[float32]) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ keptModel() *lm.Model }](own, component, m); ok {
 		if model := part.keptModel(); model != nil {
 			return model, nil
@@ -101,7 +139,7 @@ func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tenso
 	if own.Moved() && !p.SendsPatches() {
 		newPart = p.BlankPart
 	}
-	model, err := newPart(p.Part(component, m), alloc, device)
+	model, err := newPart(p.Part(component, m), alloc, params)
 	if err != nil {
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
@@ -141,8 +179,10 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 
 // Close closes the weights and the devices. Every rank calls Close after the last Publish.
 func (s *Shared) Close() {
-	for _, g := range s.gpus {
-		g.Close() // the results are here already, so an error changes nothing
+	for _, of := range s.gpus {
+		for _, g := range of {
+			g.Close() // the results are here already, so an error changes nothing
+		}
 	}
 	s.weights.Close()
 }
@@ -199,8 +239,14 @@ func (r *reader) SyncModelFromActor(ctx context.Context, version int64) error {
 	if err != nil {
 		return err
 	}
-	if r.version = got; !r.inPlace {
-		r.model.Params.View(state)
+	switch p := r.model.Params; {
+	case r.inPlace:
+	case p.OnDevice():
+		copy(p.State(), state)
+		p.Upload(p.Data)
+	default:
+		p.View(state)
 	}
+	r.version = got
 	return nil
 }
