@@ -66,8 +66,8 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
-// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls receive with the outputs. On a device, the
-// parameters there count.
+// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls receive with the outputs. On a device it
+// uses the parameters there.
 func (p *textPass) infer(texts []Sequence, h lm.Head, receive func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, receive

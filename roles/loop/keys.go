@@ -6,7 +6,8 @@ import "slices"
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
-	"runner.early_stop", "actor.device", "inference.device", "critic.device", "actor.threads", "rollout.threads", "rollout.max_running_requests",
+	"runner.early_stop", "actor.device", "inference.device", "critic.device", "actor.threads", "rollout.threads",
+	"rollout.max_running_requests",
 	"cluster", "spmd", "comm",
 	"env.eval", "env.train.data_collection", "data.val_data_paths",
 	"rollout.pipeline_stage_num",

@@ -162,8 +162,8 @@ func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Shard{}, alloc, nil)
 }
 
-// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model. It declares the
-// weights in params, or in new parameters if params is nil.
+// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model. It declares
+// the weights in params, or in new parameters if params is nil.
 func (l *Language) LoadPart(part lm.Shard, alloc tensor.Allocator, params *nn.Params[float32]) (*lm.Model, error) {
 	m, err := l.part(part, params)
 	if err != nil {

@@ -79,8 +79,8 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 	})
 }
 
-// Part returns the model and the reference: see reader.part. A worker with a device returns itself, or nil in a run that
-// sends patches.
+// Part returns the model and the reference: see reader.part. A worker with a device returns itself, or nil in a run
+// that sends patches.
 func (w *InferenceWorker) Part() any {
 	if w.gpu != nil {
 		return stays(w, w.replica.plan)

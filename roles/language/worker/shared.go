@@ -126,8 +126,8 @@ func (d *onDevice) releaseGPU(stays bool) error {
 }
 
 // load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
-// initial weights in params. After a move a new model gets its weights from other ranks, so load reads no weights. But a job that
-// sends patches needs the initial weights, to which patches apply.
+// initial weights in params. After a move a new model gets its weights from other ranks, so load reads no weights. But
+// a job that sends patches needs the initial weights, to which patches apply.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator,
 	params *nn.Params[float32]) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ keptModel() *lm.Model }](own, component, m); ok {
