@@ -26,6 +26,8 @@ func (d *Draft) checkDevice() {
 	}
 	if d.found.Want(lacks == "", key, config.DeviceCUDA, "cpu: "+lacks); lacks == "" {
 		d.deviceBytes = d.measureDevice()
+		const launches = 40 // about, in each layer
+		d.notes = append(d.notes, job.SlowDevice(d.Count, d.Limit.Tokens, "tokens", launches*d.Model.Layers)...)
 	}
 }
 
