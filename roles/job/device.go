@@ -40,8 +40,8 @@ func SlowDevice(parameters, size int, unit string, launches int) []string {
 	if 6*float64(parameters)*float64(size) >= 3e-6*float64(launches)*1e11 {
 		return nil
 	}
-	return []string{fmt.Sprintf("actor.device: cuda: with %d parameters and micro-batches of %d %s, a core is probably "+
-		"faster than a GPU", parameters, size, unit)}
+	return []string{fmt.Sprintf("actor.device: cuda: with %d parameters and micro-batches of %d %s, a core is "+
+		"probably faster than a GPU", parameters, size, unit)}
 }
 
 // DeviceColumn is the column of the memory on the GPUs of ranks.
