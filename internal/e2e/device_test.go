@@ -108,6 +108,11 @@ func TestDevice(t *testing.T) {
 				sameCheckpoint(t, device, host, 2)
 				run(device, p, "cpu", 3).same(t, run(host, p, other, 3), "each after a resume on the other")
 				sameCheckpoint(t, device, host, 3)
+				check := p.ok(t, device, np, append([]string{"check", "-c", "job.yaml", "actor.device=cuda",
+					"runner.max_steps=1"}, more...)...)
+				if faster := "a core is probably faster than a GPU"; !strings.Contains(check.stdout, faster) {
+					t.Errorf("no %q in %s", faster, check.stdout)
+				}
 				record := readFile(t, filepath.Join(device, "logs", "run", "provenance.json"))
 				if !strings.Contains(record, "interpreter of PTX, CUDA 12.0") {
 					t.Errorf("no device in the provenance: %s", record)

@@ -19,6 +19,8 @@ func (d *Draft) checkDevice() {
 	lacks := d.lacksKernel()
 	if d.found.Want(lacks == "", key, d.Config.Actor.Device, "cpu: "+lacks); lacks == "" {
 		d.deviceBytes = d.measureDevice()
+		const launches = 40 // about, in each layer
+		d.notes = append(d.notes, job.SlowDevice(d.Count, d.Limit.Tokens, "tokens", launches*d.Model.Layers)...)
 	}
 }
 
