@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/rlinf/rlinf/internal/test"
@@ -31,8 +30,8 @@ func TestOwnKeys(t *testing.T) {
 		writeFile(t, module, name, text)
 	}
 	program := filepath.Join(dir, "own_keys")
-	buildShownModule(t, module, program, files["go.mod"])
-	if out, err := inModule(module, "test", "-mod=mod", "-v", "-run", "TestFeatures",
+	buildModule(t, module, program, ".")
+	if out, err := inModule(module, "test", "-vet=off", "-v", "-run", "TestFeatures",
 		".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
@@ -79,8 +78,8 @@ func TestOwnParts(t *testing.T) {
 	if !slices.Contains(test.Blocks(page, "go"), readFile(t, filepath.Join(module, "reinforce.go"))) {
 		t.Error("docs/extending.md does not show reinforce.go as it is")
 	}
-	buildShownModule(t, module, "mine", shownFiles(t, page)["go.mod"])
-	if out, err := inModule(module, "test", "-mod=mod", "-vet=off", ".").CombinedOutput(); err != nil {
+	buildModule(t, module, "mine", ".")
+	if out, err := inModule(module, "test", "-vet=off", ".").CombinedOutput(); err != nil {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
 	j := local.startProgram(t, filepath.Join(module, "mine"), module, 0, "-c", "job.yaml")
@@ -94,49 +93,33 @@ func TestOwnParts(t *testing.T) {
 	}
 }
 
-// buildShownModule builds the folder module to out, with the go.mod of a page, which expects a clone of this module
-// beside it.
-func buildShownModule(t *testing.T, module, out, mod string) {
+// buildModule builds packages of the folder module to out, with the go.mod of docs/extending.md, which expects a clone
+// of this module beside it. It resolves them as a user does. Then it compiles them in a workspace with the clone, whose
+// packages are in Go's cache. A full run compiles without a workspace.
+func buildModule(t *testing.T, module, out, packages string) {
 	t.Helper()
 	top := test.Must(filepath.Abs(root))(t)
+	mod := shownFiles(t, readFile(t, filepath.Join(root, "docs", "extending.md")))["go.mod"]
 	here := strings.Replace(mod, "=> ../rlinf", "=> "+top, 1)
 	if here == mod {
 		t.Fatalf("the page shows no go.mod beside a clone:\n%s", mod)
 	}
 	writeFile(t, module, "go.mod", here)
 	writeFile(t, module, "go.sum", readFile(t, filepath.Join(root, "go.sum")))
-	build(t, module, out, ".")
-}
-
-// buildModule builds packages of the folder module to out. The folder becomes a module that requires this one.
-func buildModule(t *testing.T, module, out, packages string) {
-	t.Helper()
-	of := test.Must(filepath.Abs(root))(t)
-	ours := readFile(t, filepath.Join(root, "go.mod"))
-	sums := readFile(t, filepath.Join(root, "go.sum"))
-	_, rest, _ := strings.Cut(ours, "\n")
-	writeFile(t, module, "go.mod",
-		"module example.org/own\n"+rest+"\nrequire github.com/rlinf/rlinf v0.0.0\n\nreplace github.com/rlinf/rlinf => "+
-			of+"\n")
-	writeFile(t, module, "go.sum", sums)
-	build(t, module, out, packages)
-}
-
-// building lets modules build one after the other: the later ones find all packages in the cache of Go.
-var building sync.Mutex
-
-func build(t *testing.T, module, out, packages string) {
-	t.Helper()
-	building.Lock()
-	defer building.Unlock()
-	if out, err := inModule(module, "build", "-mod=mod", "-o", out, packages).CombinedOutput(); err != nil {
-		t.Fatalf("go build in another module: %v\n%s", err, out)
+	commands := [][]string{{"list", "-mod=mod", "-test", "-deps", packages}, {"build", "-o", out, packages}}
+	if !full {
+		commands = slices.Insert(commands, 1, []string{"work", "init", ".", top})
+	}
+	for _, args := range commands {
+		if text, err := inModule(module, args...).CombinedOutput(); err != nil {
+			t.Fatalf("go %s in another module: %v\n%s", args[0], err, text)
+		}
 	}
 }
 
 // inModule is the go command in the folder of a module, without the network.
 func inModule(module string, args ...string) *exec.Cmd {
 	c := exec.Command("go", args...)
-	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOPROXY=off", "GOWORK=off")
+	c.Dir, c.Env = module, append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOPROXY=off", "GOWORK=")
 	return c
 }

@@ -58,6 +58,17 @@ func (j *Job) CheckDevices(nodes []int, node int, needs func(r int) int64) error
 	return nil
 }
 
+// SlowDevice returns a note if a core probably computes the gradients of a micro-batch before a device has started the
+// kernels for them, which takes about 3 µs each. A core does about 10¹¹ operations in a second. size is that of the
+// micro-batch, in the given unit.
+func SlowDevice(component string, parameters, size int, unit string, launches int) []string {
+	if 6*float64(parameters)*float64(size) >= 3e-6*float64(launches)*1e11 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s.device: cuda: with %d parameters and micro-batches of %d %s, a core is "+
+		"probably faster than a GPU", component, parameters, size, unit)}
+}
+
 // DeviceColumn is the column of the memory on the GPUs of ranks.
 func DeviceColumn() FootprintColumn {
 	return FootprintColumn{Name: "GPU", Bytes: func(f Footprint) int64 { return f.Device }}

@@ -54,8 +54,8 @@ func run(stage, allowed, counts string, command []string) (ok bool, err error) {
 	if err := r.follow(command); err != nil {
 		return false, err
 	}
-	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs\n", stage, r.packages, r.passed, r.failed,
-		r.skipped, time.Since(start).Seconds())
+	fmt.Printf("%-44s %d packages, %d passed, %d failed, %d skipped, %.1fs, %.0fs of CPU\n", stage, r.packages,
+		r.passed, r.failed, r.skipped, time.Since(start).Seconds(), r.cpu.Seconds())
 	fmt.Printf("    longest packages: %s\n    longest tests: %s\n", longest(r.packageTimes), longest(r.testTimes))
 	if counts != "" {
 		f, err := os.OpenFile(counts, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
@@ -90,6 +90,7 @@ func (r *report) follow(command []string) error {
 	if err != nil && !errors.As(err, &exit) {
 		return err
 	}
+	r.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	r.close(err != nil)
 	return readErr
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 const module = "github.com/rlinf/rlinf/"
@@ -31,6 +32,7 @@ type report struct {
 	packages, passed, failed, skipped int
 
 	packageTimes, testTimes []duration
+	cpu                     time.Duration // of the command and of the processes that it waited for
 
 	running map[string]map[string]*test // by package and test; "" is the package itself
 	builds  map[string]string           // build output by ImportPath

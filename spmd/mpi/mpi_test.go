@@ -122,8 +122,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// each runs a test with every MPI.
+// each runs a test with every MPI, beside other tests: ranks mostly wait.
 func each(t *testing.T, test func(t *testing.T, f *flavour, r rig)) {
+	t.Parallel()
+	eachAlone(t, test)
+}
+
+// eachAlone is each for a test that measures.
+func eachAlone(t *testing.T, test func(t *testing.T, f *flavour, r rig)) {
 	for _, f := range built {
 		t.Run(f.name, func(t *testing.T) {
 			r, err := f.setup()
@@ -395,7 +401,6 @@ func (r rig) compile(t *testing.T, name string, flags ...string) string {
 // A job ends with its exit code even if MPI_Finalize does not return on a rank, while the others wait for that rank
 // or after they have left MPI_Finalize. No output is lost, and the launcher takes no process for crashed.
 func TestFinalizeHangs(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		preload := r.compile(t, "hang.c", "-shared", "-fPIC")
 		for _, hangs := range []string{"HANG_BEFORE=0", "HANG_AFTER=1"} {
@@ -447,7 +452,6 @@ func TestFinalizeHangs(t *testing.T) {
 
 // A foreign program may take longer to call MPI_Finalize than this program waits in jobs of its own.
 func TestFinalizeAwaitsForeignPrograms(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		t.Parallel()
 		foreign := r.compile(t, "foreign.c")
@@ -478,11 +482,11 @@ func TestSignals(t *testing.T) {
 }
 
 func TestNoAllocations(t *testing.T) {
-	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"allocs"}}) })
+	eachAlone(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"allocs"}}) })
 }
 
 func TestProgressWhileComputing(t *testing.T) {
-	each(t, func(t *testing.T, f *flavour, r rig) {
+	eachAlone(t, func(t *testing.T, f *flavour, r rig) {
 		for _, by := range []struct {
 			name string
 			env  []string
@@ -516,7 +520,7 @@ func TestWaitingIsCheap(t *testing.T) {
 		{"a message every 5 ms, few cores", 6, nil, []string{"steps"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			each(t, func(t *testing.T, _ *flavour, r rig) {
+			eachAlone(t, func(t *testing.T, _ *flavour, r rig) {
 				least := 100.0
 				for try := 0; try < 4 && least > 20; try++ {
 					out := r.ok(t, job{np: c.np, env: c.env, args: c.args})
@@ -560,7 +564,6 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 
 // A job leaves no file of MPI's own shared memory when it ends, and none when its launcher is killed.
 func TestKilledLauncherLeavesNoMemory(t *testing.T) {
-	t.Parallel()
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		empty := func(dir, text string) {
 			t.Helper()
@@ -600,7 +603,6 @@ func TestKilledLauncherLeavesNoMemory(t *testing.T) {
 
 // A rank that waits long for a living rank reports the wait and goes on waiting.
 func TestLongWaitIsReported(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
 		if !regexp.MustCompile(`(?m)^rank 1 has waited [1-9].* for communicator "idle", member 1: receive 0 bytes ` +
@@ -617,7 +619,6 @@ const rank1Silent = `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* ra
 var shortStall = []string{"RANKTEST_STALL=3s"}
 
 func TestFailures(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // stands for any exit code of the launcher except 0
 		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher},
@@ -661,7 +662,6 @@ func TestFailures(t *testing.T) {
 
 // A job that is suspended for longer than the stall timeout goes on when it is resumed.
 func TestSuspendedJobGoesOn(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"resume"}})
 	})

@@ -23,12 +23,11 @@ func TestNativeAbandoned(t *testing.T) {
 }
 
 func TestNativeNoAllocations(t *testing.T) {
-	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"callocs"}}) })
+	eachAlone(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"callocs"}}) })
 }
 
 // If a member leaves or stops while others wait for it in a collective of the library, the error names it.
 func TestNativeFailures(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		for _, c := range []struct {
 			args  []string

@@ -8,7 +8,6 @@ import (
 
 // A process does not grow with the number of its worlds.
 func TestManyWorlds(t *testing.T) {
-	t.Parallel()
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		if os.Getenv("RLINF_TEST_FULL") == "" {
 			r.ok(t, job{np: 2, args: []string{"many", "200"}})
@@ -23,7 +22,6 @@ func TestManyWorlds(t *testing.T) {
 
 // After a change of worlds no rank counts as having left. A rank that leaves the last world does.
 func TestLeavingInSeveralWorlds(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		t.Parallel()
 		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=1s"}, args: []string{"leaving"}})
@@ -32,7 +30,6 @@ func TestLeavingInSeveralWorlds(t *testing.T) {
 
 // If a rank fails while worlds change, the job ends with its exit code and says why.
 func TestFailuresBetweenWorlds(t *testing.T) {
-	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		for _, c := range []struct {
 			how  string

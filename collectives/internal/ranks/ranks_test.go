@@ -72,8 +72,9 @@ func (f *flavour) make(dir string) (string, error) {
 	return program, nil
 }
 
-// each runs a test with every MPI.
+// each runs a test with every MPI, beside other tests: ranks mostly wait.
 func each(t *testing.T, test func(t *testing.T, f *flavour)) {
+	t.Parallel()
 	for _, f := range flavours {
 		t.Run(f.name, func(t *testing.T) {
 			if _, err := f.build(); errors.Is(err, errMissing) {
@@ -212,7 +213,6 @@ func TestMismatchIsNamed(t *testing.T) {
 // If a peer stops or its program ends while others wait for it in a collective, the job ends with an error that names
 // the peer.
 func TestPeerThatStopsOrReturns(t *testing.T) {
-	t.Parallel()
 	library := []string{"barrier", "broadcast", "allreduce"}
 	kinds := map[string][]string{"mpi": library, "auto": append([]string{"reduce", "reduce_scatter", "allgather",
 		"gather", "scatter", "alltoall", "sendrecv"}, library...)}

@@ -38,16 +38,9 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 	used := false
 	d.deviceBytes, used = d.measureDevice()
 	want(used, "cpu: model_type "+m.ModelType+" does not use a device")
-	if n, samples := pol.Params().Len(), c.Actor.MicroBatchSize; coreIsFaster(n, samples) {
-		d.notes = append(d.notes, fmt.Sprintf("actor.device: cuda: with %d parameters and micro-batches of %d "+
-			"samples, a core is probably faster than a GPU", n, samples))
-	}
-}
-
-// coreIsFaster estimates whether a core computes the gradients of a micro-batch before a device has started the kernels
-// for them, which takes about 0.2 ms. A core does about 10¹¹ operations in a second.
-func coreIsFaster(parameters, samples int) bool {
-	return 6*float64(parameters)*float64(samples) < 0.2e-3*1e11
+	const launches = 70 // about, with two hidden layers
+	d.notes = append(d.notes, job.SlowDevice("actor", pol.Params().Len(), c.Actor.MicroBatchSize, "samples",
+		launches)...)
 }
 
 // lacksKernel returns the first operation of pol that an actor with a device cannot compute, or "". Observations and

@@ -51,13 +51,6 @@ func TestDeviceIsChecked(t *testing.T) {
 	}
 }
 
-// TestCoreIsFaster: with two hidden layers of 64 and 256 samples a core is faster, and not with layers of 1024.
-func TestCoreIsFaster(t *testing.T) {
-	t.Parallel()
-	test.Equal(t, coreIsFaster(4*64+64*64+64*2, 256), true)
-	test.Equal(t, coreIsFaster(4*1024+1024*1024+1024*2, 8192), false)
-}
-
 // TestDeviceMemory: the estimate of memory on a device is what an actor takes there in an iteration.
 func TestDeviceMemory(t *testing.T) {
 	t.Parallel()

@@ -23,6 +23,9 @@ func (d *Draft) checkDevice() {
 		lacks := d.lacksKernel(of)
 		if d.found.Want(lacks == "", of+".device", d.Config.Device(of), "cpu: "+lacks); lacks == "" {
 			d.deviceBytes[of] = d.measureDevice(of)
+			const launches = 40 // about, in each layer
+			d.notes = append(d.notes, job.SlowDevice(of, d.Count, d.Limit.Tokens, "tokens",
+				launches*d.Model.Layers)...)
 		}
 	}
 }
