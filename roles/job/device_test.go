@@ -12,7 +12,7 @@ func TestSlowDevice(t *testing.T) {
 	t.Parallel()
 	test.EqualSlices(t, SlowDevice("actor", 4*64+64*64+64*2, 256, "samples", 70), []string{
 		"actor.device: cuda: with 4480 " +
-		"parameters and micro-batches of 256 samples, a core is probably faster than a GPU"})
+			"parameters and micro-batches of 256 samples, a core is probably faster than a GPU"})
 	test.Equal(t, len(SlowDevice("actor", 4*1024+1024*1024+1024*2, 8192, "samples", 70)), 0)
 	test.Equal(t, len(SlowDevice("actor", 4000, 32, "tokens", 40)), 1)
 	test.Equal(t, len(SlowDevice("actor", 494032768, 512, "tokens", 24*40)), 0)

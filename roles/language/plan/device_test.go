@@ -30,7 +30,7 @@ func onDevice(t *testing.T, o *lm.LoRA) *Draft {
 	return &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Placement: placed}, Limit: algo.MicroBatch{Tokens: 24},
 		Language: Language{LoRA: o, Model: lm.Config{Family: lm.Qwen3, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2,
 			KVHeads: 1, HeadDim: 8, Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4,
-			Type: lm.RopeDefault}, Tied: true, QKNorm: true, InitRange: 0.2}}}, found: cfg.Findings()}
+				Type: lm.RopeDefault}, Tied: true, QKNorm: true, InitRange: 0.2}}}, found: cfg.Findings()}
 }
 
 // TestDeviceIsChecked: what has no kernel is named, before work starts.
