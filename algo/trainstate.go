@@ -165,8 +165,8 @@ func (t *trainState) transfer(to transfer) {
 }
 
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
-// last is set, because only the last backward pass of a gradient makes ranges final. It also returns nil if the gradient
-// stays on its device.
+// last is set, because only the last backward pass of a gradient makes ranges final. It also returns nil if the
+// gradient stays on its device.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last && !t.stays {
 		return t.ready

@@ -57,8 +57,8 @@ type Driver interface {
 	// Alloc returns the address of size bytes, a multiple of 256. The memory is not initialised.
 	Alloc(size int) (address uint64, err error)
 	// Pin makes copies of the program's memory faster, and those of Send and Fetch concurrent with other work. The
-	// memory must stay in use until Close. Pin does nothing if the memory does not have whole pages of its own, from its
-	// beginning to the end of its capacity, or if the driver refuses.
+	// memory must stay in use until Close. Pin does nothing if the memory does not have whole pages of its own, from
+	// its beginning to the end of its capacity, or if the driver refuses.
 	Pin(memory []byte)
 	// Upload and Download copy bytes to the device and from it, and Clear sets bytes to 0. Download waits for all work
 	// before it.

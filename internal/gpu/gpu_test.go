@@ -173,15 +173,15 @@ func TestContext(t *testing.T) {
 	test.OK(t, err)
 	test.EqualSlices(t, early, []float32{0, 0, 0})
 	test.EqualSlices(t, numbers(data), []float32{4, 12, 8})
-	test.Equal(t, fakeBooks(), books{contexts: 1, streams: 2, events: 2, modules: 1, bytes: 12, pinned: os.Getpagesize(),
+	page := os.Getpagesize()
+	test.Equal(t, fakeBooks(), books{contexts: 1, streams: 2, events: 2, modules: 1, bytes: 12, pinned: page,
 		launches: 2})
 
 	// Memory without whole pages of its own is not pinned, nor is memory that the driver refuses: it is pinned already.
-	page := os.Getpagesize()
 	for _, b := range [][]byte{data, pages(12)[:12:12], pages(2 * page)[4 : 16 : 4+page], nil} {
 		c.Pin(b)
 	}
-	test.Equal(t, fakeBooks().pinned, os.Getpagesize())
+	test.Equal(t, fakeBooks().pinned, page)
 	test.Equal(t, len(c.(*context).pinned), 1)
 
 	// Mistakes that a driver or a device finds.

@@ -67,8 +67,8 @@ func (p *Params[T]) Share(memory []byte) error {
 	return nil
 }
 
-// Sharing returns an Allocator of memory that layers can access, too. It takes the memory from alloc. On a device a piece
-// has whole pages of its own, because these are copied faster.
+// Sharing returns an Allocator of memory that layers can access, too. It takes the memory from alloc. On a device a
+// piece has whole pages of its own, because these are copied faster.
 func (p *Params[T]) Sharing(alloc tensor.Allocator) tensor.Allocator {
 	if p.device == nil {
 		return alloc

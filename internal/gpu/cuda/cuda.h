@@ -1,7 +1,7 @@
 // What gorgonia.org/cu and internal/gpu name of the CUDA driver: types, constants and functions, so that the tag cuda
-// needs no toolkit. Their meaning is in NVIDIA's manual of the driver API. Functions that the driver has in several versions
-// have the name of the version that takes these arguments. internal/gpu/driver.c finds them in libcuda.so.1 when the
-// program runs.
+// needs no toolkit. Their meaning is in NVIDIA's manual of the driver API. Functions that the driver has in several
+// versions have the name of the version that takes these arguments. internal/gpu/driver.c finds them in libcuda.so.1
+// when the program runs.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@ package device
 type Driver interface {
 	// Alloc returns the device address of size bytes, a multiple of 256. The memory is not initialised.
 	Alloc(size int) (address uint64, err error)
-	// Pin makes copies of the program's memory faster, if it has whole pages of its own up to the end of its capacity. It
-	// stays in use as long as the device.
+	// Pin makes copies of the program's memory faster, if it has whole pages of its own up to the end of its capacity.
+	// It stays in use as long as the device.
 	Pin(memory []byte)
 	// Upload, Download and Clear copy bytes to the device or from it, and set bytes to 0. Download waits for all
 	// kernels before it.
