@@ -71,7 +71,7 @@ func deviceImages(t *testing.T) (yaml string, args []string) {
 }
 
 // TestDevice: a job whose actors compute on a device has the metrics and the checkpoints of the same job on the CPU in
-// a build without the tag. A run that begins on one goes on on the other.
+// a build without the tag. A run that begins on one goes on on the other, or with one actor on each.
 func TestDevice(t *testing.T) {
 	t.Parallel()
 	on := cudaOn
@@ -86,11 +86,11 @@ func TestDevice(t *testing.T) {
 			t.Run(p.name+"/"+job.name, func(t *testing.T) {
 				t.Parallel()
 				p.program(t, ".") // or skip the test
-				yaml, more, np := job.yaml, []string(nil), 1
+				yaml, more, np, other := job.yaml, []string(nil), 1, "cuda"
 				if yaml == "" {
 					yaml, more = deviceImages(t)
 				} else if strings.Contains(yaml, "0-1") {
-					np = 2
+					np, other = 2, "cuda,cpu"
 				}
 				run := func(dir string, p *platform, device string, steps int) metrics {
 					t.Helper()
@@ -106,8 +106,13 @@ func TestDevice(t *testing.T) {
 				run(host, local, "cpu", 2)
 				run(device, p, "cuda", 2).same(t, readMetrics(t, filepath.Join(host, "logs", "run")), "on the device")
 				sameCheckpoint(t, device, host, 2)
-				run(device, p, "cpu", 3).same(t, run(host, p, "cuda", 3), "each after a resume on the other")
+				run(device, p, "cpu", 3).same(t, run(host, p, other, 3), "each after a resume on the other")
 				sameCheckpoint(t, device, host, 3)
+				check := p.ok(t, device, np, append([]string{"check", "-c", "job.yaml", "actor.device=cuda",
+					"runner.max_steps=1"}, more...)...)
+				if faster := "a core is probably faster than a GPU"; !strings.Contains(check.stdout, faster) {
+					t.Errorf("no %q in %s", faster, check.stdout)
+				}
 				record := readFile(t, filepath.Join(device, "logs", "run", "provenance.json"))
 				if !strings.Contains(record, "interpreter of PTX, CUDA 12.0") {
 					t.Errorf("no device in the provenance: %s", record)
@@ -146,6 +151,10 @@ func TestDeviceMistakes(t *testing.T) {
 	}{
 		"no tag": {local, nil, "command line: actor.device: cuda: expected cpu: this build cannot find GPUs: it " +
 			"lacks the build tag cuda (scripts/build --tags \"mpi cuda\")"},
+		"too many": {cuda, []string{"actor.device=[cuda,cpu,cuda]"},
+			"command line: actor.device: cuda,cpu,cuda: expected one value, or as many as actors: 2"},
+		"unknown": {cuda, []string{"actor.device=[cuda,tpu]"},
+			"command line: actor.device: cuda,tpu: expected cpu, or cuda for policies and language models"},
 		"no kernel": {cuda, []string{"actor.model={model_type: rnn_policy, share_trunk: true}"},
 			"command line: actor.device: cuda: expected cpu: gru has no device kernel"},
 		"too little memory": {cuda, []string{"actor.model.hidden_sizes=[8192,8192]"},

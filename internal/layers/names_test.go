@@ -257,7 +257,7 @@ var (
 	fileNamed   = regexp.MustCompile("(?:^|[\\s`(\"'=])((?:[A-Za-z_.*-]+[\\w.*-]*/)+[\\w.*-]*\\w)")
 	ending      = regexp.MustCompile(`\.[a-z]\w*$`)
 	placeholder = regexp.MustCompile(`[A-Z]{4}`)
-	written     = regexp.MustCompile(`^policy/policy\.`)
+	written     = regexp.MustCompile(`^(policy/policy\.|logs/|data/)`)
 )
 
 // filesNamed returns the files that a page names by a path from the root of the tree, with * for any characters.

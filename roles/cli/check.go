@@ -255,7 +255,6 @@ func (r *findings) write(out io.Writer, headline string, overrides []string, err
 // little memory.
 func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	devices, note := gpu.Devices()
-	onDevices := p.Config.Actor.Device == config.DeviceCUDA
 	fmt.Fprintf(out, "%s on %s, %s\n", figures.Count(len(nodes), "rank"), figures.Count(nodes[len(nodes)-1]+1, "node"),
 		p.Placement.Mode())
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -268,8 +267,7 @@ func describe(out io.Writer, p *task.Plan, nodes []int) error {
 	local, sharing := map[int]int{}, map[[2]int][]int{} // sharing: ranks with actors by node and number of the device
 	for r, node := range nodes {
 		device := "cpu"
-		computes := func(name string) bool { return strings.HasPrefix(name, "actor") }
-		if len(devices) > 0 && onDevices && slices.ContainsFunc(p.NamesOn(r), computes) {
+		if len(devices) > 0 && p.OnDevices(r) > 0 {
 			number := local[node] % len(devices)
 			device, sharing[[2]int{node, number}] = devices[number].Name, append(sharing[[2]int{node, number}], r)
 		}

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -314,11 +315,11 @@ type ActorConfig struct {
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// EnableDrQ shifts the images of transitions at random, by up to 4 pixels, and repeats edges. Default false.
 	EnableDrQ bool `yaml:"enable_drq"`
-	// Device is where an actor computes its updates: cpu, or cuda for a GPU, with the same results. cuda trains MLPs
-	// and CNNs by on-policy algorithms and embodied_sac, and dense language models on texts and on answers. It needs a
-	// program with the build tag cuda. A rank uses the GPU of its number on the node, modulo the number of GPUs.
-	// Default cpu. (+)
-	Device string `yaml:"device"`
+	// Device is where actors compute updates: cpu, or cuda for a GPU, with the same results. A list has a value for
+	// each actor. cuda trains MLPs and CNNs by on-policy algorithms and embodied_sac, and dense language models on
+	// texts and on answers. It needs a program with the build tag cuda. A rank uses the GPU of its number on the node,
+	// modulo the number of GPUs. Default cpu. (+)
+	Device config.Words `yaml:"device"`
 	// Seed is the seed of initial weights, of action noise and of the order of samples. Default: runner.seed.
 	Seed uint64 `yaml:"seed"`
 	// EnableDPLoadBalance distributes the texts of a batch so that all actors get about the same number of tokens.
@@ -344,6 +345,12 @@ const (
 	DeviceCPU  = "cpu"
 	DeviceCUDA = "cuda"
 )
+
+// UsesGPU reports whether member m of the actors computes on a GPU.
+func (c *ActorConfig) UsesGPU(m int) bool { return c.Device[m%len(c.Device)] == DeviceCUDA }
+
+// UseGPUs reports whether an actor computes on a GPU.
+func (c *ActorConfig) UseGPUs() bool { return slices.Contains(c.Device, DeviceCUDA) }
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
@@ -379,8 +386,8 @@ func Default() *Config {
 			TensorParallelSize: 1, PipelineParallelSize: 1, ReturnLogprobs: true,
 			SamplingParams:     SamplingConfig{TemperatureTrain: 1, Temperature: 1, TopP: 1, RepetitionPenalty: 1},
 			EvalSamplingParams: EvalSamplingConfig{Temperature: 1, TopP: 1, RepetitionPenalty: 1}},
-		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1, Device: DeviceCPU,
-			Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
+		Actor: ActorConfig{GroupName: "ActorGroup", RecvDrainMaxTrajectories: 1024, Threads: 1,
+			Device: config.Words{DeviceCPU}, Model: policy.DefaultConfig(), Optim: algo.DefaultOptimConfig(),
 			FSDPConfig: FSDPConfig{ShardingStrategy: NoShard}},
 		Inference: InferenceConfig{Model: wholeModel}, Critic: CriticConfig{Model: wholeModel},
 		Reward: reward.DefaultConfig(),

@@ -186,7 +186,8 @@ func (c *validation) checkCluster() {
 	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
 	device := c.Actor.Device
-	c.found.Want(device == DeviceCPU || device == DeviceCUDA && !c.Classifies(), "actor.device", device,
+	unknown := func(d string) bool { return d != DeviceCPU && (d != DeviceCUDA || c.Classifies()) }
+	c.found.Want(len(device) > 0 && !slices.ContainsFunc(device, unknown), "actor.device", device,
 		"cpu, or cuda for policies and language models")
 }
 

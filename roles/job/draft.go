@@ -17,6 +17,9 @@ func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)
 	j.placeOn(nodes, found)
+	if d, n := cfg.Actor.Device, j.Workers("actor"); n > 0 {
+		found.Want(len(d) <= 1 || len(d) == n, "actor.device", d, fmt.Sprint("one value, or as many as actors: ", n))
+	}
 	return j, found
 }
 

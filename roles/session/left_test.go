@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/rlinf/rlinf/roles/advice"
@@ -57,7 +58,7 @@ func TestIterationsLeft(t *testing.T) {
 			t.Fatalf("after %d iterations of at least %v s %d are left, want at most %d", i, heard.shortest, left, most)
 		}
 	}
-	if heard.left[0] == 0 && heard.shortest < 1 {
-		t.Error("nothing is left in the beginning")
+	if len(heard.left) > 10 && slices.Max(heard.left) == 0 {
+		t.Errorf("nothing is left in %d iterations", len(heard.left))
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/graph"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -21,7 +19,7 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 		d.found.Want(ok, key, c.Actor.Device, expected)
 		return ok
 	}
-	if c.Actor.Device != config.DeviceCUDA || d.found.Reported(key) {
+	if !c.Actor.UseGPUs() || d.found.Reported(key) {
 		return
 	}
 	m, a := &c.Actor.Model, &c.Algorithm
@@ -34,23 +32,14 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 		!want(a.KLBeta == 0 && a.ReinppKLBeta == 0, "cpu: a reference policy (kl_beta) does not use a device") {
 		return
 	}
-	devices, why := gpu.Devices()
-	if !want(len(devices) > 0, "cpu: "+why) || d.found.Err() != nil {
+	if d.found.Err() != nil {
 		return
 	}
 	used := false
 	d.deviceBytes, used = d.measureDevice()
 	want(used, "cpu: model_type "+m.ModelType+" does not use a device")
-	if n, samples := pol.Params().Len(), c.Actor.MicroBatchSize; coreIsFaster(n, samples) {
-		d.notes = append(d.notes, fmt.Sprintf("actor.device: cuda: with %d parameters and micro-batches of %d "+
-			"samples, a core is probably faster than a GPU", n, samples))
-	}
-}
-
-// coreIsFaster estimates whether a core computes the gradients of a micro-batch before a device has started the kernels
-// for them, which takes about 0.2 ms. A core does about 10¹¹ operations in a second.
-func coreIsFaster(parameters, samples int) bool {
-	return 6*float64(parameters)*float64(samples) < 0.2e-3*1e11
+	const launches = 70 // about, with two hidden layers
+	d.notes = append(d.notes, job.SlowDevice(pol.Params().Len(), c.Actor.MicroBatchSize, "samples", launches)...)
 }
 
 // lacksKernel returns the first operation of pol that an actor with a device cannot compute, or "". Observations and
@@ -121,5 +110,5 @@ func (p *Plan) DeviceOf(r int) int64 {
 	if !p.Config.Trains() {
 		return 0
 	}
-	return int64(len(p.MembersOn("actor", r))) * p.deviceBytes
+	return p.OnDevices(r) * p.deviceBytes
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel/device/devicetest"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
 )
 
@@ -25,6 +26,8 @@ func TestDeviceIsChecked(t *testing.T) {
 		{"cartpole_one_rank", "actor.device=gpu",
 			"actor.device: gpu: expected cpu, or cuda for policies and language models"},
 		{"cartpole_one_rank", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
+		{"cartpole_one_rank", "actor.device=[cuda,cpu]",
+			"actor.device: cuda,cpu: expected one value, or as many as actors: 1"},
 		{"pendulum_sac", "actor.device=cuda", "actor.device: cuda: expected cpu: this build cannot find GPUs"},
 		{"cartpole_dqn", "actor.device=cuda",
 			"expected cpu: a device trains by on-policy algorithms and by embodied_sac"},
@@ -35,7 +38,10 @@ func TestDeviceIsChecked(t *testing.T) {
 	} {
 		cfg, _, err := config.Load(reg, "../../configs/"+c.file+".yaml", []string{c.override}, false)
 		if err == nil {
-			_, err = newPlan(cfg, reg, []int{0})
+			var p *Plan
+			if p, err = newPlan(cfg, reg, []int{0}); err == nil {
+				err = p.CheckMemory([]int{0}, 0, job.AvailableOn([]int{0}, 0))
+			}
 		}
 		if c.want == "" {
 			test.OK(t, err, c.file)
@@ -43,13 +49,6 @@ func TestDeviceIsChecked(t *testing.T) {
 			test.Fails(t, err, c.want, c.file)
 		}
 	}
-}
-
-// TestCoreIsFaster: with two hidden layers of 64 and 256 samples a core is faster, and not with layers of 1024.
-func TestCoreIsFaster(t *testing.T) {
-	t.Parallel()
-	test.Equal(t, coreIsFaster(4*64+64*64+64*2, 256), true)
-	test.Equal(t, coreIsFaster(4*1024+1024*1024+1024*2, 8192), false)
 }
 
 // TestDeviceMemory: the estimate of memory on a device is what an actor takes there in an iteration.

@@ -18,7 +18,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if err := p.checkReplay(actors, have); err != nil {
 		return err
 	}
-	if err := job.CheckDevices(nodes, node, p.DeviceOf); err != nil {
+	if err := p.CheckDevices(nodes, node, p.DeviceOf); err != nil {
 		return err
 	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/policy/nn"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
@@ -106,7 +105,7 @@ func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 		alloc, d := tensor.Heap, nn.Device[float32](nil)
 		if component == "actor" {
 			alloc = s.own.Alloc(component, m)
-			if s.plan.Config.Actor.Device == config.DeviceCUDA {
+			if s.plan.Config.Actor.UsesGPU(m) {
 				of, err := member.OpenGPU(s.world.LocalRank())
 				if err != nil {
 					return nil, fmt.Errorf("%s %d: %w", component, m, err)

@@ -4,10 +4,8 @@ import (
 	"math"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn/kernel/device"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 )
 
@@ -15,17 +13,14 @@ import (
 // there.
 func (d *Draft) checkDevice() {
 	const key = "actor.device"
-	if d.Config.Actor.Device != config.DeviceCUDA {
+	if !d.Config.Actor.UseGPUs() {
 		return
 	}
 	lacks := d.lacksKernel()
-	if lacks == "" {
-		if devices, why := gpu.Devices(); len(devices) == 0 {
-			lacks = why
-		}
-	}
-	if d.found.Want(lacks == "", key, config.DeviceCUDA, "cpu: "+lacks); lacks == "" {
+	if d.found.Want(lacks == "", key, d.Config.Actor.Device, "cpu: "+lacks); lacks == "" {
 		d.deviceBytes = d.measureDevice()
+		const launches = 40 // about, in each layer
+		d.notes = append(d.notes, job.SlowDevice(d.Count, d.Limit.Tokens, "tokens", launches*d.Model.Layers)...)
 	}
 }
 
@@ -74,4 +69,4 @@ func (p *Plan) measureDevice() int64 {
 }
 
 // deviceOf returns the bytes that the actors on rank r take on its device.
-func (p *Plan) deviceOf(r int) int64 { return int64(len(p.MembersOn("actor", r))) * p.deviceBytes }
+func (p *Plan) deviceOf(r int) int64 { return p.OnDevices(r) * p.deviceBytes }

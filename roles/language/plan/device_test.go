@@ -20,7 +20,7 @@ import (
 // onDevice is the draft of a job of a small model with device cuda.
 func onDevice(t *testing.T, o *lm.LoRA) *Draft {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
-	cfg.Runner.TaskType, cfg.Actor.Device = config.TaskSFT, config.DeviceCUDA
+	cfg.Runner.TaskType, cfg.Actor.Device = config.TaskSFT, []string{config.DeviceCUDA}
 	return &Draft{Plan: &Plan{Job: &job.Job{Config: cfg}, Limit: algo.MicroBatch{Tokens: 24}, Language: Language{
 		LoRA: o, Model: lm.Config{Family: lm.Qwen3, Vocab: 31, Hidden: 16, Layers: 2, Heads: 2, KVHeads: 1, HeadDim: 8,
 			Intermediate: 24, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true, QKNorm: true,

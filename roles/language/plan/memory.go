@@ -17,7 +17,7 @@ import (
 
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
-	if err := job.CheckDevices(nodes, node, p.deviceOf); err != nil {
+	if err := p.CheckDevices(nodes, node, p.deviceOf); err != nil {
 		return err
 	}
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)

@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/reward/answer"
-	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/language/plan"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
@@ -70,9 +69,9 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 }
 
 // openGPU returns the device of an actor: the device that the actor left on this rank in a move, or a new one. It is
-// nil if actors compute on the CPU.
+// nil if the actor computes on the CPU.
 func (s *Shared) openGPU(m int) (nn.Device[float32], error) {
-	if s.plan.Config.Actor.Device != config.DeviceCUDA {
+	if !s.plan.Config.Actor.UsesGPU(m) {
 		return nil, nil
 	}
 	part, ok := loop.Part[interface{ keptGPU() *member.GPU }](s.own, "actor", m)

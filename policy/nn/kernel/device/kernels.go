@@ -15,10 +15,12 @@ const (
 	productLarge kernel = iota
 	productSmall
 	productNarrow
+	productDeep
 	productFew
 	gradientLarge
 	gradientSmall
 	gradientNarrow
+	gradientDeep
 	treePlain
 	treeTransposed
 	treePlainSmall
@@ -66,9 +68,10 @@ var modules = []struct {
 	kernels map[kernel]string
 }{
 	{"product.ptx", map[kernel]string{productLarge: "product_large", productSmall: "product_small",
-		productNarrow: "product_narrow", productFew: "product_few", gradientLarge: "gradient_large",
-		gradientSmall: "gradient_small", gradientNarrow: "gradient_narrow", treePlain: "tree_plain",
-		treeTransposed: "tree_transposed", treePlainSmall: "tree_small", treeTransposedSmall: "tree_transposed_small"}},
+		productNarrow: "product_narrow", productDeep: "product_deep", productFew: "product_few",
+		gradientLarge: "gradient_large", gradientSmall: "gradient_small", gradientNarrow: "gradient_narrow",
+		gradientDeep: "gradient_deep", treePlain: "tree_plain", treeTransposed: "tree_transposed",
+		treePlainSmall: "tree_small", treeTransposedSmall: "tree_transposed_small"}},
 	{"elementwise.ptx", map[kernel]string{tanhForward: "tanh_forward", reluForward: "relu_forward",
 		expForward: "exp_forward", logForward: "log_forward", tanhGradient: "tanh_gradient",
 		reluGradient: "relu_gradient", axpy: "axpy", scale: "scale", logSoftmax: "log_softmax",

@@ -77,6 +77,14 @@ func TestBrokenKernels(t *testing.T) {
 		m.device.Product(got, m.on(a), m.on(b), nil, 5, 2, 40, false)
 		m.same(got, c, "product")
 	}
+	deep := func(m *machine) {
+		const rows, n, k = 9, 10, 513
+		a, b, c := m.numbers(rows*k, 0), m.numbers(k*n, 0), make([]float32, rows*n)
+		got := m.on(c)
+		m.host.Product(c, a, b, nil, rows, n, k, false)
+		m.device.Product(got, m.on(a), m.on(b), nil, rows, n, k, false)
+		m.same(got, c, "product")
+	}
 	seen := func(vision string) func(m *machine) {
 		return func(m *machine) { m.compare(t, visions()[vision]) }
 	}
@@ -114,14 +122,21 @@ func TestBrokenKernels(t *testing.T) {
 	}{
 		{"barrier removed", inProduct, "\t\tBARRIER;\n\t\ttile other", "\t\ttile other", product,
 			"shared memory at"},
+		{"barrier of deep tiles removed", inProduct, "\t\tBARRIER;\n\t\ttile other", "\t\ttile other", deep,
+			"shared memory at"},
+		{"sums in threads that only fetch", inProduct, " : m;\n", " : m - m + THREAD / s.side;\n", deep,
+			"a race"},
+		{"row of A off by one", inProduct, "rows < s.depth ? t % rows", "rows < s.depth ? t % rows + 1", deep,
+			"shared memory at"},
+		{"first steps only", inProduct, "a_now + from * rows", "a_now + from / 2 * rows", deep, "element"},
 		{"second barrier removed", inProduct, "\t\t\tBARRIER;\n\t\t}\n\t\tif (lane == 0 && row < m)",
 			"\t\t}\n\t\tif (lane == 0 && row < m)", few, "a race"},
 		{"row off by one", inProduct, "if (row < m && column < n) ", "if (row <= m && column < n) ", product,
 			"are outside the memory"},
 		{"column off by one", inProduct, "if (row < m && column < n) ", "if (row < m && column <= n) ", product,
 			"a race"},
-		{"k reversed", inProduct, "a_now + q * rows, b_now + q * columns",
-			"a_now + (DEPTH - 1 - q) * rows, b_now + (DEPTH - 1 - q) * columns", product, "element"},
+		{"k reversed", inProduct, "x + q * rows, y + q * columns",
+			"x + (together - 1 - q) * rows, y + (together - 1 - q) * columns", product, "element"},
 		{"two operations for one", inProduct, "sum[i][j] = fma(x[i], y[j], sum[i][j])", "sum[i][j] += x[i] * y[j]",
 			product, "element"},
 		{"misaligned", inProduct, "whole && count >= 4", "(whole || count >= 4) && count >= 4", product,

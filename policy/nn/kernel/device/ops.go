@@ -133,6 +133,21 @@ const (
 	manyTiles            = 64 // a large tile needs at least so many tiles, to have work for most of a device
 	fewColumns, fewMinK  = 4, 32
 	fewRows              = 16 // rows of a block in productFew
+
+	// A block of small tiles has 8 steps of k on their way, 2 KB; a block of deep tiles 128 steps, 8 KB. Memory answers
+	// after about 1 µs, so a chain of k takes k/8 µs or k/128 µs. With 8 rows and n columns, n/32 blocks wait for
+	// 1.3 KB each, or n/8 for 8 KB: 25 times as many bytes at once. But an element takes four times as many loads, so
+	// more rows have deep tiles only if k is long and the blocks find room on a device at the same time.
+	deepTile              = 8
+	longChain, mostBlocks = 512, 512
+)
+
+// tiles are kernels of one product, with deep, narrow, small and large tiles.
+type tiles [4]kernel
+
+var (
+	products  = tiles{productDeep, productNarrow, productSmall, productLarge}
+	gradients = tiles{gradientDeep, gradientNarrow, gradientSmall, gradientLarge}
 )
 
 // Product sets c [m,n] to a·b plus bias, or adds a·b to c.
@@ -141,22 +156,24 @@ func (o *Ops) Product(c, a, b, bias []float32, m, n, k int, acc bool) {
 		o.product("product", productFew, fewRows, max(n, 1), c, a, b, bias, m, n, k, acc)
 		return
 	}
-	o.tiled("product", [3]kernel{productNarrow, productSmall, productLarge}, c, a, b, bias, m, n, k, acc)
+	o.tiled("product", products, c, a, b, bias, m, n, k, acc)
 }
 
 // Gradient sets c [m,n] to aᵀ·b, or adds it to c.
 func (o *Ops) Gradient(c, a, b []float32, m, n, k int, acc bool) {
-	o.tiled("gradient", [3]kernel{gradientNarrow, gradientSmall, gradientLarge}, c, a, b, nil, m, n, k, acc)
+	o.tiled("gradient", gradients, c, a, b, nil, m, n, k, acc)
 }
 
-func (o *Ops) tiled(op string, kernels [3]kernel, c, a, b, bias []float32, m, n, k int, acc bool) {
+func (o *Ops) tiled(op string, kernels tiles, c, a, b, bias []float32, m, n, k int, acc bool) {
 	switch {
+	case m <= deepTile, k >= longChain && parts(m, deepTile)*parts(n, deepTile) <= mostBlocks:
+		o.product(op, kernels[0], deepTile, deepTile, c, a, b, bias, m, n, k, acc)
 	case n <= narrowColumns:
-		o.product(op, kernels[0], largeTile, narrowColumns, c, a, b, bias, m, n, k, acc)
+		o.product(op, kernels[1], largeTile, narrowColumns, c, a, b, bias, m, n, k, acc)
 	case parts(m, largeTile)*parts(n, largeTile) < manyTiles:
-		o.product(op, kernels[1], smallTile, smallTile, c, a, b, bias, m, n, k, acc)
+		o.product(op, kernels[2], smallTile, smallTile, c, a, b, bias, m, n, k, acc)
 	default:
-		o.product(op, kernels[2], largeTile, largeTile, c, a, b, bias, m, n, k, acc)
+		o.product(op, kernels[3], largeTile, largeTile, c, a, b, bias, m, n, k, acc)
 	}
 }
 

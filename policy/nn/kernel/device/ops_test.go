@@ -79,7 +79,7 @@ func (m *machine) same(got, want []float32, about string, args ...any) {
 var shapes = [][3]int{
 	{1, 1, 1}, {2, 3, 0}, {1, 1, 17}, {3, 2, 5}, {4, 4, 31}, {4, 4, 32}, {5, 3, 47}, {17, 1, 64}, {33, 2, 300},
 	{7, 4, 513}, {5, 7, 9}, {16, 16, 8}, {13, 15, 24}, {31, 33, 7}, {32, 32, 16}, {65, 20, 33}, {129, 17, 12},
-	{256, 6, 64}, {64, 64, 64}, {512, 5, 3}, {1, 256, 20}, {140, 150, 30},
+	{256, 6, 64}, {64, 64, 64}, {512, 5, 3}, {1, 256, 20}, {140, 150, 30}, {8, 41, 128}, {9, 23, 145}, {3, 9, 271},
 }
 
 // Products have the bits of package kernel, with each kernel, in all shapes, with and without initial values.
@@ -124,28 +124,59 @@ type productKernel struct {
 // kernelsOf returns the kernels that give the bits of a product with n columns and k steps.
 func kernelsOf(n, k int) []productKernel {
 	all := []productKernel{{gradientLarge, largeTile, largeTile, true}, {gradientSmall, smallTile, smallTile, true},
-		{gradientNarrow, largeTile, narrowColumns, true}}
+		{gradientNarrow, largeTile, narrowColumns, true}, {gradientDeep, deepTile, deepTile, true}}
 	if n <= fewColumns && k >= fewMinK {
 		return append(all, productKernel{productFew, fewRows, n, false})
 	}
 	return append(all, productKernel{productLarge, largeTile, largeTile, false},
 		productKernel{productSmall, smallTile, smallTile, false},
-		productKernel{productNarrow, largeTile, narrowColumns, false})
+		productKernel{productNarrow, largeTile, narrowColumns, false},
+		productKernel{productDeep, deepTile, deepTile, false})
+}
+
+// A watched driver notes the last launch.
+type watched struct {
+	Driver
+	f    Function
+	x, y int
+}
+
+func (d *watched) Launch(f Function, x, y int, args Args) error {
+	d.f, d.x, d.y = f, x, y
+	return d.Driver.Launch(f, x, y, args)
 }
 
 // Each shape has a kernel that fits it, and the kernel has the right tiles.
 func TestChoice(t *testing.T) {
 	t.Parallel()
-	m := newMachine(t, nil)
-	for _, s := range [][3]int{{70, 3, 40}, {70, 3, 20}, {200, 30, 5}, {1030, 1030, 3}} {
-		rows, n, k := s[0], s[1], s[2]
+	d := &watched{Driver: newDriver(t)}
+	m := newMachine(t, d)
+	for _, s := range []struct {
+		m, n, k           int
+		product, gradient kernel
+		x, y              int // blocks of the gradient
+	}{
+		{70, 3, 40, productFew, gradientNarrow, 1, 1}, {70, 3, 20, productNarrow, gradientNarrow, 1, 1},
+		{200, 30, 5, productSmall, gradientSmall, 1, 7}, {1030, 1030, 3, productLarge, gradientLarge, 9, 9},
+		{7, 60, 20, productDeep, gradientDeep, 8, 1}, {20, 18, 513, productDeep, gradientDeep, 3, 3},
+		{20, 18, 511, productSmall, gradientSmall, 1, 1},
+	} {
+		rows, n, k := s.m, s.n, s.k
+		chose := func(kernel kernel) {
+			if d.f != m.device.functions[kernel] {
+				t.Errorf("%+v: not kernel %d", s, kernel)
+			}
+		}
 		a, b, c := m.numbers(rows*k, 0), m.numbers(k*n, 0), make([]float32, rows*n)
 		da, db, got := m.on(a), m.on(b), m.on(c)
 		m.host.Product(c, a, b, nil, rows, n, k, false)
 		m.device.Product(got, da, db, nil, rows, n, k, false)
+		chose(s.product)
 		m.same(got, c, "product %v", s)
 		m.host.Gradient(c, a, b, rows, n, k, false)
 		m.device.Gradient(got, da, db, rows, n, k, false)
+		chose(s.gradient)
+		test.Equal(t, [2]int{d.x, d.y}, [2]int{s.x, s.y}, "blocks of %+v", s)
 		m.same(got, c, "gradient %v", s)
 	}
 }

@@ -57,7 +57,7 @@ func (o *Ops) BlockProduct(c []float32, m, n, blocks int, initial []float32, ter
 		if same {
 			bias = nil
 		}
-		o.tiled(op, [3]kernel{productNarrow, productSmall, productLarge}, c, t.A, t.B, bias, m, n, t.K, same)
+		o.tiled(op, products, c, t.A, t.B, bias, m, n, t.K, same)
 		return
 	}
 	start, step := uint64(0), 0

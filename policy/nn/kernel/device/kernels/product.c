@@ -2,21 +2,29 @@
 // The initial value is C itself with acc, else the bias of the column, or 0 without a bias.
 #include "kernel.h"
 
-// DEPTH steps of k are in each of two buffers of shared memory. A thread has up to MOST x MOST sums.
-enum { DEPTH = 8, MOST = 8 };
+// A thread has up to MOST x MOST sums, and multiplies up to MOST_STEPS steps of k in a row.
+enum { MOST = 8, MOST_STEPS = 16 };
 
-// A shape is constant in each kernel. A thread has rows x columns sums, and a block 16·rows x 16·columns. a_by_rows
-// says how A lies in memory: element (i,p) is a[i*a_step + p] if it is set, else a[p*a_step + i]. With b_by_columns,
-// element (p,j) of B is b[j*b_step + p], else b[p*b_step + j].
+// A shape is constant in each kernel. A block has side x side threads with rows x columns sums each; the other threads
+// only fetch. Each of two buffers of shared memory has depth steps of k. a_by_rows says how A lies in memory: element
+// (i,p) is a[i*a_step + p] if it is set, else a[p*a_step + i]. With b_by_columns, element (p,j) of B is
+// b[j*b_step + p], else b[p*b_step + j].
 typedef struct {
-	int rows, columns, a_by_rows, b_by_columns;
+	int side, depth, rows, columns, a_by_rows, b_by_columns;
 } shape;
 
 typedef __attribute__((address_space(3))) float *tile;
 typedef __attribute__((address_space(3))) float4 *tile4;
 
-// in_tile returns the row or the column of the i-th of count sums. lane is from 0 to 15. A thread has up to four
-// neighbours, which it loads at once, and the threads of a half warp have one row of shared memory in turn.
+// across and down return the place of this thread in its block. A thread without sums is below the m rows of C.
+INLINE int across(const shape s) { return THREAD % s.side; }
+INLINE int down(const shape s, int m) {
+	return s.side * s.side == THREADS || THREAD < s.side * s.side ? THREAD / s.side : m;
+}
+
+// in_tile returns the row or the column of the i-th of count sums. lane is from 0 to side - 1; side is 16 if count is
+// not 1. A thread has up to four neighbours, which it loads at once, and the threads of a half warp have one row of
+// shared memory in turn.
 INLINE int in_tile(int i, int count, int lane) {
 	const int together = count < 4 ? count : 4;
 	return i / together * 16 * together + lane * together + i % together;
@@ -57,31 +65,33 @@ INLINE void multiply(float sum[MOST][MOST], const shape s, tile a, tile b, int t
 }
 
 // add_steps adds k steps to the sums of the block of C at (row0, column0). a_tile and b_tile are two buffers each, of
-// DEPTH rows of columns of A and of B. While the threads multiply one buffer, the next steps of k are on their way into
+// depth rows of columns of A and of B. While the threads multiply one buffer, the next steps of k are on their way into
 // registers, and from there into the other.
 INLINE void add_steps(const shape s, float sum[MOST][MOST], tile a_tile, tile b_tile, in a, int a_step, in b,
 	int b_step, int m, int n, int k, int row0, int column0) {
-	const int t = THREAD, tx = t % 16, ty = t / 16, rows = 16 * s.rows, columns = 16 * s.columns;
+	const int t = THREAD, tx = across(s), ty = down(s, m), rows = s.side * s.rows, columns = s.side * s.columns;
+	const int together = s.depth < MOST_STEPS ? s.depth : MOST_STEPS;
 
-	// The four neighbours of A that this thread fetches: of one row if A lies by rows, else of one k.
-	const int fetches_a = t < rows * DEPTH / 4;
-	const int a_row = s.a_by_rows ? t / (DEPTH / 4) : t % (rows / 4) * 4;
-	const int a_k = s.a_by_rows ? t % (DEPTH / 4) * 4 : t / (rows / 4);
+	// The four neighbours of A that this thread fetches: of one row if A lies by rows, else of one k. With few rows and
+	// many steps, neighbouring threads have other rows, or they would all write to one bank of shared memory.
+	const int fetches_a = t < rows * s.depth / 4;
+	const int a_row = !s.a_by_rows ? t % (rows / 4) * 4 : rows < s.depth ? t % rows : t / (s.depth / 4);
+	const int a_k = !s.a_by_rows ? t / (rows / 4) : rows < s.depth ? t / rows * 4 : t % (s.depth / 4) * 4;
 	const int whole_a = (((long)a | a_step * 4L) & 15) == 0;
-	const long next_a = s.a_by_rows ? DEPTH : (long)DEPTH * a_step;
+	const long next_a = s.a_by_rows ? s.depth : (long)s.depth * a_step;
 	a += s.a_by_rows ? (long)(row0 + a_row) * a_step + a_k : (long)a_k * a_step + row0 + a_row;
 	// And of B.
-	const int fetches_b = t < columns * DEPTH / 4;
-	const int b_column = s.b_by_columns ? t / (DEPTH / 4) : t % (columns / 4) * 4;
-	const int b_k = s.b_by_columns ? t % (DEPTH / 4) * 4 : t / (columns / 4);
+	const int fetches_b = t < columns * s.depth / 4;
+	const int b_column = s.b_by_columns ? t / (s.depth / 4) : t % (columns / 4) * 4;
+	const int b_k = s.b_by_columns ? t % (s.depth / 4) * 4 : t / (columns / 4);
 	const int whole_b = (((long)b | b_step * 4L) & 15) == 0;
-	const long next_b = s.b_by_columns ? DEPTH : (long)DEPTH * b_step;
+	const long next_b = s.b_by_columns ? s.depth : (long)s.depth * b_step;
 	b += s.b_by_columns ? (long)(column0 + b_column) * b_step + b_k : (long)b_k * b_step + column0 + b_column;
 
 	const int live = row0 + in_tile(0, s.rows, ty) < m && column0 + in_tile(0, s.columns, tx) < n;
-	tile a_now = a_tile + DEPTH * rows, a_next = a_tile, b_now = b_tile + DEPTH * columns, b_next = b_tile;
-	for (int p = -DEPTH; p < k; p += DEPTH) { // the first round only fetches
-		const int left = k - p - DEPTH;
+	tile a_now = a_tile + s.depth * rows, a_next = a_tile, b_now = b_tile + s.depth * columns, b_next = b_tile;
+	for (int p = -s.depth; p < k; p += s.depth) { // the first round only fetches
+		const int left = k - p - s.depth;
 		float4 from_a, from_b;
 		if (left > 0 && fetches_a) {
 			const int in_rows = m - row0 - a_row, in_k = left - a_k;
@@ -93,14 +103,18 @@ INLINE void add_steps(const shape s, float sum[MOST][MOST], tile a_tile, tile b_
 			from_b = fetch(b, in_columns <= 0 || in_k <= 0 ? 0 : s.b_by_columns ? in_k : in_columns, whole_b);
 			b += next_b;
 		}
-		if (p >= 0 && live && left >= 0)
-			UNROLL
-			for (int q = 0; q < DEPTH; q++)
-				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
-		else if (p >= 0 && live)
-			_Pragma("clang loop unroll(disable)") // it is rare
-			for (int q = 0; q < k - p; q++)
-				multiply(sum, s, a_now + q * rows, b_now + q * columns, tx, ty);
+		if (p >= 0 && live)
+			for (int from = 0; from < s.depth && from < k - p; from += together) {
+				tile x = a_now + from * rows, y = b_now + from * columns;
+				if (k - p - from >= together)
+					UNROLL
+					for (int q = 0; q < together; q++)
+						multiply(sum, s, x + q * rows, y + q * columns, tx, ty);
+				else
+					_Pragma("clang loop unroll(disable)") // it is rare
+					for (int q = 0; q < k - p - from; q++)
+						multiply(sum, s, x + q * rows, y + q * columns, tx, ty);
+			}
 		if (left > 0 && fetches_a && s.a_by_rows)
 			UNROLL
 			for (int i = 0; i < 4; i++)
@@ -137,7 +151,7 @@ INLINE void add_steps(const shape s, float sum[MOST][MOST], tile a_tile, tile b_
 
 // product computes a block of C.
 INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, in bias, int m, int n, int k, int acc) {
-	const int tx = THREAD % 16, ty = THREAD / 16, row0 = BLOCK_Y * 16 * s.rows, column0 = BLOCK_X * 16 * s.columns;
+	const int tx = across(s), ty = down(s, m), row0 = BLOCK_Y * s.side * s.rows, column0 = BLOCK_X * s.side * s.columns;
 	float sum[MOST][MOST] = {};
 	EACH(sum[i][j] = acc ? ELEMENT_OF(c, n) : bias ? bias[column] : 0.0f)
 	add_steps(s, sum, a_tile, b_tile, a, s.a_by_rows ? k : m, b, n, m, n, k, row0, column0);
@@ -145,19 +159,21 @@ INLINE void product(const shape s, tile a_tile, tile b_tile, out c, in a, in b, 
 }
 
 // PRODUCT defines a kernel of one shape.
-#define PRODUCT(NAME, ROWS, COLUMNS, BY_ROWS)                                                            \
-	SHARED float NAME##_a[2 * DEPTH * 16 * ROWS], NAME##_b[2 * DEPTH * 16 * COLUMNS];                    \
-	KERNEL NAME(out c, in a, in b, in bias, int m, int n, int k, int acc) {                              \
-		const shape s = {ROWS, COLUMNS, BY_ROWS, 0};                                                     \
-		product(s, NAME##_a, NAME##_b, c, a, b, bias, m, n, k, acc);                                     \
+#define PRODUCT(NAME, SIDE, DEPTH, ROWS, COLUMNS, BY_ROWS)                                                         \
+	SHARED float NAME##_a[2 * DEPTH * SIDE * ROWS], NAME##_b[2 * DEPTH * SIDE * COLUMNS];                      \
+	KERNEL NAME(out c, in a, in b, in bias, int m, int n, int k, int acc) {                                    \
+		const shape s = {SIDE, DEPTH, ROWS, COLUMNS, BY_ROWS, 0};                                          \
+		product(s, NAME##_a, NAME##_b, c, a, b, bias, m, n, k, acc);                                       \
 	}
 
-PRODUCT(product_large, 8, 8, 1)
-PRODUCT(product_small, 2, 2, 1)
-PRODUCT(product_narrow, 8, 1, 1)
-PRODUCT(gradient_large, 8, 8, 0)
-PRODUCT(gradient_small, 2, 2, 0)
-PRODUCT(gradient_narrow, 8, 1, 0)
+PRODUCT(product_large, 16, 8, 8, 8, 1)
+PRODUCT(product_small, 16, 8, 2, 2, 1)
+PRODUCT(product_narrow, 16, 8, 8, 1, 1)
+PRODUCT(product_deep, 8, 128, 1, 1, 1)
+PRODUCT(gradient_large, 16, 8, 8, 8, 0)
+PRODUCT(gradient_small, 16, 8, 2, 2, 0)
+PRODUCT(gradient_narrow, 16, 8, 8, 1, 0)
+PRODUCT(gradient_deep, 8, 128, 1, 1, 0)
 
 // A term is one product in a sum: k steps, of which each block has width.
 typedef struct {
@@ -170,7 +186,7 @@ typedef struct {
 // Initial values lie initial_step apart; there are none if initial is 0.
 INLINE void tree(const shape s, tile a_tile, tile b_tile, out c, in initial, int initial_step, int m, int n, int blocks,
 	term t0, term t1, term t2) {
-	const int tx = THREAD % 16, ty = THREAD / 16, row0 = BLOCK_Y * 16 * s.rows, column0 = BLOCK_X * 16 * s.columns;
+	const int tx = across(s), ty = down(s, m), row0 = BLOCK_Y * s.side * s.rows, column0 = BLOCK_X * s.side * s.columns;
 	float sum[MOST][MOST], one[MOST][MOST], two[MOST][MOST], four[MOST][MOST]; // sums of so many blocks that wait
 	for (int b = 0; b < blocks; b++) {
 		EACH(sum[i][j] = blocks == 1 && initial ? ELEMENT_OF(initial, initial_step) : 0.0f)
@@ -206,10 +222,10 @@ INLINE void tree(const shape s, tile a_tile, tile b_tile, out c, in initial, int
 }
 
 #define TREE(NAME, SIDE, BY_COLUMNS)                                                                               \
-	SHARED float NAME##_a[2 * DEPTH * 16 * SIDE], NAME##_b[2 * DEPTH * 16 * SIDE];                             \
+	SHARED float NAME##_a[2 * 8 * 16 * SIDE], NAME##_b[2 * 8 * 16 * SIDE];                                     \
 	KERNEL NAME(out c, in initial, int initial_step, int m, int n, int blocks, in a0, in b0, int k0, int w0, in a1, \
 		in b1, int k1, int w1, in a2, in b2, int k2, int w2) {                                             \
-		const shape s = {SIDE, SIDE, 1, BY_COLUMNS};                                                       \
+		const shape s = {16, 8, SIDE, SIDE, 1, BY_COLUMNS};                                                \
 		const term t0 = {a0, b0, k0, w0}, t1 = {a1, b1, k1, w1}, t2 = {a2, b2, k2, w2};                    \
 		tree(s, NAME##_a, NAME##_b, c, initial, initial_step, m, n, blocks, t0, t1, t2);                   \
 	}
