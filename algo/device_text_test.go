@@ -3,6 +3,7 @@ package algo_test
 import (
 	"bytes"
 	"math"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -62,8 +63,8 @@ func TestDeviceLearnsTexts(t *testing.T) {
 		t.Skip("kernels have the bits of a processor with AVX2 and FMA, which this processor lacks")
 	}
 	texts, targets, tokens := someTexts(5)
-	tune := func(t *testing.T, m *lm.Model) *textLearner {
-		s := newSFT(t, m, algo.MicroBatch{Tokens: 20}, nil)
+	tune := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
+		s := newSFT(t, m, algo.MicroBatch{Tokens: 20}, r)
 		return &textLearner{m, func(int) algo.Metrics {
 			got := test.Must(s.Update(texts, targets, tokens))(t)
 			e := test.Must(s.Evaluate(texts))(t)
@@ -71,8 +72,9 @@ func TestDeviceLearnsTexts(t *testing.T) {
 			return got
 		}, s.Save}
 	}
-	reason := func(t *testing.T, m *lm.Model) *textLearner {
+	reason := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
 		s := setup(m)
+		s.Replicas = r
 		s.MicroBatch.Tokens, s.Config.KLBeta, s.Config.EntropyBonus, s.Optim.ClipGrad = 12, 0.1, 0.01, 0.5
 		s.Config.RecomputeLogprobs, s.Reference = true, tinyModel(t, lm.Options{})
 		p := newTextPPO(t, s)
@@ -86,16 +88,16 @@ func TestDeviceLearnsTexts(t *testing.T) {
 	adapters := lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: lm.Targets}}
 	for name, c := range map[string]struct {
 		options lm.Options
-		learner func(*testing.T, *lm.Model) *textLearner
+		learner func(*testing.T, *lm.Model, algo.Replicas) *textLearner
 	}{"fine-tuning": {lm.Options{}, tune}, "adapters": {adapters, tune}, "reasoning": {lm.Options{}, reason}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			host, dev := c.learner(t, modelOn(t, false, c.options)), c.learner(t, modelOn(t, true, c.options))
+			host, dev := c.learner(t, modelOn(t, false, c.options), nil), c.learner(t, modelOn(t, true, c.options), nil)
 			for i := range 2 {
 				sameLearners(t, host, dev, host.iterate(i), dev.iterate(i))
 			}
 			for _, on := range []bool{false, true} { // the state of the other
-				from, to := dev, c.learner(t, modelOn(t, on, c.options))
+				from, to := dev, c.learner(t, modelOn(t, on, c.options), nil)
 				if on {
 					from = host
 				}
@@ -103,6 +105,25 @@ func TestDeviceLearnsTexts(t *testing.T) {
 				state := to.save()
 				state.CopyFrom(from.save())
 				sameLearners(t, from, to, from.iterate(2), to.iterate(2))
+			}
+
+			replicas := func(on bool) (of [2]*textLearner, got [2]algo.Metrics) { // one of them on a device
+				var wait sync.WaitGroup
+				for i, r := range algo.NewTeam(2) {
+					of[i] = c.learner(t, modelOn(t, on && i == 1, c.options), r)
+					wait.Go(func() {
+						for k := range 2 {
+							got[i] = of[i].iterate(k)
+						}
+					})
+				}
+				wait.Wait()
+				return of, got
+			}
+			hosts, want := replicas(false)
+			of, got := replicas(true)
+			for i, l := range of {
+				sameLearners(t, hosts[i], l, want[i], got[i])
 			}
 		})
 	}
