@@ -3,6 +3,7 @@ package algo_test
 import (
 	"bytes"
 	"math"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -69,9 +70,8 @@ func TestDeviceLearnsFromReplay(t *testing.T) {
 				s, a := replayLearner(t, on, c.encoder, c.change)
 				return learner{s, a}
 			}
-			same := func(a, b learner, iteration int) {
+			compare := func(a, b learner, x, y algo.Metrics) {
 				t.Helper()
-				x, y := look(t, a, &a.setup, iteration), look(t, b, &b.setup, iteration)
 				test.EqualSlices(t, y.Names, x.Names)
 				for i, v := range x.Values {
 					if w := y.Values[i]; math.Float64bits(v) != math.Float64bits(w) && (v == v || w == w) {
@@ -88,6 +88,10 @@ func TestDeviceLearnsFromReplay(t *testing.T) {
 					}
 				}
 			}
+			same := func(a, b learner, iteration int) {
+				t.Helper()
+				compare(a, b, look(t, a, &a.setup, iteration), look(t, b, &b.setup, iteration))
+			}
 			host, dev := newLearner(false), newLearner(true)
 			for i := range 2 {
 				same(host, dev, i)
@@ -100,6 +104,25 @@ func TestDeviceLearnsFromReplay(t *testing.T) {
 				copy(to.setup.Policy.Params().State(), from.setup.Policy.Params().State())
 				test.OK(t, to.Load(stateOf(t, from)))
 				same(from, to, 2)
+			}
+
+			replicas := func(on bool) (of [2]learner, got [2]algo.Metrics) { // one of them on a device
+				var wait sync.WaitGroup
+				for i, r := range algo.NewTeam(2) {
+					of[i].setup, of[i].SAC = replayLearner(t, on && i == 1, c.encoder,
+						func(s *algo.Setup, m *policy.Config) {
+							c.change(s, m)
+							s.Replicas = r
+						})
+					wait.Go(func() { got[i] = look(t, of[i], &of[i].setup, i) })
+				}
+				wait.Wait()
+				return of, got
+			}
+			hosts, want := replicas(false)
+			of, got := replicas(true)
+			for i, l := range of {
+				compare(hosts[i], l, want[i], got[i])
 			}
 		})
 	}

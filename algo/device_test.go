@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -24,7 +25,7 @@ type learner struct {
 	sees        bool
 }
 
-func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space) *learner {
+func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space, change ...func(*Setup)) *learner {
 	t.Helper()
 	spec := env.Spec{Name: "test", Action: action, Obs: []env.Field{{Name: "state", Space: env.Space{Kind: env.Box,
 		DType: tensor.F32, Shape: []int{3}}}}}
@@ -40,19 +41,20 @@ func newLearner(t *testing.T, on bool, cfg policy.Config, action env.Space) *lea
 			Shape: []int{nn.NatureSize, nn.NatureSize, 1}}})
 	}
 	pol := test.Must(build(cfg, spec, 3, tensor.Heap))(t)
-	l.PPO = mustPPO(t, setup(func(s *Setup) {
+	l.PPO = mustPPO(t, setup(append(change, func(s *Setup) {
 		if s.Policy, s.Optim.ClipGrad = pol, 0.1; l.sees {
 			s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = 2, 2, 2, 1
 		}
-	}))
+	})...))
 	return l
 }
 
 // iterate makes the iterations first..last-1 and returns the metrics of the last.
 func (l *learner) iterate(t *testing.T, first, last int) (m Metrics) {
 	t.Helper()
+	_, replica := l.replicas.Count()
 	for i := first; i < last; i++ {
-		r := randomRollout(uint64(i), l.advantages.steps, 0, l.advantages.envs)
+		r := randomRollout(uint64(i), l.advantages.steps, replica*l.advantages.envs, (replica+1)*l.advantages.envs)
 		if _, space := l.policy.Spaces(); space.Kind == env.Box {
 			choices := r.Must(FieldAction).I32()
 			action := tensor.New(tensor.F32, l.advantages.steps, l.advantages.envs, 1, 1)
@@ -136,6 +138,36 @@ func TestDeviceLearnsAlike(t *testing.T) {
 				same(t, from, to, from.iterate(t, 2, 3), to.iterate(t, 2, 3))
 			}
 		})
+	}
+}
+
+// Replicas learn alike on CPUs, on devices and on both. A device computes while a part of its gradient is on the way.
+func TestDeviceReplicas(t *testing.T) {
+	t.Parallel()
+	if !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("kernels have the bits of a processor with AVX2 and FMA, which this processor lacks")
+	}
+	cfg := policy.DefaultConfig()
+	cfg.HiddenSizes = []int{33, 9}
+	action := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}
+	train := func(on ...bool) (of [2]*learner, got [2]Metrics) {
+		var wait sync.WaitGroup
+		for i, r := range NewTeam(2) {
+			of[i] = newLearner(t, on[i], cfg, action, func(s *Setup) { s.Envs, s.Replicas = 4, r })
+			wait.Go(func() { got[i] = of[i].iterate(t, 0, 2) })
+		}
+		wait.Wait()
+		return of, got
+	}
+	hosts, want := train(false, false)
+	for _, on := range [][]bool{{true, false}, {true, true}} {
+		of, got := train(on...)
+		for i, l := range of {
+			same(t, hosts[i], l, want[i], got[i])
+			if on[i] && (l.interpreter.Beside == 0 || l.interpreter.Beside == l.interpreter.Launches) {
+				t.Errorf("%d launches beside copies, of %d", l.interpreter.Beside, l.interpreter.Launches)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package algo_test
 import (
 	"bytes"
 	"math"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/cpu"
@@ -62,8 +63,8 @@ func TestDeviceLearnsTexts(t *testing.T) {
 		t.Skip("kernels have the bits of a processor with AVX2 and FMA, which this processor lacks")
 	}
 	texts, targets, tokens := someTexts(5)
-	tune := func(t *testing.T, m *lm.Model) *textLearner {
-		s := newSFT(t, m, algo.MicroBatch{Tokens: 20}, nil)
+	tune := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
+		s := newSFT(t, m, algo.MicroBatch{Tokens: 20}, r)
 		return &textLearner{m, func(int) algo.Metrics {
 			got := test.Must(s.Update(texts, targets, tokens))(t)
 			e := test.Must(s.Evaluate(texts))(t)
@@ -71,8 +72,9 @@ func TestDeviceLearnsTexts(t *testing.T) {
 			return got
 		}, s.Save}
 	}
-	reason := func(t *testing.T, m *lm.Model, change func(*algo.TextSetup)) *textLearner {
+	reason := func(t *testing.T, m *lm.Model, r algo.Replicas, change func(*algo.TextSetup)) *textLearner {
 		s := setup(m)
+		s.Replicas = r
 		s.MicroBatch.Tokens, s.Optim.ClipGrad, s.Config.RecomputeLogprobs = 12, 0.5, true
 		change(&s)
 		p := newTextPPO(t, s)
@@ -83,21 +85,22 @@ func TestDeviceLearnsTexts(t *testing.T) {
 			return test.Must(p.Update(b))(t)
 		}, p.Save}
 	}
-	referred := func(t *testing.T, m *lm.Model) *textLearner {
-		return reason(t, m, func(s *algo.TextSetup) {
+	referred := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
+		return reason(t, m, r, func(s *algo.TextSetup) {
 			s.Config.KLBeta, s.Config.EntropyBonus = 0.1, 0.01
 			s.Reference = test.Must(m.Reference(tensor.Heap))(t)
 			s.Reference.Init(7)
 		})
 	}
-	valued := func(t *testing.T, m *lm.Model) *textLearner {
-		return reason(t, m, func(s *algo.TextSetup) {
+	valued := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
+		return reason(t, m, r, func(s *algo.TextSetup) {
 			s.Config.AdvType, s.Config.LossType, s.Config.GAELambda = "gae", "actor_critic", 0.8
 			s.Critic = criticOf(t, m)
 		})
 	}
-	alone := func(t *testing.T, m *lm.Model) *textLearner {
+	alone := func(t *testing.T, m *lm.Model, r algo.Replicas) *textLearner {
 		s := setup(m)
+		s.Replicas = r
 		s.Config.AdvType, s.Config.LossType, s.Critic, s.Model = "gae", "actor_critic", criticOf(t, m), nil
 		c := test.Must(algo.NewTextCriticPPO(s))(t)
 		return &textLearner{s.Critic.Model, func(i int) algo.Metrics {
@@ -114,18 +117,18 @@ func TestDeviceLearnsTexts(t *testing.T) {
 	adapters := lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: lm.Targets}}
 	for name, c := range map[string]struct {
 		options lm.Options
-		learner func(*testing.T, *lm.Model) *textLearner
+		learner func(*testing.T, *lm.Model, algo.Replicas) *textLearner
 	}{"fine-tuning": {lm.Options{}, tune}, "adapters": {adapters, tune}, "reasoning": {lm.Options{}, referred},
 		"reasoning with adapters": {adapters, referred}, "actor-critic": {lm.Options{}, valued},
 		"critic": {lm.Options{}, alone}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			host, dev := c.learner(t, modelOn(t, false, c.options)), c.learner(t, modelOn(t, true, c.options))
+			host, dev := c.learner(t, modelOn(t, false, c.options), nil), c.learner(t, modelOn(t, true, c.options), nil)
 			for i := range 2 {
 				sameLearners(t, host, dev, host.iterate(i), dev.iterate(i))
 			}
 			for _, on := range []bool{false, true} { // the state of the other
-				from, to := dev, c.learner(t, modelOn(t, on, c.options))
+				from, to := dev, c.learner(t, modelOn(t, on, c.options), nil)
 				if on {
 					from = host
 				}
@@ -133,6 +136,25 @@ func TestDeviceLearnsTexts(t *testing.T) {
 				state := to.save()
 				state.CopyFrom(from.save())
 				sameLearners(t, from, to, from.iterate(2), to.iterate(2))
+			}
+
+			replicas := func(on bool) (of [2]*textLearner, got [2]algo.Metrics) { // one of them on a device
+				var wait sync.WaitGroup
+				for i, r := range algo.NewTeam(2) {
+					of[i] = c.learner(t, modelOn(t, on && i == 1, c.options), r)
+					wait.Go(func() {
+						for k := range 2 {
+							got[i] = of[i].iterate(k)
+						}
+					})
+				}
+				wait.Wait()
+				return of, got
+			}
+			hosts, want := replicas(false)
+			of, got := replicas(true)
+			for i, l := range of {
+				sameLearners(t, hosts[i], l, want[i], got[i])
 			}
 		})
 	}

@@ -3,6 +3,7 @@ package algo
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -99,7 +100,9 @@ type replica struct {
 	*team
 	member int
 	grad   []float32
-	open   bool // Wait was not called for the last gradient
+	ready  []float32 // what ready ranges had when they were marked, NaN elsewhere
+	order  float64   // the ranges and their order, as a number
+	open   bool      // Wait was not called for the last gradient
 }
 
 var _ Replicas = (*replica)(nil)
@@ -115,7 +118,8 @@ func (r *replica) Gradient(grad []float32) GradientStream {
 	if r.open {
 		panic("two gradients are summed at once")
 	}
-	r.grad, r.open = grad, true
+	r.grad, r.open, r.order = grad, true, 0
+	r.ready = slices.Repeat([]float32{float32(math.NaN())}, len(grad))
 	return r
 }
 
@@ -134,17 +138,26 @@ func (r *replica) Gather(x []float32, counts []int) error {
 	return nil
 }
 
-func (r *replica) Ready(lo, hi int) {}
+func (r *replica) Ready(lo, hi int) {
+	copy(r.ready[lo:hi], r.grad[lo:hi])
+	r.order = 3*r.order + float64(lo) + 2*float64(hi)
+}
 
 func (r *replica) Wait(final func(lo, hi int)) error {
 	r.open = false
-	x := make([]float64, len(r.grad))
+	x := make([]float64, len(r.grad), len(r.grad)+1)
 	for i, g := range r.grad {
 		x[i] = float64(g)
+		if early := r.ready[i]; early == early && early != g {
+			panic(fmt.Sprintf("element %d changes from %v to %v after it is ready", i, early, g))
+		}
 	}
-	r.sum(r.member, x)
+	sums := append(x, r.order)
+	if r.sum(r.member, sums); sums[len(x)] != r.order*float64(len(r.parts)) {
+		panic("replicas mark other ranges, or in another order")
+	}
 	for i := range x {
-		r.grad[i] = float32(x[i])
+		r.grad[i] = float32(sums[i])
 	}
 	if final != nil {
 		final(len(x)/3, len(x)) // in two parts, from the end

@@ -312,8 +312,8 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 
 // sumEarly tells whether the sum of the policy's gradient over the replicas can start during the backward pass. If so,
 // it begins the sum, and returns the callback for ranges of the gradient that are final. It returns nil if the sum must
-// wait for the method step. That is so on a device, if the critic's gradient is summed first, or if
-// early_stop_imp_ratio can skip the step.
+// wait for the method step. That is so if the gradient stays on a device, if the critic's gradient is summed first, or
+// if early_stop_imp_ratio can skip the step.
 func (p *TextPPO) sumEarly() (ready func(lo, hi int)) {
 	if ready = p.train.readyAt(!p.valued() && p.text.EarlyStopImpRatio == 0); ready != nil {
 		p.train.begin()

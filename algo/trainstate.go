@@ -21,7 +21,8 @@ type trainState struct {
 	shares   []int          // number of parameters that each replica updates; nil if every replica updates all
 	sum      GradientStream // sum of the gradient over the replicas; nil before it begins
 	ready    func(lo, hi int)
-	only     string // name of the only group to update; "" means all groups
+	fetched  [][2]int // the ranges of the gradient for which ready has started a copy from the device, in order
+	only     string   // name of the only group to update; "" means all groups
 	witness  Witness
 
 	// beside is another network that learns in the same steps, or nil. Both are clipped by the norm of their common
@@ -29,7 +30,7 @@ type trainState struct {
 	beside *trainState
 
 	norm    gradNorm                // the zero gradNorm for a language model
-	final   func(lo, hi int)        // norm.sumFinal; nil for a language model, and if stays is set
+	final   func(lo, hi int)        // receives ranges of the sum; nil if stays is set
 	stays   bool                    // the gradient stays on its device, because there is one replica
 	squares func() (float64, error) // returns the sum of squares of the final gradient
 
@@ -58,7 +59,10 @@ func (s *Setup) newRangeState(p *nn.Params[float32], cfg OptimConfig, lo, hi int
 		return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
 	}
 	if !t.stays {
-		t.final = t.norm.sumFinal
+		t.final = func(lo, hi int) {
+			t.send(lo, hi)
+			t.norm.sumFinal(lo, hi)
+		}
 	}
 	t.squares = func() (float64, error) { return t.norm.squares(), nil }
 	return t, nil
@@ -73,8 +77,10 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	if err != nil {
 		return nil, err
 	}
+	t.final = t.send
 	replicas, _ := s.Replicas.Count()
 	if t.stays = m.Params.OnDevice() && replicas == 1; t.stays {
+		t.final = nil
 		if err := m.MeasureOnDevice(w); err != nil {
 			return nil, fmt.Errorf("memory of the gradient's norm: %w", err)
 		}
@@ -91,18 +97,20 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 
 // newShare returns a training state that updates only p.Data[lo:hi]. The caller must set the field squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
-	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
+	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, p.Sharing(s.Alloc))
 	if err != nil {
 		return nil, err
 	}
-	for _, x := range []tensor.Tensor{adam.m, adam.v} {
-		if err := p.Share(x.Bytes()); err != nil {
-			return nil, fmt.Errorf("memory of the optimiser: %w", err)
-		}
-	}
 	t := &trainState{params: p, hi: len(p.Data), adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas,
 		witness: s.Witness}
-	t.ready = func(lo, hi int) { t.sum.Ready(lo-t.lo, hi-t.lo) }
+	t.ready = func(lo, hi int) {
+		if !p.OnDevice() {
+			t.sum.Ready(lo-t.lo, hi-t.lo)
+		} else if lo < hi {
+			p.Fetch(p.Grad[lo:hi])
+			t.fetched = append(t.fetched, [2]int{lo, hi})
+		}
+	}
 	return t, nil
 }
 
@@ -112,13 +120,37 @@ func (t *trainState) open() {
 	if b := t.beside; b != nil {
 		b.params.Clear(b.params.Grad[b.lo:b.hi])
 	}
-	if !t.params.OnDevice() {
-		t.begin()
-	}
+	t.begin()
 }
 
 // begin starts the sum of the gradient over the replicas.
-func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]) }
+func (t *trainState) begin() {
+	t.sum, t.fetched = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]), t.fetched[:0]
+}
+
+// fetch completes the copy of the gradient from a device. Sums of ranges begin as soon as the ranges are there, while
+// the device still computes others. The order of these sums is that on the CPU.
+func (t *trainState) fetch() {
+	p, rest, end := t.params, 0, t.hi
+	t.fetched = append(t.fetched, [2]int{t.lo, t.lo})
+	for _, r := range t.fetched { // from the end of the gradient to its beginning
+		if r[1] < end {
+			p.Fetch(p.Grad[r[1]:end])
+			rest++
+		}
+		end = r[0]
+	}
+	for _, r := range t.fetched[:len(t.fetched)-1] {
+		p.Fetched()
+		t.sum.Ready(r[0]-t.lo, r[1]-t.lo)
+	}
+	for range rest {
+		p.Fetched()
+	}
+}
+
+// send starts the copy of a range of the summed gradient to a device.
+func (t *trainState) send(lo, hi int) { t.params.Send(t.params.Grad[t.lo+lo : t.lo+hi]) }
 
 // upload copies the parameters to the device, for a pass between updates.
 func (t *trainState) upload() { t.params.Upload(t.params.Data) }
@@ -136,10 +168,10 @@ func (t *trainState) transfer(to transfer) {
 }
 
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
-// last is set, because only the last backward pass of a gradient makes ranges final. It also returns nil if the network
-// is on a device, because the program gets that gradient as a whole.
+// last is set, because only the last backward pass of a gradient makes ranges final. It also returns nil if the
+// gradient stays on its device.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
-	if last && !t.params.OnDevice() {
+	if last && !t.stays {
 		return t.ready
 	}
 	return nil
@@ -190,26 +222,22 @@ func (t *trainState) show(phase string, data []float32) {
 // sumGradient completes the sum of the gradient over the replicas, and returns its norm.
 func (t *trainState) sumGradient() (float64, error) {
 	clear(t.norm.known)
-	grad := t.params.Grad[t.lo:t.hi]
-	if !t.stays {
-		t.params.Download(grad)
-	}
 	if t.sum == nil {
 		t.begin()
+	}
+	if !t.stays {
+		t.fetch()
 	}
 	err := t.sum.Wait(t.final)
 	if t.sum = nil; err != nil {
 		return 0, fmt.Errorf("sum gradients: %w", err)
-	}
-	if !t.stays {
-		t.params.Upload(grad)
 	}
 	squares, err := t.squares()
 	if err != nil {
 		return 0, err
 	}
 	if t.stays && squares-squares != 0 { // the sum is not finite: root names the tensor
-		t.params.Download(grad)
+		t.params.Download(t.params.Grad[t.lo:t.hi])
 		t.params.Download(t.params.Data[t.lo:t.hi])
 	}
 	return root(squares, t.params)

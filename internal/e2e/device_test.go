@@ -27,6 +27,7 @@ func withCUDA(p *platform) *platform {
 var deviceJobs = []struct{ name, yaml string }{
 	{"PPO", components("actor,env,rollout: 0-1") + `
 env: {train: {env_type: CartPole-v1, total_num_envs: 8, max_episode_steps: 12, max_steps_per_rollout_epoch: 16}}
+comm: {bucket_bytes: 64}
 algorithm: {update_epoch: 2, normalize_advantages: minibatch, entropy_bonus: 0.01}
 actor: {micro_batch_size: 16, global_batch_size: 64, model: {hidden_sizes: [12, 8]}, optim: {lr: 3.0e-3}}
 `},
@@ -40,6 +41,7 @@ actor:
 `},
 	{"SFT", components("actor: 0-1") + `
 runner: {task_type: sft, seq_length: 16, val_check_interval: 1}
+comm: {bucket_bytes: 4096}
 data: {train_data_paths: data/train.jsonl, val_data_paths: data/test.jsonl}
 ` + fmt.Sprintf(deviceModel, "global_batch_size: 6", "")},
 	{"GRPO", components("actor: 0") + `

@@ -9,21 +9,28 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"unsafe"
 
 	"gorgonia.org/cu"
 )
 
-// A context is a Driver: a CUDA context with one stream.
+// A context is a Driver: a CUDA context with two streams.
 type context struct {
 	device  int
 	name    string
 	handle  cu.CUContext
-	stream  cu.Stream
+	streams []cu.Stream // stream and fetches, as far as they are made
+	stream  cu.Stream   // all work except that of fetches
+	fetches cu.Stream   // the copies of Fetch
 	modules []cu.Module
 	blocks  []cu.DevicePtr
+	pinned  [][]byte               // stays in use, and Go does not move memory
 	args    *[C.RL_ARGS]C.uint64_t // memory of C
+
+	arrived         []cu.Event // the end of each copy of Fetch
+	fetched, waited int        // the number of copies, and of those for which Fetched has waited; 0 after the last one
 }
 
 // Open returns a new context on the device with the given number.
@@ -45,9 +52,14 @@ func Open(device int) (Driver, error) {
 	if err != nil {
 		return nil, c.failed("create a context", err)
 	}
-	if c.stream, err = cu.MakeStream(cu.NonBlocking); err != nil {
-		return nil, errors.Join(c.failed("create a stream", err), c.failed("destroy the context", c.handle.Destroy()))
+	for range 2 {
+		s, err := cu.MakeStream(cu.NonBlocking)
+		if err != nil {
+			return nil, errors.Join(c.failed("create a stream", err), c.Close())
+		}
+		c.streams = append(c.streams, s)
 	}
+	c.stream, c.fetches = c.streams[0], c.streams[1]
 	c.args = (*[C.RL_ARGS]C.uint64_t)(C.calloc(C.RL_ARGS, 8))
 	return c, nil
 }
@@ -87,16 +99,77 @@ func (c *context) Alloc(size int) (address uint64, err error) {
 	return address, err
 }
 
+// Pin registers memory with the driver. If a page had other memory, too, the driver would refuse copies of that memory.
+func (c *context) Pin(memory []byte) {
+	whole, page := memory[:cap(memory)], os.Getpagesize()
+	p := unsafe.Pointer(unsafe.SliceData(whole))
+	if len(whole) == 0 || len(whole)%page != 0 || uintptr(p)%uintptr(page) != 0 {
+		return
+	}
+	if c.do("pin memory", func() error { return result(C.cuMemHostRegister_v2(p, C.size_t(len(whole)), 0)) }) == nil {
+		c.pinned = append(c.pinned, whole)
+	}
+}
+
+// result returns the error of a call of ours.
+func result(r C.CUresult) error {
+	if r == C.CUDA_SUCCESS {
+		return nil
+	}
+	return fmt.Errorf("error %d", r)
+}
+
 // Upload copies bytes to the device.
 func (c *context) Upload(to uint64, from []byte) error {
+	err := c.Send(to, from)
+	if err == nil {
+		err = c.do("copy to the device", c.stream.Synchronize) // the caller may change the bytes now
+	}
+	return err
+}
+
+// Send starts an Upload.
+func (c *context) Send(to uint64, from []byte) error {
 	return c.do("copy to the device", func() error {
 		p := unsafe.Pointer(unsafe.SliceData(from))
-		err := cu.MemcpyHtoDAsync(cu.DevicePtr(to), p, int64(len(from)), c.stream)
-		if err == nil {
-			err = c.stream.Synchronize() // the caller may change the bytes now
+		return cu.MemcpyHtoDAsync(cu.DevicePtr(to), p, int64(len(from)), c.stream)
+	})
+}
+
+// Fetch starts a copy of bytes from the device, when all work before it is done.
+func (c *context) Fetch(to []byte, from uint64) error {
+	return c.do("start a copy from the device", func() error {
+		if c.fetched == len(c.arrived) {
+			e, err := cu.MakeEvent(cu.BlockingSyncEvent | cu.DisableTiming)
+			if err != nil {
+				return err
+			}
+			c.arrived = append(c.arrived, e)
 		}
+		e := c.arrived[c.fetched]
+		err := e.Record(c.stream)
+		if err == nil {
+			err = c.fetches.Wait(e, 0)
+		}
+		if err == nil {
+			p := unsafe.Pointer(unsafe.SliceData(to))
+			err = cu.MemcpyDtoHAsync(p, cu.DevicePtr(from), int64(len(to)), c.fetches)
+		}
+		if err == nil {
+			err = e.Record(c.fetches)
+		}
+		c.fetched++
 		return err
 	})
+}
+
+// Fetched waits for the first copy of Fetch for which no Fetched has waited.
+func (c *context) Fetched() error {
+	e := c.arrived[c.waited]
+	if c.waited++; c.waited == c.fetched {
+		c.fetched, c.waited = 0, 0
+	}
+	return c.do("wait for a copy from the device", e.Synchronize)
 }
 
 // Download copies bytes from the device, when all work before it is done.
@@ -144,12 +217,9 @@ func (c *context) Launch(f uintptr, x, y int, args Args) error {
 		c.args[i] = C.uint64_t(a)
 	}
 	const threads = 256
-	result := C.rl_launch(*(*C.CUcontext)(unsafe.Pointer(&c.handle)), *(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(x),
-		C.uint(y), threads, *(*C.CUstream)(unsafe.Pointer(&c.stream)), &c.args[0], C.RL_ARGS)
-	if result == C.CUDA_SUCCESS {
-		return nil
-	}
-	return c.failed("start a kernel", fmt.Errorf("error %d", result))
+	return c.failed("start a kernel", result(C.rl_launch(*(*C.CUcontext)(unsafe.Pointer(&c.handle)),
+		*(*C.CUfunction)(unsafe.Pointer(&f)), C.uint(x), C.uint(y), threads, *(*C.CUstream)(unsafe.Pointer(&c.stream)),
+		&c.args[0], C.RL_ARGS)))
 }
 
 // Close waits for the work, and frees memory, kernels and the context.
@@ -161,17 +231,27 @@ func (c *context) Close() error {
 		}
 	}
 	note(c.do("close", func() error {
-		note(c.stream.Synchronize())
+		for _, s := range c.streams {
+			note(s.Synchronize())
+		}
+		for _, m := range c.pinned {
+			note(result(C.cuMemHostUnregister(unsafe.Pointer(unsafe.SliceData(m)))))
+		}
 		for _, p := range c.blocks {
 			note(cu.MemFree(p))
 		}
 		for _, m := range c.modules {
 			note(m.Unload())
 		}
-		note(c.stream.Destroy())
+		for i := range c.arrived {
+			note(cu.DestroyEvent(&c.arrived[i]))
+		}
+		for _, s := range c.streams {
+			note(s.Destroy())
+		}
 		return c.handle.Destroy()
 	}))
-	c.blocks, c.modules = nil, nil
+	c.blocks, c.modules, c.pinned, c.arrived, c.streams = nil, nil, nil, nil, nil
 	C.free(unsafe.Pointer(c.args))
 	return errors.Join(errs...)
 }

@@ -20,7 +20,8 @@
 	X(cuModuleUnload) X(cuModuleGetFunction) X(cuModuleGetGlobal_v2) X(cuModuleGetTexRef) X(cuModuleGetSurfRef) \
 	X(cuLinkCreate_v2) X(cuLinkAddData_v2) X(cuLinkAddFile_v2) X(cuLinkComplete) X(cuLinkDestroy) \
 	X(cuMemGetInfo_v2) X(cuMemAlloc_v2) X(cuMemAllocPitch_v2) X(cuMemAllocManaged) X(cuMemFree_v2) \
-	X(cuMemFreeHost) X(cuMemGetAddressRange_v2) X(cuMemAdvise) X(cuMemPrefetchAsync) X(cuPointerGetAttribute) \
+	X(cuMemFreeHost) X(cuMemHostRegister_v2) X(cuMemHostUnregister) X(cuMemGetAddressRange_v2) \
+	X(cuMemAdvise) X(cuMemPrefetchAsync) X(cuPointerGetAttribute) \
 	X(cuPointerSetAttribute) X(cuMemcpy) X(cuMemcpyAsync) X(cuMemcpyPeer) X(cuMemcpyPeerAsync) \
 	X(cuMemcpyHtoD_v2) X(cuMemcpyHtoDAsync_v2) X(cuMemcpyDtoH_v2) X(cuMemcpyDtoHAsync_v2) X(cuMemcpyDtoD_v2) \
 	X(cuMemcpyDtoDAsync_v2) X(cuMemcpyDtoA_v2) X(cuMemcpyAtoD_v2) X(cuMemcpyHtoA_v2) X(cuMemcpyHtoAAsync_v2) \

@@ -24,12 +24,14 @@ void rl_fake_open(uintptr_t interpreter);
 void *rl_fake(const char *name);
 
 // rl_fail makes call n from now on fail with the given result; 0 means none. Calls are those of the fake driver that
-// can fail on a device.
-void rl_fail(long n, CUresult result);
+// can fail on a device. It returns whether the call that it chose before is still to come.
+int rl_fail(long n, CUresult result);
 
-// rl_books returns the contexts, streams, modules and bytes that the fake driver's user has not given back, and the
-// number of launches so far.
-void rl_books(long *contexts, long *streams, long *modules, long *bytes, long *launches);
+// rl_books returns what the fake driver's user has not given back, and the number of launches so far.
+typedef struct {
+	long contexts, streams, events, modules, bytes, pinned, launches;
+} rl_book;
+void rl_books(rl_book *b);
 
 // rl_wrong returns what the last call that failed did wrong, for the fake driver's user. It is empty if there is none.
 const char *rl_wrong(void);

@@ -6,14 +6,16 @@ package gpu
 import "C"
 
 // books are what the fake driver has given out and not got back, and the launches so far.
-type books struct{ contexts, streams, modules, bytes, launches int }
+type books struct{ contexts, streams, events, modules, bytes, pinned, launches int }
 
 // fakeBooks returns the books of the fake driver.
 func fakeBooks() books {
-	var contexts, streams, modules, bytes, launches C.long
-	C.rl_books(&contexts, &streams, &modules, &bytes, &launches)
-	return books{int(contexts), int(streams), int(modules), int(bytes), int(launches)}
+	var b C.rl_book
+	C.rl_books(&b)
+	return books{int(b.contexts), int(b.streams), int(b.events), int(b.modules), int(b.bytes), int(b.pinned),
+		int(b.launches)}
 }
 
-// failCall makes the n-th call of the fake driver from now on fail for lack of memory. 0 means that none fails.
-func failCall(n int) { C.rl_fail(C.long(n), C.CUDA_ERROR_OUT_OF_MEMORY) }
+// failCall makes the n-th call of the fake driver from now on fail for lack of memory. 0 means that none fails. It
+// reports whether the call that it chose before is still to come.
+func failCall(n int) (left bool) { return C.rl_fail(C.long(n), C.CUDA_ERROR_OUT_OF_MEMORY) != 0 }

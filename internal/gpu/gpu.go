@@ -56,11 +56,22 @@ type Args = [18]uint64
 type Driver interface {
 	// Alloc returns the address of size bytes, a multiple of 256. The memory is not initialised.
 	Alloc(size int) (address uint64, err error)
+	// Pin makes copies of the program's memory faster, and those of Send and Fetch concurrent with other work. The
+	// memory must stay in use until Close. Pin does nothing if the memory does not have whole pages of its own, from
+	// its beginning to the end of its capacity, or if the driver refuses.
+	Pin(memory []byte)
 	// Upload and Download copy bytes to the device and from it, and Clear sets bytes to 0. Download waits for all work
 	// before it.
 	Upload(to uint64, from []byte) error
 	Download(to []byte, from uint64) error
 	Clear(address uint64, size int) error
+	// Send starts an Upload. The bytes must not change before the end of a later Upload or Download, or of the Fetched
+	// for a later Fetch.
+	Send(to uint64, from []byte) error
+	// Fetch starts a copy of bytes from the device, which does not delay the work after it. That work must not change
+	// these bytes before the Fetched for this Fetch. The calls of Fetched wait for those of Fetch in turn.
+	Fetch(to []byte, from uint64) error
+	Fetched() error
 	// Load compiles PTX, and returns the functions with the given names.
 	Load(ptx string, names []string) ([]uintptr, error)
 	// Launch starts a function on a grid of x by y blocks of 256 threads. An argument has the bits of its parameter.

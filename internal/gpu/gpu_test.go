@@ -10,8 +10,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/internal/test"
 )
@@ -64,7 +66,7 @@ func TestFunctions(t *testing.T) {
 		}
 	}
 	test.Equal(t, len(known), len(declared), "functions in driver.c")
-	test.Equal(t, len(declared), 159, "functions in cuda.h")
+	test.Equal(t, len(declared), 161, "functions in cuda.h")
 }
 
 // double is a kernel that doubles n float32 numbers. It begins at a wrong address if n is 0.
@@ -97,45 +99,90 @@ $L__BB0_2:
 }
 `
 
-// work doubles three numbers on a new context.
-func work() (c Driver, result []byte, err error) {
-	if c, err = Open(0); err != nil {
-		return nil, nil, err
+// pages returns n bytes, in pages of their own.
+func pages(n int) []byte {
+	page := os.Getpagesize()
+	b := make([]byte, n+2*page)
+	skip := -int(uintptr(unsafe.Pointer(&b[0]))) & (page - 1)
+	return b[skip:][: n : (n+page-1)&^(page-1)]
+}
+
+// numbers returns bytes as float32 numbers.
+func numbers(b []byte) (x []float32) {
+	for i := 0; i < len(b); i += 4 {
+		x = append(x, math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
 	}
-	data := make([]byte, 12)
+	return x
+}
+
+// work doubles three numbers on a new context, fetches them, sends them back in another order, and doubles them again.
+// The program has pinned their memory. early is what it has before the fetched numbers arrive.
+func work() (c Driver, result []byte, early []float32, err error) {
+	if c, err = Open(0); err != nil {
+		return nil, nil, nil, err
+	}
+	data := pages(12)
 	for i := range 3 {
 		binary.LittleEndian.PutUint32(data[4*i:], math.Float32bits(float32(i+1)))
 	}
+	c.Pin(data)
 	address, err := c.Alloc(len(data))
 	if err != nil {
-		return c, nil, err
+		return c, nil, nil, err
 	}
 	functions, err := c.Load(double, []string{"double"})
 	if err != nil {
-		return c, nil, err
+		return c, nil, nil, err
 	}
 	if err = c.Clear(address, len(data)); err == nil {
 		err = c.Upload(address, data)
 	}
-	if err == nil {
+	if clear(data); err == nil {
 		err = c.Launch(functions[0], 1, 1, Args{address, 1<<32 | 3}) // the second parameter has 4 bytes
 	}
 	if err == nil {
-		clear(data)
+		err = c.Fetch(data[4:], address+4)
+	}
+	if err == nil {
+		err = c.Fetch(data[:4], address)
+	}
+	early = numbers(data)
+	for range 2 {
+		if err == nil {
+			err = c.Fetched()
+		}
+	}
+	if slices.Reverse(data[4:]); err == nil {
+		slices.Reverse(data[4:8])
+		slices.Reverse(data[8:])
+		err = c.Send(address, data)
+	}
+	if err == nil {
+		err = c.Launch(functions[0], 1, 1, Args{address, 3})
+	}
+	if err == nil {
 		err = c.Download(data, address)
 	}
-	return c, data, err
+	return c, data, early, err
 }
 
 // A kernel runs, each call that fails is an error with its name, and nothing is left behind. The fake driver is one for
 // the process, so this is one test.
 func TestContext(t *testing.T) {
-	c, data, err := work()
+	c, data, early, err := work()
 	test.OK(t, err)
-	for i, want := range []float32{2, 4, 6} {
-		test.Equal(t, math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:])), want, "element %d", i)
+	test.EqualSlices(t, early, []float32{0, 0, 0})
+	test.EqualSlices(t, numbers(data), []float32{4, 12, 8})
+	page := os.Getpagesize()
+	test.Equal(t, fakeBooks(), books{contexts: 1, streams: 2, events: 2, modules: 1, bytes: 12, pinned: page,
+		launches: 2})
+
+	// Memory without whole pages of its own is not pinned, nor is memory that the driver refuses: it is pinned already.
+	for _, b := range [][]byte{data, pages(12)[:12:12], pages(2 * page)[4 : 16 : 4+page], nil} {
+		c.Pin(b)
 	}
-	test.Equal(t, fakeBooks(), books{contexts: 1, streams: 1, modules: 1, bytes: 12, launches: 1})
+	test.Equal(t, fakeBooks().pinned, page)
+	test.Equal(t, len(c.(*context).pinned), 1)
 
 	// Mistakes that a driver or a device finds.
 	address, functions := uint64(c.(*context).blocks[0]), test.Must(c.Load(double, []string{"double"}))(t)
@@ -157,27 +204,32 @@ func TestContext(t *testing.T) {
 	}
 	test.OK(t, c.Close())
 
-	n := 1
+	n, refused := 1, 0
 	for ; ; n++ {
 		failCall(n)
-		c, _, err := work()
-		failCall(0)
+		c, _, _, err := work()
+		left := failCall(0)
+		if err == nil && !left {
+			refused++
+			test.Equal(t, fakeBooks().pinned, 0, "after call %d has failed", n)
+		}
 		if c != nil {
 			test.OK(t, c.Close(), "after call %d has failed: ", n)
 		}
 		now := fakeBooks()
 		now.launches = 0
 		test.Equal(t, now, books{}, "after call %d has failed", n)
-		if err == nil {
+		if left {
 			break
 		}
 		var failure *Error
-		if !errors.As(err, &failure) || !strings.Contains(err.Error(), "planned failure") {
+		if err != nil && (!errors.As(err, &failure) || strings.Count(err.Error(), "planned failure") != 1) {
 			t.Errorf("call %d: %v", n, err)
 		}
 	}
-	if n < 12 {
-		t.Errorf("%d calls, expected all of a context, memory, copies, a module and a launch", n)
+	test.Equal(t, refused, 2, "calls whose failure does not matter: they choose the context, and pin memory")
+	if n < 40 {
+		t.Errorf("%d calls, expected all of a context, memory, copies, a module and launches", n)
 	}
 }
 

@@ -158,11 +158,8 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 	if err := m.Params.Alloc(alloc); err != nil {
 		return err
 	}
-	if err := m.frozen.alloc(alloc); err != nil {
+	if err := m.frozen.alloc(m.Params.Sharing(alloc)); err != nil {
 		return err
-	}
-	if err := m.Params.Share(m.frozen.mem); err != nil {
-		return fmt.Errorf("frozen weights: %w", err)
 	}
 	m.ready = true
 	return nil

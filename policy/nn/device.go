@@ -2,6 +2,8 @@ package nn
 
 import (
 	"errors"
+	"os"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -19,6 +21,13 @@ type Device[T Float] interface {
 	// Upload copies shared memory from the program to the device. Download copies it from the device to the program.
 	Upload(memory []byte)
 	Download(memory []byte)
+	// Send starts an Upload. The program must not change the memory before the end of a later Upload or Download, or of
+	// the Fetched for a later Fetch.
+	Send(memory []byte)
+	// Fetch starts a copy of memory, which is not empty, from the device to the program. Ops go on, and must not change
+	// the memory before the Fetched for this Fetch. The calls of Fetched wait for those of Fetch in turn.
+	Fetch(memory []byte)
+	Fetched()
 	// Clear sets x to 0 on the device.
 	Clear(x []T)
 	// SumSqs sets each sum to the SumSq of a piece of x. Piece i has the elements [pieces[2i], pieces[2i+1]). sums and
@@ -61,13 +70,32 @@ func (p *Params[T]) Share(memory []byte) error {
 	return nil
 }
 
+// Sharing returns an Allocator of memory that layers can access, too. It takes the memory from alloc. On a device a
+// piece has whole pages of its own, because these are copied faster.
+func (p *Params[T]) Sharing(alloc tensor.Allocator) tensor.Allocator {
+	if p.device == nil {
+		return alloc
+	}
+	return func(n int) ([]byte, error) {
+		page := os.Getpagesize()
+		whole := (n + page - 1) &^ (page - 1)
+		b, err := alloc(whole + page)
+		if err != nil {
+			return nil, err
+		}
+		skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (page - 1)
+		b = b[skip:][:n:whole]
+		return b, p.device.Share(b)
+	}
+}
+
 // Shared returns n zeros that both layers and the program can access. It panics if the device has no memory left.
 func (p *Params[T]) Shared(n int) []T {
-	x := Vector[T](n)
-	if err := p.Share(tensor.BytesOf(x)); err != nil {
+	b, err := p.Sharing(tensor.Heap)(n * sizeOf[T]())
+	if err != nil {
 		panic(err)
 	}
-	return x
+	return flat[T](b, n)
 }
 
 // Upload makes what the program has written to x visible to layers. x is shared memory.
@@ -81,6 +109,27 @@ func (p *Params[T]) Upload(x []T) {
 func (p *Params[T]) Download(x []T) {
 	if p.device != nil {
 		p.device.Download(tensor.BytesOf(x))
+	}
+}
+
+// Send starts an Upload of x; see Device. Without a device, Send, Fetch and Fetched do nothing.
+func (p *Params[T]) Send(x []T) {
+	if p.device != nil {
+		p.device.Send(tensor.BytesOf(x))
+	}
+}
+
+// Fetch starts a Download of x, which is not empty, and Fetched waits for it; see Device.
+func (p *Params[T]) Fetch(x []T) {
+	if p.device != nil {
+		p.device.Fetch(tensor.BytesOf(x))
+	}
+}
+
+// Fetched waits for the first Fetch for which no Fetched has waited.
+func (p *Params[T]) Fetched() {
+	if p.device != nil {
+		p.device.Fetched()
 	}
 }
 

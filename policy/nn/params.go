@@ -135,10 +135,7 @@ func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 // Alloc takes zeroed memory from alloc: one piece for Data and Buffers, and one for Grad unless Untrained is set.
 func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	size := p.Layout().Size()
-	state, err := alloc(size)
-	if err == nil {
-		err = p.Share(state)
-	}
+	state, err := p.Sharing(alloc)(size)
 	if err != nil {
 		return fmt.Errorf("parameters: %w", err)
 	}
@@ -146,10 +143,7 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	if p.Untrained {
 		return nil
 	}
-	grad, err := alloc(p.size * sizeOf[T]())
-	if err == nil {
-		err = p.Share(grad)
-	}
+	grad, err := p.Sharing(alloc)(p.size * sizeOf[T]())
 	if err != nil {
 		return fmt.Errorf("gradients: %w", err)
 	}

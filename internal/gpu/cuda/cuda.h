@@ -1,7 +1,7 @@
-// What gorgonia.org/cu names of the CUDA driver: types, constants and functions, so that the tag cuda needs no
-// toolkit. Their meaning is in NVIDIA's manual of the driver API. Functions that the driver has in several versions
-// have the name of the version that takes these arguments. internal/gpu/driver.c finds them in libcuda.so.1 when the
-// program runs.
+// What gorgonia.org/cu and internal/gpu name of the CUDA driver: types, constants and functions, so that the tag cuda
+// needs no toolkit. Their meaning is in NVIDIA's manual of the driver API. Functions that the driver has in several
+// versions have the name of the version that takes these arguments. internal/gpu/driver.c finds them in libcuda.so.1
+// when the program runs.
 #pragma once
 #include <stddef.h>
 #include <stdint.h>
@@ -388,6 +388,8 @@ CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, s
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned flags);
 CUresult cuMemFree_v2(CUdeviceptr address);
 CUresult cuMemFreeHost(void *p);
+CUresult cuMemHostRegister_v2(void *p, size_t size, unsigned flags);
+CUresult cuMemHostUnregister(void *p);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *size, CUdeviceptr address);
 CUresult cuMemAdvise(CUdeviceptr address, size_t size, CUmem_advise advice, CUdevice device);
 CUresult cuMemPrefetchAsync(CUdeviceptr address, size_t size, CUdevice device, CUstream stream);

@@ -4,11 +4,19 @@ package device
 type Driver interface {
 	// Alloc returns the device address of size bytes, a multiple of 256. The memory is not initialised.
 	Alloc(size int) (address uint64, err error)
+	// Pin makes copies of the program's memory faster, if it has whole pages of its own up to the end of its capacity.
+	// It stays in use as long as the device.
+	Pin(memory []byte)
 	// Upload, Download and Clear copy bytes to the device or from it, and set bytes to 0. Download waits for all
 	// kernels before it.
 	Upload(to uint64, from []byte) error
 	Download(to []byte, from uint64) error
 	Clear(address uint64, size int) error
+	// Send starts an Upload, and Fetch a copy from the device. Calls of Fetched wait for those of Fetch in turn. See
+	// nn.Device.
+	Send(to uint64, from []byte) error
+	Fetch(to []byte, from uint64) error
+	Fetched() error
 	// Load compiles PTX and returns the functions with the given names.
 	Load(ptx string, names []string) ([]Function, error)
 	// Launch starts f on a grid of x by y blocks of Threads threads. An argument has the bits of its parameter.
@@ -24,10 +32,14 @@ func (m *Meter) Alloc(size int) (uint64, error) {
 	return 1, nil
 }
 
-// Upload, Download, Clear and Launch do nothing.
+// Pin, Upload, Download, Clear, Send, Fetch, Fetched and Launch do nothing.
+func (m *Meter) Pin([]byte)                            {}
 func (m *Meter) Upload(uint64, []byte) error           { return nil }
 func (m *Meter) Download([]byte, uint64) error         { return nil }
 func (m *Meter) Clear(uint64, int) error               { return nil }
+func (m *Meter) Send(uint64, []byte) error             { return nil }
+func (m *Meter) Fetch([]byte, uint64) error            { return nil }
+func (m *Meter) Fetched() error                        { return nil }
 func (m *Meter) Launch(Function, int, int, Args) error { return nil }
 
 // Load returns functions that do nothing.

@@ -44,7 +44,11 @@ func (m *Memory) Share(host []byte) error {
 	if len(host) == 0 {
 		return nil
 	}
-	return m.add(host, false)
+	err := m.add(host, false)
+	if err == nil {
+		m.driver.Pin(host)
+	}
+	return err
 }
 
 // add adds a block.

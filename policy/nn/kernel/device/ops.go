@@ -56,6 +56,21 @@ func (o *Ops) Download(memory []byte) {
 	}
 }
 
+// Send starts an Upload.
+func (o *Ops) Send(memory []byte) {
+	if at := at(o, "send", memory, len(memory)); at != 0 {
+		o.check("send", o.driver.Send(at, memory))
+	}
+}
+
+// Fetch starts a copy of shared memory, which is not empty, from the device.
+func (o *Ops) Fetch(memory []byte) {
+	o.check("fetch", o.driver.Fetch(memory, at(o, "fetch", memory, len(memory))))
+}
+
+// Fetched waits for the first Fetch for which no Fetched has waited.
+func (o *Ops) Fetched() { o.check("fetched", o.driver.Fetched()) }
+
 // Clear sets x to 0.
 func (o *Ops) Clear(x []float32) {
 	if at := o.at("clear", x, len(x)); at != 0 {

@@ -7,13 +7,17 @@ import (
 	"github.com/rlinf/rlinf/internal/ptx"
 )
 
-// An Interpreter is a device.Driver that runs kernels by package ptx.
+// An Interpreter is a device.Driver that runs kernels by package ptx. Copies of Send and Fetch happen as late as the
+// program allows, so that missing waits give other bytes.
 type Interpreter struct {
 	memory   ptx.Memory
 	blocks   map[uint64][]byte
 	kernels  []*ptx.Kernel
 	next     uint64
+	sent     []func()    // the copies of Send that are under way
+	fetches  []func()    // the copies of Fetch that are under way
 	Launches int         // so far
+	Beside   int         // launches so far while a copy of Fetch was under way
 	Bytes    int64       // allocated so far
 	Broken   *ptx.Module // has kernels that replace those with the same names; nil if there are none
 }
@@ -40,16 +44,20 @@ func (d *Interpreter) within(at uint64, n int) ([]byte, error) {
 	return nil, fmt.Errorf("no %d bytes at %#x", n, at)
 }
 
+// Pin does nothing.
+func (d *Interpreter) Pin([]byte) {}
+
 // Upload copies bytes to the device.
 func (d *Interpreter) Upload(to uint64, from []byte) error {
-	b, err := d.within(to, len(from))
-	copy(b, from)
+	err := d.Send(to, from)
+	d.settle()
 	return err
 }
 
 // Download copies bytes from the device.
 func (d *Interpreter) Download(to []byte, from uint64) error {
 	b, err := d.within(from, len(to))
+	d.settle()
 	copy(to, b)
 	return err
 }
@@ -57,8 +65,39 @@ func (d *Interpreter) Download(to []byte, from uint64) error {
 // Clear sets bytes to 0.
 func (d *Interpreter) Clear(at uint64, size int) error {
 	b, err := d.within(at, size)
+	d.settle()
 	clear(b)
 	return err
+}
+
+// Send starts an Upload.
+func (d *Interpreter) Send(to uint64, from []byte) error {
+	b, err := d.within(to, len(from))
+	d.sent = append(d.sent, func() { copy(b, from) })
+	return err
+}
+
+// settle makes the copies of Send.
+func (d *Interpreter) settle() {
+	for _, f := range d.sent {
+		f()
+	}
+	d.sent = d.sent[:0]
+}
+
+// Fetch starts a copy of bytes from the device.
+func (d *Interpreter) Fetch(to []byte, from uint64) error {
+	b, err := d.within(from, len(to))
+	d.fetches = append(d.fetches, func() { copy(to, b) })
+	return err
+}
+
+// Fetched waits for the first Fetch for which no Fetched has waited.
+func (d *Interpreter) Fetched() error {
+	d.settle()
+	d.fetches[0]()
+	d.fetches = d.fetches[1:]
+	return nil
 }
 
 // Load parses PTX and returns the kernels with the given names.
@@ -84,7 +123,11 @@ func (d *Interpreter) Load(text string, names []string) (functions []uintptr, er
 // Launch runs a kernel.
 func (d *Interpreter) Launch(f uintptr, x, y int, args [18]uint64) error {
 	const threads = 256
+	d.settle()
 	d.Launches++
+	if len(d.fetches) > 0 {
+		d.Beside++
+	}
 	k := d.kernels[f]
 	return k.Launch(&d.memory, ptx.Grid{X: x, Y: y}, threads, args[:len(k.Params)])
 }
