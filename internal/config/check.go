@@ -140,6 +140,9 @@ func (c *Check) report(e *FieldError) {
 // show formats a value for an error message: on one line, shortened if it is long, and quoted if it is empty or has
 // white space at its ends.
 func show(v any) string {
+	if list, is := v.([]string); is {
+		v = Words(list)
+	}
 	s := fmt.Sprint(v)
 	if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\n\r\t") {
 		s = fmt.Sprintf("%q", s)

@@ -38,7 +38,7 @@ func TestSweepOnProcesses(t *testing.T) {
 			}
 			other.Close()
 			r = p.ok(t, dir, 3, grid...)
-			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "seed_") != 1 {
+			if !strings.Contains(r.stdout, "4 of 4 runs are finished") || strings.Count(r.stdout, "/4 · ") != 1 {
 				t.Errorf("again:\n%s%s", r.stdout, r.stderr)
 			}
 			for _, run := range []string{"gamma=0.9/seed_1", "gamma=0.9/seed_2", "gamma=0.99/seed_1",

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"slices"
-
-	"github.com/rlinf/rlinf/internal/config"
-)
+import "slices"
 
 // Values of ActorConfig.Device, InferenceConfig.Device and CriticConfig.Device.
 const (
@@ -16,7 +12,7 @@ const (
 var OnDevices = []string{"actor", "inference", "critic"}
 
 // Device returns the value of a component's key device, or nil if there is no such key.
-func (c *Config) Device(component string) config.Words {
+func (c *Config) Device(component string) []string {
 	switch component {
 	case "actor":
 		return c.Actor.Device
