@@ -86,8 +86,10 @@ func (a *Adam) step(i int, scale float32, group string) {
 
 // Reset sets the moments and the number of steps to 0.
 func (a *Adam) Reset() {
-	a.m.Zero()
-	a.v.Zero()
+	for _, x := range []tensor.Tensor{a.m, a.v} {
+		x.Zero()
+		a.params.Clear(x.F32()) // on a device, too
+	}
 	a.steps.Zero()
 }
 

@@ -110,26 +110,28 @@ func TestDeviceLearnsAlike(t *testing.T) {
 	for name, c := range map[string]struct {
 		action env.Space
 		change func(*policy.Config)
+		warmUp int // steps in which only the critic learns
 	}{
-		"choices":        {choice, func(c *policy.Config) {}},
-		"numbers":        {number, func(c *policy.Config) { c.NormalizeObservations = true }},
-		"shared layers":  {choice, func(c *policy.Config) { c.ShareTrunk, c.Activation = true, "relu" }},
-		"deviations":     {number, func(c *policy.Config) { c.IndependentStd = false }},
-		"no hidden ones": {number, func(c *policy.Config) { c.HiddenSizes = nil }},
-		"images":         {number, func(c *policy.Config) { c.ModelType = "cnn_policy" }},
+		"choices":        {choice, func(c *policy.Config) {}, 3},
+		"numbers":        {number, func(c *policy.Config) { c.NormalizeObservations = true }, 0},
+		"shared layers":  {choice, func(c *policy.Config) { c.ShareTrunk, c.Activation = true, "relu" }, 0},
+		"deviations":     {number, func(c *policy.Config) { c.IndependentStd = false }, 0},
+		"no hidden ones": {number, func(c *policy.Config) { c.HiddenSizes = nil }, 0},
+		"images":         {number, func(c *policy.Config) { c.ModelType = "cnn_policy" }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := policy.DefaultConfig()
 			cfg.HiddenSizes = []int{33, 9}
 			c.change(&cfg)
-			host, dev := newLearner(t, false, cfg, c.action), newLearner(t, true, cfg, c.action)
+			warmUp := func(s *Setup) { s.Optim.CriticWarmupSteps = c.warmUp }
+			host, dev := newLearner(t, false, cfg, c.action, warmUp), newLearner(t, true, cfg, c.action, warmUp)
 			taken := dev.interpreter.Bytes
 			same(t, host, dev, host.iterate(t, 0, 2), dev.iterate(t, 0, 2))
 
 			test.Equal(t, dev.interpreter.Bytes, taken, "memory after two iterations")
 			for _, on := range []bool{false, true} { // the state of the other
-				from, to := dev, newLearner(t, on, cfg, c.action)
+				from, to := dev, newLearner(t, on, cfg, c.action, warmUp)
 				if on {
 					from = host
 				}

@@ -29,10 +29,11 @@ type trainState struct {
 	// gradient. The gradient of beside is summed after the gradient of this network.
 	beside *trainState
 
-	norm    gradNorm                // the zero gradNorm for a language model
-	final   func(lo, hi int)        // receives ranges of the sum; nil if stays is set
-	stays   bool                    // the gradient stays on its device, because there is one replica
-	squares func() (float64, error) // returns the sum of squares of the final gradient
+	norm     gradNorm                // the zero gradNorm for a language model
+	final    func(lo, hi int)        // receives ranges of the sum; nil if stays is set
+	uploaded bool                    // the device has the newest parameters
+	stays    bool                    // the gradient stays on its device, because there is one replica
+	squares  func() (float64, error) // returns the sum of squares of the final gradient
 
 	norms, steps float64 // sum and number of the gradients' norms, before clipping, since the last meanNorm
 }
@@ -152,8 +153,13 @@ func (t *trainState) fetch() {
 // send starts the copy of a range of the summed gradient to a device.
 func (t *trainState) send(lo, hi int) { t.params.Send(t.params.Grad[t.lo+lo : t.lo+hi]) }
 
-// upload copies the parameters to the device, for a pass between updates.
-func (t *trainState) upload() { t.params.Upload(t.params.Data) }
+// upload copies the parameters to the device, for a pass between updates, unless the device has them.
+func (t *trainState) upload() {
+	if !t.uploaded {
+		t.params.Upload(t.params.Data)
+		t.uploaded = true
+	}
+}
 
 // A transfer is the method Upload or Download of nn.Params. Between updates, the newest parameters and moments are in
 // the program's memory, where they are published, saved, restored and compared. During an update they are on the
@@ -162,6 +168,7 @@ type transfer func(p *nn.Params[float32], x []float32)
 
 // transfer transfers the parameters and the optimiser's moments.
 func (t *trainState) transfer(to transfer) {
+	t.uploaded = true // either way, both sides are equal afterwards
 	for _, x := range [][]float32{t.params.Data[t.lo:t.hi], t.adam.m.F32(), t.adam.v.F32()} {
 		to(t.params, x)
 	}
@@ -251,8 +258,9 @@ func (t *trainState) meanNorm() float64 {
 }
 
 // save adds views of the optimiser's state to d, under the given prefix. If parameters is set, it also adds views of
-// the parameters.
+// the parameters. The caller may write to them.
 func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
+	t.uploaded = false
 	var optim tensor.Dict
 	t.adam.Save(&optim)
 	for i := range optim.Len() {

@@ -5,13 +5,27 @@ package lm
 // their backward pass at the same time: the number of stages from this stage to the last. The model need not be
 // allocated.
 func (m *Model) TrainingBytes(tokens, sequences, passes, layers int) int {
+	return m.workBytes(tokens, sequences, passes, layers, true)
+}
+
+// InferenceBytes returns an upper bound, in bytes, for the memory of a Work of NewInference(tokens). sequences is the
+// largest number of sequences in a micro-batch. The model need not be allocated.
+func (m *Model) InferenceBytes(tokens, sequences int) int {
+	return m.workBytes(tokens, sequences, 1, len(m.layers), false)
+}
+
+// workBytes is TrainingBytes, or InferenceBytes if training is not set.
+func (m *Model) workBytes(tokens, sequences, passes, layers int, training bool) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	x := c.Experts
 	slots := n * x.PerToken
 	pages := (n + (PageLen-1)*sequences) / PageLen
 	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept: elements that one pass keeps; activations follow
-	attn := n * (d + 2*q + 2 + c.Heads)              // activations of a layer, without the feed-forward block
+	attn := n * (d + 2*q + 2)                        // activations of a layer, without the feed-forward block
+	if training {
+		attn += n * c.Heads
+	}
 	if c.QKNorm {
 		attn += n * (q + kv + c.Heads + c.KVHeads)
 	}
@@ -24,7 +38,10 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, layers int) int {
 		} else {
 			wide = max(wide, n*c.Intermediate)
 		}
-		if kept += n * d; i < layers {
+		if training || i == 0 {
+			kept += n * d
+		}
+		if i < layers {
 			shared.attn, *of = attn, feedForward
 		} else {
 			kept += attn + feedForward
@@ -32,13 +49,18 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, layers int) int {
 	}
 	total := passes*kept + n*(d+2*kv) + wide // normed, key and value, wide
 	total += shared.attn + shared.dense + shared.sparse
-	total += n*(2*d+2*q+2*kv) + wide // gradients
+	if training {
+		total += n*(2*d+2*q+2*kv) + wide // gradients
+	}
 	if m.part.Size > 1 {
 		total += n * d // partial
 	}
 	if m.last() {
-		total += n*d + headRowsOf(&m.Config, n)*(c.Vocab+d) // memory of the output matrix
-		total += 2 * n                                      // sums of the output matrix, in float64
+		total += headRowsOf(&m.Config, n) * (c.Vocab + d) // memory of the output matrix
+		if training {
+			total += n * d
+		}
+		total += 2 * n // sums of the output matrix, in float64
 	}
 	if x.Count > 0 {
 		total += 2*slots*d + 3*x.Count + n*(x.Count+1)

@@ -2,7 +2,6 @@ package lm_test
 
 import (
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"testing"
@@ -14,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestTrainingBytes compares the prediction with the slices that a Work has after a step, on each rank of a layout.
+// TestTrainingBytes compares the prediction with the slices that a Work has after a step, on each rank of a layout, and
+// with those of a Work for inference.
 func TestTrainingBytes(t *testing.T) {
 	dense := lm.Config{Family: lm.Qwen3, Vocab: 5000, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 16,
 		Intermediate: 320,
@@ -82,10 +82,25 @@ func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, ag
 		return err
 	}
 	m.FinishGradients(w)
+	if err := near(t, "training", m, w, want, 0.07); err != nil {
+		return err
+	}
+	w = m.NewInference(sequences * length)
+	w.Join(mesh)
+	if err := m.Infer(w, len(source.micros), lm.Head{Temperature: 1}, source); err != nil {
+		return err
+	}
+	want = m.InferenceBytes(sequences*length, sequences)
+	return near(t, "inference", m, w, want, 0.4)
+}
+
+// near returns an error if w, a Work of m, has failed, or if the predicted memory is too small, or too large by more
+// than the given share of it.
+func near(t *testing.T, of string, m *lm.Model, w *lm.Work, want int, most float64) error {
 	got := int(sizeOf(reflect.ValueOf(w).Elem(), map[uintptr]bool{reflect.ValueOf(m).Pointer(): true}))
-	t.Logf("%d bytes, predicted %d", got, want)
-	if math.Abs(float64(got-want)) > 0.07*float64(got) {
-		return fmt.Errorf("%d bytes, predicted %d", got, want)
+	t.Logf("%s: %d bytes, predicted %d", of, got, want)
+	if more := float64(want-got) / float64(got); more < -0.07 || more > most {
+		return fmt.Errorf("%s: %d bytes, predicted %d", of, got, want)
 	}
 	return w.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/checkpoint"
+	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -73,6 +74,10 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 		return nil, config.UsageError{Err: err}
 	}
 	room := job.AvailableOn(s.Nodes, 0)
+	full := p.CheckMemory([]int{0}, 0, room)
+	if len(yaml.FieldErrors(full)) > 0 { // the job needs a device that this machine lacks
+		return nil, config.UsageError{Err: full}
+	}
 	cores := runtime.NumCPU()
 	f, err := p.Profile(ctx, planner.ProbeOptions{Ranks: len(s.Nodes), World: worldLike(s.Nodes, cores), Cores: cores,
 		Budget: Budget, Room: room.Free})
@@ -81,7 +86,7 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	}
 	id := s.Identity()
 	f.Build, f.Host, f.Job, f.Name = id.Build, id.Host, id.Job, s.Config.Runner.Logger.ExperimentName
-	if p.CheckMemory([]int{0}, 0, room) != nil {
+	if full != nil {
 		return f, context.Cause(ctx)
 	}
 	return f, s.Correct(ctx, m, f, run)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
+	"github.com/rlinf/rlinf/internal/gpu"
 	"github.com/rlinf/rlinf/internal/test"
 	"github.com/rlinf/rlinf/reward/frames"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
@@ -119,6 +120,17 @@ func TestPlanOfClassifier(t *testing.T) {
 	code, out, errs := run(t, "plan", "-c", job, "runner.logger.log_path="+dir)
 	if code != loop.ExitOK || !strings.Contains(out, "The whole job (6 iterations, 1 checkpoint) takes ") ||
 		!strings.Contains(out, "actor_training, bound by the update") {
+		t.Errorf("code %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestPlanNeedsTheDevice: a job that this machine cannot run has no plan.
+func TestPlanNeedsTheDevice(t *testing.T) {
+	if devices, _ := gpu.Devices(); len(devices) > 0 {
+		t.Skip("this machine has a GPU")
+	}
+	code, out, errs := run(t, planArgs("actor.device=cuda")...)
+	if code != loop.ExitConfig || out != "" || !strings.Contains(errs, "actor.device: cuda: expected cpu: ") {
 		t.Errorf("code %d\n%s%s", code, out, errs)
 	}
 }

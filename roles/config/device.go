@@ -8,8 +8,8 @@ const (
 	DeviceCUDA = "cuda"
 )
 
-// OnDevices are the components with a key device.
-var OnDevices = []string{"actor", "inference", "critic"}
+// DeviceComponents are the components with a key device.
+var DeviceComponents = []string{"actor", "inference", "critic"}
 
 // Device returns the value of a component's key device, or nil if there is no such key.
 func (c *Config) Device(component string) []string {
@@ -30,7 +30,7 @@ func (c *Config) UsesGPU(component string, m int) bool {
 	return len(d) > 0 && d[m%len(d)] == DeviceCUDA
 }
 
-// UseGPUs reports whether a member of a component computes on a GPU.
-func (c *Config) UseGPUs(component string) bool {
+// AnyUsesGPU reports whether a member of a component computes on a GPU.
+func (c *Config) AnyUsesGPU(component string) bool {
 	return slices.Contains(c.Device(component), DeviceCUDA)
 }

@@ -240,6 +240,6 @@ func (c *validation) idleLayouts() {
 		if l := c.Layout(of); c.FineTunes() && !c.Places(of) && !l.equal(c.Layout("actor")) {
 			c.found.Idle(of+".model", l.Size())
 		}
-		c.idleKey(of+".device", !c.Places(of) && c.UseGPUs(of), c.Device(of), "")
+		c.idleKey(of+".device", !c.Places(of) && c.AnyUsesGPU(of), c.Device(of), "")
 	}
 }

@@ -185,7 +185,7 @@ func (c *validation) checkCluster() {
 		c.Comm.Compression, "none or bf16")
 	want(c.Comm.CheckReplicas >= 0, "check_replicas", c.Comm.CheckReplicas, "0 or more")
 	want(c.Comm.BucketBytes >= 4, "bucket_bytes", c.Comm.BucketBytes, "at least 4")
-	for _, of := range OnDevices {
+	for _, of := range DeviceComponents {
 		d, gpus, says := c.Device(of), c.FineTunes(), "cpu, or cuda for language models"
 		if of == "actor" {
 			gpus, says = !c.Classifies(), "cpu, or cuda for policies and language models"

@@ -2,6 +2,7 @@ package job
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/figures"
@@ -31,8 +32,9 @@ func unit(component string) string {
 // have. needs returns the bytes that the workers of rank r need. Rank r is on node nodes[r].
 func (j *Job) CheckDevices(nodes []int, node int, needs func(r int) int64) error {
 	var with, keys, users []string
-	for _, of := range config.OnDevices {
-		if j.Workers(of) > 0 && j.Config.UseGPUs(of) {
+	for _, of := range config.DeviceComponents {
+		uses := func(r int) bool { return nodes[r] == node && j.OnDevices(of, r) > 0 }
+		if slices.ContainsFunc(j.Placement.Ranks(of), uses) {
 			with, keys, users = append(with, of), append(keys, of+".device"), append(users, unit(of)+"s")
 		}
 	}

@@ -17,7 +17,7 @@ func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)
 	j.placeOn(nodes, found)
-	for _, of := range config.OnDevices {
+	for _, of := range config.DeviceComponents {
 		if d, n := cfg.Device(of), j.Workers(of); n > 0 {
 			found.Want(len(d) <= 1 || len(d) == n, of+".device", d,
 				fmt.Sprintf("one value, or as many as %ss: %d", unit(of), n))

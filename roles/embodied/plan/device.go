@@ -19,7 +19,7 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 		d.found.Want(ok, key, c.Actor.Device, expected)
 		return ok
 	}
-	if !c.UseGPUs("actor") || d.found.Reported(key) {
+	if !c.AnyUsesGPU("actor") || d.found.Reported(key) {
 		return
 	}
 	m, a := &c.Actor.Model, &c.Algorithm
@@ -35,9 +35,10 @@ func (d *Draft) checkDevice(pol policy.Policy) {
 	if d.found.Err() != nil {
 		return
 	}
-	used := false
-	d.deviceBytes, used = d.measureDevice()
-	want(used, "cpu: model_type "+m.ModelType+" does not use a device")
+	var err error
+	if d.deviceBytes, err = d.measureDevice(); err != nil {
+		want(false, "cpu: "+err.Error())
+	}
 	const launches = 70 // about, with two hidden layers
 	d.notes = append(d.notes, job.SlowDevice("actor", pol.Params().Len(), c.Actor.MicroBatchSize, "samples",
 		launches)...)
@@ -67,33 +68,39 @@ func lacksKernel(pol policy.Policy) (lacks graph.Op) {
 	return lacks
 }
 
-// measureDevice returns the bytes that an actor takes on its device. used is false if the policy makes no use of the
-// device. Above 128 samples in a micro-batch, each sample adds the same number of bytes.
-func (p *Plan) measureDevice() (bytes int64, used bool) {
+// measureDevice returns the bytes that an actor takes on its device. It returns an error if the policy makes no use of
+// the device. Above 128 samples in a micro-batch, each sample adds the same number of bytes.
+func (p *Plan) measureDevice() (int64, error) {
 	const few = 64
 	micro := p.Config.Actor.MicroBatchSize
 	if micro <= 2*few {
 		return p.countDevice(micro)
 	}
-	one, used := p.countDevice(few)
-	two, _ := p.countDevice(2 * few)
-	return one + (two-one)/few*int64(micro-few), used
+	one, err := p.countDevice(few)
+	if err != nil {
+		return 0, err
+	}
+	two, err := p.countDevice(2 * few)
+	return one + (two-one)/few*int64(micro-few), err
 }
 
 // countDevice is measureDevice for micro-batches of the given size. It makes policy and algorithm on a device that only
 // counts.
-func (p *Plan) countDevice(micro int) (bytes int64, used bool) {
+func (p *Plan) countDevice(micro int) (int64, error) {
 	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
 	defer memory.Free()
 	meter := new(device.Meter)
 	ops, err := device.New(meter)
 	if err != nil {
-		return 0, false
+		return 0, err
 	}
 	defer ops.Close()
 	pol, err := p.NewActorPolicy(memory.Alloc, ops, true)
-	if err != nil || !pol.Params().OnDevice() {
-		return 0, false
+	if err != nil {
+		return 0, err
+	}
+	if !pol.Params().OnDevice() {
+		return 0, fmt.Errorf("model_type %s does not use a device", p.Config.Actor.Model.ModelType)
 	}
 	s := p.setup(algo.Setup{Policy: pol, Alloc: memory.Alloc})
 	s.GlobalBatch, s.MicroBatch = micro, micro
@@ -103,7 +110,7 @@ func (p *Plan) countDevice(micro int) (bytes int64, used bool) {
 		s.Steps = micro // so that minibatches divide the samples
 	}
 	p.Registries.Algorithms.New(s) // if it cannot be made, what it has taken so far counts
-	return meter.Bytes, true
+	return meter.Bytes, nil
 }
 
 // DeviceOf returns the bytes that the actors on rank r take on its device.

@@ -73,7 +73,7 @@ func TestDeviceMemory(t *testing.T) {
 				"algorithm.update_epoch=1"), false)
 			test.OK(t, err)
 			p := test.Must(newPlan(cfg, reg, []int{0}))(t)
-			estimate, used := p.measureDevice()
+			estimate := test.Must(p.measureDevice())(t)
 
 			books := new(devicetest.Interpreter)
 			ops := test.Must(device.New(books))(t)
@@ -84,7 +84,6 @@ func TestDeviceMemory(t *testing.T) {
 			rollout := layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())
 			test.OK(t, alg.Prepare(&rollout))
 			test.Must(alg.Update(rollout))(t)
-			test.Equal(t, used, true, "used")
 			test.Equal(t, estimate, books.Bytes, "bytes on the device")
 		})
 	}

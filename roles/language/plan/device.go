@@ -16,13 +16,18 @@ import (
 // there.
 func (d *Draft) checkDevice() {
 	d.deviceBytes = map[string]int64{}
-	for _, of := range config.OnDevices {
-		if d.Workers(of) == 0 || !d.Config.UseGPUs(of) {
+	for _, of := range config.DeviceComponents {
+		if d.Workers(of) == 0 || !d.Config.AnyUsesGPU(of) {
 			continue
 		}
 		lacks := d.lacksKernel(of)
+		if lacks == "" {
+			var err error
+			if d.deviceBytes[of], err = d.measureDevice(of); err != nil {
+				lacks = err.Error()
+			}
+		}
 		if d.found.Want(lacks == "", of+".device", d.Config.Device(of), "cpu: "+lacks); lacks == "" {
-			d.deviceBytes[of] = d.measureDevice(of)
 			const launches = 40 // about, in each layer
 			d.notes = append(d.notes, job.SlowDevice(of, d.Count, d.Limit.Tokens, "tokens",
 				launches*d.Model.Layers)...)
@@ -60,19 +65,17 @@ func (p *Plan) refers(component string) bool {
 
 // measureDevice returns the bytes that a member of a component takes on its device. It makes the models and their work
 // on a device that only counts.
-func (p *Plan) measureDevice(component string) int64 {
+func (p *Plan) measureDevice(component string) (int64, error) {
 	memory := job.Reserve{Have: job.Available{Free: math.MaxInt64}}
 	defer memory.Free()
 	meter := new(device.Meter)
 	ops, err := device.New(meter)
 	if err != nil {
-		return 0
+		return 0, err
 	}
 	defer ops.Close()
-	if _, err := p.workOn(component, ops, memory.Alloc); err != nil {
-		return 0 // the host has too few addresses, which CheckMemory reports
-	}
-	return meter.Bytes
+	_, err = p.workOn(component, ops, memory.Alloc)
+	return meter.Bytes, err
 }
 
 // workOn returns what a member of a component computes with on device d.

@@ -123,6 +123,6 @@ func TestDeviceMemory(t *testing.T) {
 				test.Must(x.Update(b))(t)
 			}
 		}
-		test.Equal(t, p.measureDevice(c.component), books.Bytes, "%v: bytes on the device", c)
+		test.Equal(t, test.Must(p.measureDevice(c.component))(t), books.Bytes, "%v: bytes on the device", c)
 	}
 }

@@ -184,7 +184,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	sequences = cmp.Or(sequences, p.batch*max(p.group, 1))
 	stages := by.Stages - by.At(index).Stage // number of stages from the member's stage to the last
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
-	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
+	s.forward = int64(m.InferenceBytes(p.Limit.Tokens, sequences))
 	if by.Members() > 1 {
 		pieces := int64(1)
 		if r == 0 { // rank 0 writes checkpoints

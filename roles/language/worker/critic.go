@@ -88,7 +88,7 @@ func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Chan
 func (w *CriticWorker) ComputeReturns(context.Context) error {
 	defer w.m.Span("returns").Begin().End(0, 0)
 	w.joinGroups()
-	return w.algo.Prepare(&w.batch)
+	return member.Guard(func() error { return w.algo.Prepare(&w.batch) })
 }
 
 // Part returns the worker itself, or nil in a run that sends patches.

@@ -138,7 +138,7 @@ func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	if len(w.groups) > 0 { // else Resample has joined the groups
 		w.joinGroups()
 	}
-	return w.algo.Prepare(&w.batch)
+	return member.Guard(func() error { return w.algo.Prepare(&w.batch) })
 }
 
 // Part returns the worker itself, or nil in a run that sends patches.

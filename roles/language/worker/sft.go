@@ -129,7 +129,11 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 // EvaluationError returns an error of this worker's model.
 func (w *SFTWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
-	m, err := w.algo.Evaluate(w.mine)
+	var m algo.Metrics
+	err := member.Guard(func() (err error) {
+		m, err = w.algo.Evaluate(w.mine)
+		return err
+	})
 	if ctx.Err() != nil { // the job ends
 		return algo.Metrics{}, err
 	}

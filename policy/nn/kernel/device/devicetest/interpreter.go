@@ -2,7 +2,10 @@
 package devicetest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/ptx"
 )
@@ -14,12 +17,12 @@ type Interpreter struct {
 	blocks   map[uint64][]byte
 	kernels  []*ptx.Kernel
 	next     uint64
-	sent     []func()    // the copies of Send that are under way
-	fetches  []func()    // the copies of Fetch that are under way
-	Launches int         // so far
-	Beside   int         // launches so far while a copy of Fetch was under way
-	Bytes    int64       // allocated so far
-	Broken   *ptx.Module // has kernels that replace those with the same names; nil if there are none
+	sent     []func()       // the copies of Send that are under way
+	fetches  []func() error // the copies of Fetch that are under way
+	Launches int            // so far
+	Beside   int            // launches so far while a copy of Fetch was under way
+	Bytes    int64          // allocated so far
+	Broken   *ptx.Module    // has kernels that replace those with the same names; nil if there are none
 }
 
 // Alloc returns the address of size bytes of zeros.
@@ -88,16 +91,22 @@ func (d *Interpreter) settle() {
 // Fetch starts a copy of bytes from the device.
 func (d *Interpreter) Fetch(to []byte, from uint64) error {
 	b, err := d.within(from, len(to))
-	d.fetches = append(d.fetches, func() { copy(to, b) })
+	final := slices.Clone(b)
+	d.fetches = append(d.fetches, func() error {
+		if copy(to, b); !bytes.Equal(b, final) {
+			return errors.New("memory changed while it was copied")
+		}
+		return nil
+	})
 	return err
 }
 
 // Fetched waits for the first Fetch for which no Fetched has waited.
 func (d *Interpreter) Fetched() error {
 	d.settle()
-	d.fetches[0]()
+	err := d.fetches[0]()
 	d.fetches = d.fetches[1:]
-	return nil
+	return err
 }
 
 // Load parses PTX and returns the kernels with the given names.
