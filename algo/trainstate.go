@@ -129,8 +129,8 @@ func (t *trainState) begin() {
 	t.sum, t.fetched = t.replicas.Gradient(t.params.Grad[t.lo:t.hi]), t.fetched[:0]
 }
 
-// fetch completes the copy of the gradient from a device. Sums of ranges begin as soon as the ranges are there, while
-// the device still computes others. The order of these sums is that on the CPU.
+// fetch completes the copy of the gradient from a device. Sums of ranges begin as soon as the ranges are there; the
+// device may still compute others. The order of these sums is that on the CPU.
 func (t *trainState) fetch() {
 	p, rest, end := t.params, 0, t.hi
 	t.fetched = append(t.fetched, [2]int{t.lo, t.lo})
