@@ -31,7 +31,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 	program := filepath.Join(dir, "own_keys")
 	buildModule(t, module, program, ".")
-	if out, err := inModule(module, "test", "-vet=off", "-v", "-run", "TestFeatures",
+	if out, err := inModule(module, "test", "-v", "-run", "TestFeatures",
 		".").CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestFeatures") {
 		t.Errorf("go test in another module: %v\n%s", err, out)
 	}
