@@ -131,6 +131,7 @@ func TestDeviceLearnsTexts(t *testing.T) {
 				from, to := dev, c.learner(t, modelOn(t, on, c.options), nil)
 				if on {
 					from = host
+					to.iterate(0) // a device must get the state, although it has learnt before
 				}
 				copy(to.model.Params.State(), from.model.Params.State())
 				state := to.save()
